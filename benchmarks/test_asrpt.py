@@ -23,7 +23,7 @@ from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.workload import with_networks
 from hetopt.prediction.forest import RandomForest
 from hetopt.prediction.predictors import Pretrained
-from hetopt.proofs.placements import random_case
+from hetopt.proofs.asrpt.all_placements import random_case
 from hetopt.stages.mapping import GPUMapping, Mapper
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

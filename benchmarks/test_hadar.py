@@ -15,15 +15,14 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
-from hetopt.decisions.steps import check_gangs, check_placement
-from hetopt.experiments.decision_times import decision_seconds
+from hetopt.decisions.system import check_gangs, check_placement
+from hetopt.experiments.decision_times import decision_seconds, draw
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadar.bids import Terms, opened
 from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.policy import in_order
 from hetopt.models.hadar.workload import from_trace
 from hetopt.presentation.allocation_pictures import save_figure
-from hetopt.presentation.line_charts import draw_decision_times
 from hetopt.tolerances import EQUAL, scale
 from hetopt.traces.philly_generator import PhillyLike
 
@@ -62,7 +61,7 @@ def test_growth(benchmark: BenchmarkFixture, full: bool, pictures: Path | None, 
         assert name in plan.placement.hosts or left[own].sum() < need
     if pictures is not None:
         gpus = 720 if each else 240
-        save_figure(draw_decision_times(table, f"60 nodes, {gpus} GPUs"), pictures / f"hadar-growth-{gpus}.svg")
+        save_figure(draw(table, f"60 nodes, {gpus} GPUs"), pictures / f"hadar-growth-{gpus}.svg")
     benchmark.extra_info |= {
         "goal_s": 1.0,
         **{f"{name} s": [f"{n}: {v:.3f}" for n, v in table[name].items()] for name in table.columns},

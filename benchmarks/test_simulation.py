@@ -22,7 +22,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import Instance, Job
-from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.rounders import ByPriority
 from hetopt.decisions.system import OnChange, System
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models import asrpt, gavel

@@ -1,4 +1,4 @@
-"""Writes the pages of claims when the docs are built, from the ledger itself, so that both say the same."""
+"""Generate the pages of claims from the ledger when the docs are built."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
-from hetopt.proofs.ledger.collect import ledger
-from hetopt.proofs.ledger.means import Computed, ForAll, Growth, Some, Untestable
-from hetopt.proofs.ledger.prose import as_markdown
-from hetopt.proofs.ledger.stored import kept, slug
-from hetopt.proofs.ledger.svg import curve, drawn
+from hetopt.proofs.ledger.claim_text import as_markdown
+from hetopt.proofs.ledger.counterexample_files import slug, stored_names
+from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
+from hetopt.proofs.ledger.procedures import ByComputation, Growth, Untestable, universal_part
 
 INTRODUCTION = """# {title}
 
-Every claim, the verdict that `hetopt verify` reaches, and why. *True, corrected*: a version of ours, usually the
-strongest that holds. Counterexamples are kept as named instances; `hetopt verify '{paper}*'` decides all of this page
-anew.
+Every claim, the verdict that `hetopt verify` reaches, and its reason. *True, corrected*: a corrected version, usually
+the strongest true one. Counterexamples are stored as named instances; `hetopt verify '{paper}*'` decides all claims of
+this page again.
 
 | claim | place | verdict |
 |---|---|---|
@@ -26,9 +26,9 @@ anew.
 
 
 def write(app: Sphinx) -> None:
-    """A page per paper into ``theory/``."""
+    """Write a page per paper into ``theory/``."""
     folder = Path(app.srcdir) / "theory"
-    every = ledger()
+    every = all_claims()
     for paper, title in PAPERS.items():
         own = [claim for claim in every.values() if claim.paper == paper]
         prefix = own[0].key.partition("/")[0] if own else slug(paper.lower())
@@ -41,26 +41,26 @@ def write(app: Sphinx) -> None:
 
 
 def section(claim: Claim) -> str:
-    """One claim."""
-    whose = "" if claim.printed else " Not the paper's words."
+    """The section of one claim."""
+    origin = "" if claim.printed else " Not printed in the paper."
     parts = [
         f"({slug(claim.key)})=",
         f"## {claim.key}: {claim.label}",
-        f"*{claim.place}.*{whose} {as_markdown(claim.statement)}",
+        f"*{claim.place}.*{origin} {as_markdown(claim.statement)}",
     ]
     if claim.note:
         parts.append(as_markdown(claim.note))
     if (found := stored(claim)) is not None:
-        parts.append(f"{as_markdown(found.finding.words)} (`{found.name}`).")
+        parts.append(f"{as_markdown(found.finding.explanation)} (`{found.name}`).")
         if found.finding.pictures:
-            parts.append(pictures(*map(drawn, found.finding.pictures)))
-    if isinstance(claim.means, (Computed, Growth, Untestable)):
-        there = claim.means.decide(claim, Effort(mechanical=False))
+            parts.append(pictures(*map(picture_svg, found.finding.pictures)))
+    if isinstance(claim.procedure, (ByComputation, Growth, Untestable)):
+        there = claim.procedure.decide(claim, Effort(mechanical=False))
         parts.append(f"{as_markdown(there.summary)}.")
         if there.curve is not None:
-            parts.append(pictures(curve(there.curve)))
+            parts.append(pictures(curve_svg(there.curve)))
         elif there.counterexample is not None:
-            parts.append(pictures(*map(drawn, there.counterexample.finding.pictures)))
+            parts.append(pictures(*map(picture_svg, there.counterexample.finding.pictures)))
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
     if claim.proof:
@@ -75,12 +75,12 @@ def pictures(*svg: str) -> str:
 
 
 def stored(claim: Claim) -> Counterexample | None:
-    """The smallest counterexample, or case, that is kept."""
-    means = claim.means.such if isinstance(claim.means, Some) else claim.means
-    names = kept(claim.key)
-    if not isinstance(means, ForAll) or not names:
+    """The smallest stored counterexample or example."""
+    universal = universal_part(claim.procedure)
+    names = stored_names(claim.key)
+    if universal is None or not names:
         return None
-    return min(map(means.recheck, names), key=lambda found: means.space.weight(found.numbers))
+    return min(map(universal.recheck, names), key=lambda found: universal.space.weight(found.numbers))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from hetopt.data.entities import Entities
     from hetopt.data.instance import Instance, read
     from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
-    from hetopt.decisions.placement import HierarchicalPlacer, MoreWorkersFirst
+    from hetopt.decisions.placers import HierarchicalPlacer, MoreWorkersFirst
+    from hetopt.decisions.rounders import PrintedWholeGPUs, Rounded, WholeGPUs, WholeJobs
     from hetopt.decisions.selection import LongestStarved
-    from hetopt.decisions.whole_gpus import AsPrinted, Rounded, WholeGPUs
-    from hetopt.decisions.whole_jobs import WholeJobs
     from hetopt.errors import (
         HetoptError,
         InvalidFormulation,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from hetopt.results.certificate import Certificate
     from hetopt.simulation.log import Log
     from hetopt.simulation.overheads import Overheads
-    from hetopt.simulation.run import simulate
+    from hetopt.simulation.simulator import simulate
     from hetopt.solving.exact import ExactOptimum, exact_optimum
     from hetopt.solving.highs import Session
     from hetopt.solving.methods import Method, register_method
@@ -72,7 +71,7 @@ _WHERE = {
         "SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"
     ),
     "hetopt.data.instance": "Instance read",
-    "hetopt.decisions.placement": "HierarchicalPlacer MoreWorkersFirst",
+    "hetopt.decisions.placers": "HierarchicalPlacer MoreWorkersFirst",
     "hetopt.programs.arrays": "Arrays Columns Measure Rows on_own on_shares",
     "hetopt.programs.compiled": "measure",
     "hetopt.programs.compiling": "from_pyomo",
@@ -81,12 +80,11 @@ _WHERE = {
     "hetopt.programs.json_file": "from_json",
     "hetopt.programs.linear": "Cuts LinearProgram",
     "hetopt.programs.model": "Component Model",
-    "hetopt.decisions.whole_gpus": "AsPrinted Rounded WholeGPUs",
-    "hetopt.decisions.whole_jobs": "WholeJobs",
+    "hetopt.decisions.rounders": "PrintedWholeGPUs Rounded WholeGPUs WholeJobs",
     "hetopt.decisions.selection": "LongestStarved",
     "hetopt.simulation.log": "Log",
     "hetopt.simulation.overheads": "Overheads",
-    "hetopt.simulation.run": "simulate",
+    "hetopt.simulation.simulator": "simulate",
     "hetopt.solving.exact": "ExactOptimum exact_optimum",
     "hetopt.solving.highs": "Session",
     "hetopt.solving.methods": "Method register_method",
@@ -105,7 +103,6 @@ __all__ = [
     "Allocation",
     "ArrayComponent",
     "Arrays",
-    "AsPrinted",
     "Audit",
     "Certificate",
     "Cluster",
@@ -142,6 +139,7 @@ __all__ = [
     "Placement",
     "Plan",
     "Policy",
+    "PrintedWholeGPUs",
     "Rounded",
     "Rows",
     "Sensitivity",

@@ -92,13 +92,23 @@ class HetoptError(Exception):
         changed.__dict__ |= fields
         return changed
 
+    @property
+    def reason(self) -> str:
+        """The message, as a list shows it that already names what the error is about."""
+        return str(self)
+
 
 class InvalidInstance(HetoptError, ValueError):
     """The data (cluster, tenants, jobs, held GPUs) are not a valid instance."""
 
 
-class MissingEntities(InvalidInstance):
-    """The instance has no tenants, or no jobs, which a policy needs; ``path`` is the name of the policy."""
+class NotApplicable(InvalidInstance):
+    """A policy shares among tenants (or jobs), and the instance has none; its path is the name of the policy."""
+
+    @property
+    def reason(self) -> str:
+        """The message without the policy, so that the reasons of several policies are equal."""
+        return self.problem
 
 
 class SuspiciousSpeedups(UserWarning):
@@ -213,8 +223,3 @@ class UnknownName(HetoptError, KeyError):
 
 class LargeModel(UserWarning):
     """A Pyomo model will have millions of terms; building it takes seconds to minutes, and gigabytes."""
-
-
-def reason_of(problem: HetoptError) -> str:
-    """Why a policy refuses an instance, without the name of the policy."""
-    return problem.problem if isinstance(problem, MissingEntities) else str(problem)

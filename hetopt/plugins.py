@@ -213,7 +213,7 @@ PREDICTORS = PluginGroup(
     "predictor", "hetopt.predictors", (), method="learner", protocol="hetopt.prediction.predictors:Predictor"
 )
 TRACES = PluginGroup("trace reader", "hetopt.traces", ("path", "settings"))
-SYSTEMS = PluginGroup("system", "hetopt.systems", (), method="pipeline")
+SYSTEMS = PluginGroup("system", "hetopt.systems", (), method="steps")
 GENERATORS = PluginGroup("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
 PROGRAMS = PluginGroup("program", "hetopt.programs", (), method="")
 INSTANCES = "hetopt.instances"

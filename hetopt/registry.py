@@ -117,7 +117,7 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
     """The system of that name: an announced one, or a policy (:func:`make_policy`) with servers for its jobs.
 
     A policy that does not choose servers itself gets a placer that keeps jobs where they are and puts the others into
-    as few servers as possible (:class:`~hetopt.decisions.placement.MoreWorkersFirst`): without servers, gangs that are
+    as few servers as possible (:class:`~hetopt.decisions.placers.MoreWorkersFirst`): without servers, gangs that are
     spread and datasets would cost nothing, and comparisons would favour policies that choose none. One that gives
     shares of time (a formulation, or a policy whose attribute ``shares`` is True) and has no rounds gets rounds of
     :data:`ROUND_SECONDS`.
@@ -136,7 +136,7 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
     InvalidOption
         A setting that it does not have, or does not accept.
     """
-    from hetopt.decisions.placement import MoreWorkersFirst
+    from hetopt.decisions.placers import MoreWorkersFirst
     from hetopt.decisions.system import System
 
     if name in SYSTEMS.points:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hetopt.checks import FrozenDict, choices
-from hetopt.decisions.placement import FirstFree, HierarchicalPlacer, MoreWorkersFirst, Placer, TensorSkew
-from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.placers import FirstFree, HierarchicalPlacer, MoreWorkersFirst, Placer, TensorSkew
+from hetopt.decisions.rounders import ByPriority, WholeGPUs
 from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import OnChange, System
-from hetopt.decisions.whole_gpus import WholeGPUs
 from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy

@@ -1,4 +1,4 @@
-"""Linear programs of a dozen rows, solved in integers: independent of every solver, and fast where searches ask often.
+"""Exact solution of small linear programs in integers, independent of every solver, and fast for many calls.
 
 The simplex method with integer pivots (Edmonds; Bareiss): all entries of the table share one denominator, so no
 fraction is ever reduced. Programs have the form ``max c.x, A x <= b, x >= 0``.
@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import lcm
 
 Number = Fraction | int
-Row = Sequence[Number]
+RowVector = Sequence[Number]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class SmallOptimum:
     x:
         An optimal vertex.
     dual:
-        A price >= 0 per row; with it ``dual.b = value`` and ``dual.A >= c``, which proves the optimum.
+        A price >= 0 per row, with ``dual.b = value`` and ``dual.A >= c``, which proves the optimum.
     unique:
         Whether no other x is optimal.
     """
@@ -45,7 +45,7 @@ class Infeasible(ArithmeticError):
     """No x meets all rows."""
 
 
-def maximise(c: Row, rows: Iterable[tuple[Row, Number]]) -> SmallOptimum:
+def maximise_exactly(c: RowVector, rows: Iterable[tuple[RowVector, Number]]) -> SmallOptimum:
     """The optimum of ``max c.x, a.x <= b for all (a, b) in rows, x >= 0``, proven, and whether it is unique.
 
     Parameters
@@ -58,7 +58,7 @@ def maximise(c: Row, rows: Iterable[tuple[Row, Number]]) -> SmallOptimum:
     Raises
     ------
     Unbounded
-        There is no largest value.
+        The objective grows without limit.
     Infeasible
         No x meets all rows.
     """
@@ -72,7 +72,7 @@ def maximise(c: Row, rows: Iterable[tuple[Row, Number]]) -> SmallOptimum:
 class _Table:
     """Rows of integers over the common denominator ``self.den``; columns are variables, then slacks, then b."""
 
-    def __init__(self, c: Row, rows: list[tuple[Row, Number]]) -> None:
+    def __init__(self, c: RowVector, rows: list[tuple[RowVector, Number]]) -> None:
         self.n, self.m = len(c), len(rows)
         self.width = self.n + self.m
         self.den = 1
@@ -88,7 +88,7 @@ class _Table:
         self.basis = [self.n + i for i in range(self.m)]
 
     def start(self) -> None:
-        """Make all right sides >= 0: a helper, taken off every row, is brought in and then driven out."""
+        """Make all right sides >= 0 by phase 1 with one artificial variable."""
         first = min(range(self.m), key=lambda i: Fraction(self.body[i][-1], self.scales[i]), default=None)
         if first is None or self.body[first][-1] >= 0:
             return
@@ -101,7 +101,7 @@ class _Table:
         self.optimise(range(helper))
         if self.cost[-1] != 0:
             raise Infeasible("no point meets all rows")
-        if helper in self.basis:  # at 0: anything may take its place
+        if helper in self.basis:  # at 0: any column can replace it
             p = self.basis.index(helper)
             q = next(j for j in range(helper) if self.body[p][j])
             if self.body[p][q] < 0:
@@ -112,14 +112,14 @@ class _Table:
         self._price(cost)
 
     def _price(self, cost: list[int]) -> None:
-        """Take ``cost`` as the objective, reduced by what the basis costs."""
+        """Take ``cost`` as the objective, reduced by the basis."""
         self.cost = [v * self.den for v in cost]
         for i, j in enumerate(self.basis):
             if cost[j]:
                 self.cost = [v - cost[j] * w for v, w in zip(self.cost, self.body[i], strict=True)]
 
     def optimise(self, columns: Iterable[int]) -> None:
-        """Pivot until none of ``columns`` raises the objective; Bland's rule while nothing is gained."""
+        """Pivot until none of ``columns`` raises the objective; Bland's rule while the objective stalls."""
         allowed, stalled = list(columns), False
         while True:
             attractive = [j for j in allowed if self.cost[j] > 0]
@@ -173,9 +173,9 @@ class _Table:
         return tuple(Fraction(-self.cost[self.n + i] * s, under) for i, s in enumerate(self.scales))
 
     def is_unique(self) -> bool:
-        """Nothing without a price can move: the largest sum of such variables over the optima is 0.
+        """Whether no variable with reduced cost 0 can move: the largest sum of these variables over the optima is 0.
 
-        Changes the table. Variables with a price stay at 0, so the columns that may enter are those without.
+        Changes the table. Variables with a nonzero reduced cost stay at 0, so only the others may enter.
         """
         basic = set(self.basis)
         idle = [j for j in range(self.width) if j not in basic and self.cost[j] == 0]

@@ -1,11 +1,8 @@
-"""Hypothesis strategies that generate instances meeting a theorem's hypotheses, and shrink towards small numbers.
-
-Every number is a small integer or a ratio of small integers, so that a counterexample is readable and an exact
-check in rationals stays cheap.
-"""
+"""Hypothesis strategies of instances, jobs, servers and linear programs."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,8 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
 from hetopt.programs.linear import LinearProgram
+from hetopt.stages.servers import Servers
 
 Draw = st.DrawFn
 
@@ -27,7 +27,7 @@ def ratios(least: int = 1, most: int = 12) -> st.SearchStrategy[float]:
 
 @st.composite
 def speedup_rows(draw: Draw, n: int, k: int, *, zeros: bool = False) -> list[list[float]]:
-    """(n, k) arbitrary speedups with first column 1, the slowest or not; ``zeros``: some types cannot run some."""
+    """(n, k) arbitrary speedups with first column 1; with ``zeros`` some types cannot run some tenants' jobs."""
     entry = st.one_of(st.just(0.0), ratios()) if zeros else ratios()
     rows = [[1.0, *draw(st.lists(entry, min_size=k - 1, max_size=k - 1))] for _ in range(n)]
     return rows
@@ -64,7 +64,7 @@ def tenant_instances(
     zeros: bool = False,
     most_gpus: int = 8,
 ) -> Instance:
-    """An instance of OEF's setting; ``ordered`` for strictly ratio-ordered speedups."""
+    """An instance of OEF's setting; with ``ordered`` speedups are strictly ratio-ordered."""
     n, k = draw(st.integers(*tenants)), draw(st.integers(*types))
     rows = draw(ratio_ordered_rows(n, k) if ordered else speedup_rows(n, k, zeros=zeros))
     capacity = draw(st.lists(st.integers(1, most_gpus), min_size=k, max_size=k))
@@ -84,7 +84,7 @@ def job_instances(
     arrivals: bool = False,
     round_seconds: float = 300.0,
 ) -> Instance:
-    """An instance of FFT's setting; every job fits on some GPU type, and with ``zeros`` may be excluded from others."""
+    """An instance of FFT's setting; every job fits on some GPU type, and with ``zeros`` not on some others."""
     n, k = draw(st.integers(*jobs)), draw(st.integers(*types))
     capacity = draw(st.lists(st.integers(1, most_gpus), min_size=k, max_size=k))
     rows: list[list[float]] = []
@@ -106,9 +106,9 @@ def job_instances(
 
 @st.composite
 def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.object_]:
-    """(n, k) Fractions that share the GPUs of ``instance`` somehow; without ``waste`` every type is used up.
+    """(n, k) Fractions: any division of the GPUs of ``instance``; without ``waste`` every type is used up.
 
-    Of each type everyone gets a part in proportion to a small whole number, often 0.
+    Each entity gets a part of each type in proportion to a small integer, often 0.
     """
     entities = instance.entities()
     n, k = entities.shape
@@ -126,7 +126,7 @@ def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.
 
 @st.composite
 def with_held(draw: Draw, instance: Instance) -> Instance:
-    """``instance`` with GPUs that its entities hold now, some of all there are."""
+    """``instance`` with GPUs that its entities hold now, within the capacity."""
     return instance.replace(held=(draw(shares(instance)) * instance.entities().demand[:, None]).astype(float))
 
 
@@ -134,9 +134,9 @@ def with_held(draw: Draw, instance: Instance) -> Instance:
 def linear_programs(
     draw: Draw, *, columns: tuple[int, int] = (1, 5), rows: tuple[int, int] = (0, 6), integer: bool = False
 ) -> LinearProgram:
-    """A feasible, bounded linear (or integer) program with small numbers: rows of every kind, boxes of every place.
+    """A feasible, bounded linear (or integer) program with small numbers, rows of every kind and any box.
 
-    Feasible, since every row holds at one whole point of the box; bounded, since the box is.
+    It is feasible because every row holds at one integer point of the box, and bounded because the box is.
     """
     n, m = draw(st.integers(*columns)), draw(st.integers(*rows))
     number = st.integers(-6, 6).map(lambda v: v / 2)
@@ -158,3 +158,254 @@ def linear_programs(
         col_names=[f"x[{j}]" for j in range(n)],
         offset=float(draw(st.integers(-2, 2))),
     )
+
+
+PLAIN = (None, "finished", "weight", "negative-jct", "weighted-throughput")
+"""Utilities without a deadline."""
+
+
+@st.composite
+def mixed_clusters(
+    draw: Draw,
+    *,
+    servers: tuple[int, int] = (1, 2),
+    types: tuple[int, int] = (1, 3),
+    gpus: tuple[int, int] = (0, 2),
+    memory: bool = False,
+) -> Cluster:
+    """A cluster whose servers have ``gpus`` GPUs of each type; with ``memory``, GPUs have 1 to 3 bytes each."""
+    names = [f"G{i}" for i in range(draw(st.integers(*types)))]
+    room = st.integers(*gpus)
+    hosts = [Server(f"s{h}", {t: draw(room) for t in names}) for h in range(draw(st.integers(*servers)))]
+    if not any(host.gpus for host in hosts):
+        hosts.append(Server("last", {names[0]: 1}))
+    sizes = [float(draw(st.integers(1, 3))) if memory else None for _ in names]
+    return Cluster(tuple(GPUType(t, size) for t, size in zip(names, sizes, strict=True)), tuple(hosts))
+
+
+@st.composite
+def mixed_instances(
+    draw: Draw,
+    *,
+    jobs: tuple[int, int] = (1, 3),
+    servers: tuple[int, int] = (1, 2),
+    types: tuple[int, int] = (1, 3),
+    gpus: tuple[int, int] = (0, 2),
+    most_demand: int = 3,
+    most_work: int = 6,
+    latest: int = 2,
+    utilities: tuple[str | None, ...] = PLAIN,
+    memory: bool = False,
+) -> Instance:
+    """Jobs that fit on the GPUs that can run them; speeds 1, 2 … per second, arrivals up to ``latest``."""
+    cluster = draw(mixed_clusters(servers=servers, types=types, gpus=gpus, memory=memory))
+    made = []
+    for j in range(draw(st.integers(*jobs))):
+        there = [t for t in cluster.type_names if cluster.capacity[t]]
+        home = draw(st.sampled_from(there))
+        speed = {t: float(draw(st.integers(1 if t == home else 0, 3))) for t in cluster.type_names}
+        need = float(draw(st.integers(0, int(cluster.gpu_type(home).memory_bytes or 0))))
+        room = sum(
+            n for t, n in cluster.capacity.items() if speed[t] and need <= (cluster.gpu_type(t).memory_bytes or need)
+        )
+        made.append(
+            Job(
+                f"j{j}",
+                speed,
+                work=draw(st.integers(1, most_work)),
+                demand=draw(st.integers(1, min(most_demand, room))),
+                arrival=draw(st.integers(0, latest)),
+                weight=draw(st.sampled_from([1, 2, 7, 30])),
+                memory_bytes=need,
+                utility=draw(st.sampled_from(utilities)),
+            )
+        )
+    return Instance(cluster, jobs=tuple(made))
+
+
+SMALL_NUMBERS = st.integers(0, 12)
+"""Seconds and bytes; integers keep fractions short."""
+
+
+@st.composite
+def staged_jobs(
+    draw: Draw, *, most_gpus: int = 6, most_stages: int = 4, slices: bool = False, tokens: bool = False
+) -> Job:
+    """A job of a few stages; with ``slices`` and ``tokens`` some have tensor and expert parallelism."""
+    stages: list[Stage] = []
+    left = draw(st.integers(1, most_gpus))
+    while left and len(stages) < most_stages:
+        t = draw(st.sampled_from([1, 1, 2])) if slices and left >= 2 else 1
+        k = draw(st.integers(1, left // t))
+        left -= k * t
+        numbers = {key: float(draw(SMALL_NUMBERS)) for key in ("forward_s", "backward_s", "parameter_bytes")}
+        more = {"output_bytes": float(draw(st.integers(1, 12)))}
+        if t > 1:
+            more["slice_bytes"] = float(draw(SMALL_NUMBERS))
+        if tokens:
+            more["token_bytes"] = float(draw(SMALL_NUMBERS))
+        stages.append(Stage(k, **numbers, **more, slices=t))
+    demand = sum(s.gpus for s in stages)
+    return Job("job", {"GPU": 1.0}, work=float(draw(st.integers(1, 9))), demand=demand, stages=tuple(stages))
+
+
+@st.composite
+def servers_for(draw: Draw, gpus: int, *, most: int = 4, fast_inside: bool = True, alike: bool = False) -> Servers:
+    """At most ``most`` servers with at least ``gpus`` GPUs in total; by default B_intra >= B_inter / g on all."""
+    free = draw(st.lists(st.integers(1, gpus), min_size=1, max_size=most))
+    short = gpus - sum(free)
+    free[draw(st.integers(0, len(free) - 1))] += max(0, short)
+    count = 1 if alike else len(free)
+    nic = draw(st.lists(st.integers(1, 4), min_size=count, max_size=count)) * (len(free) // count)
+    least = max(nic) if fast_inside else 1
+    intra = draw(st.lists(st.integers(least, least + 20), min_size=count, max_size=count)) * (len(free) // count)
+    names = tuple(f"server{i + 1}" for i in range(len(free)))
+    return Servers(names, np.array(free), np.array(nic, dtype=float), np.array(intra, dtype=float))
+
+
+NAMES = st.one_of(
+    st.sampled_from(
+        ["no", "1", "1e9", "null", "~", "a: b", "x#y", "- z", "é", "0x1F", "2024-01-01", "1:30", "true", "*a"]
+    ),
+    st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=6),
+)
+"""Names that YAML may read as other types, and any other printable names."""
+
+AMOUNTS = st.floats(0, 1e18, allow_subnormal=False)
+POSITIVE = st.floats(1 / 1e18, 1e18)
+
+
+@st.composite
+def any_clusters(draw: Draw) -> Cluster:
+    """One to three GPU types on one to four servers, or capacities in equal servers."""
+    types = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    memory = {t: draw(st.none() | POSITIVE) for t in types}
+    if draw(st.booleans()):
+        capacity = {t: draw(st.integers(1, 9)) for t in types}
+        known = {t: m for t, m in memory.items() if m is not None}
+        return Cluster.of(capacity, gpus_per_server=draw(st.none() | st.integers(1, 4)), memory_bytes=known)
+    servers = [
+        Server(
+            name,
+            draw(st.dictionaries(st.sampled_from(types), st.integers(0, 4))),
+            draw(POSITIVE),
+            draw(POSITIVE),
+            draw(st.none() | AMOUNTS),
+        )
+        for name in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    ]
+    if not any(server.gpus for server in servers):
+        servers.append(Server("the only one", {types[0]: 2}))
+    return Cluster(tuple(GPUType(t, memory[t]) for t in types), tuple(servers))
+
+
+@st.composite
+def speeds(draw: Draw, cluster: Cluster) -> dict[str, float]:
+    """A speed per GPU type, one of them positive."""
+    row = {t: draw(st.just(0.0) | POSITIVE) for t in cluster.type_names}
+    return row if any(row.values()) else dict.fromkeys(row, 1.0)
+
+
+def _memory(draw: Draw, cluster: Cluster, row: dict[str, float]) -> float:
+    """A memory demand that fits on a type with positive speed."""
+    limits = {t.name: t.memory_bytes for t in cluster.gpu_types}
+    most = max((limits[t] or 1e18) for t, speed in row.items() if speed)
+    return draw(st.just(0.0) | st.floats(0, most, allow_subnormal=False))
+
+
+@st.composite
+def tenants(draw: Draw, cluster: Cluster, name: str) -> Tenant:
+    """A tenant with one to three job types."""
+    kinds = []
+    for kind in draw(st.just(["jobs"]) | st.lists(NAMES, min_size=1, max_size=3, unique=True)):
+        row = draw(speeds(cluster))
+        kinds.append(JobType(kind, row, _memory(draw, cluster, row), any_scale=True))
+    return Tenant(name, tuple(kinds), draw(POSITIVE))
+
+
+@st.composite
+def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) -> Job:
+    """A job with any of its fields."""
+    row = draw(speeds(cluster))
+    demand = draw(st.integers(1, sum(cluster.capacity.values())))
+    stages: list[Stage] = []
+    if draw(st.booleans()):
+        first = draw(st.integers(1, demand))
+        stages = [draw(_stages(gpus)) for gpus in (first, demand - first) if gpus]
+        if len(stages) == 2 and draw(st.booleans()):  # the input equals the output of the previous stage
+            enters = stages[0].replicas * stages[0].output_bytes / stages[1].replicas
+            stages[1] = replace(stages[1], input_bytes=enters)
+    more: dict[str, Any] = {key: draw(AMOUNTS) for key in ("arrival", "checkpoint_bytes", "dataset_bytes")}
+    more |= {key: draw(st.none() | NAMES) for key in ("dataset", "utility", "group", "model")}
+    owner = draw(st.none() | st.sampled_from(owners)) if owners else None
+    if owner is not None:
+        more |= {"tenant": owner.name, "job_type": draw(st.none() | st.sampled_from([k.name for k in owner.job_types]))}
+    memory, kind = _memory(draw, cluster, row), draw(st.sampled_from(Parallelism))
+    return Job(
+        name,
+        row,
+        draw(POSITIVE),
+        demand,
+        weight=draw(POSITIVE),
+        memory_bytes=memory,
+        parallelism=kind,
+        stages=tuple(stages),
+        **more,
+    )
+
+
+@st.composite
+def _stages(draw: Draw, gpus: int) -> Stage:
+    """A stage on ``gpus`` GPUs."""
+    slices = draw(st.sampled_from([t for t in range(1, gpus + 1) if gpus % t == 0]))
+    keys = ("forward_s", "backward_s", "parameter_bytes", "slice_bytes", "token_bytes")
+    more: dict[str, Any] = {key: draw(AMOUNTS) for key in keys}
+    output = draw(st.floats(0, 1e9, allow_subnormal=False))
+    return Stage(gpus // slices, slices=slices, output_bytes=output, **more)
+
+
+@st.composite
+def whole_instances(draw: Draw) -> Instance:
+    """An instance that may use every field."""
+    cluster = draw(any_clusters())
+    names = draw(st.lists(NAMES, max_size=5, unique=True))
+    cut = draw(st.integers(0, len(names)))
+    owners = tuple(draw(tenants(cluster, name)) for name in names[:cut] if "/" not in name)
+    work = tuple(draw(jobs(cluster, name, owners)) for name in names[cut:])
+    state: dict[str, Any] = {
+        "time": draw(AMOUNTS),
+        "name": draw(st.text(max_size=5)),
+        "source": draw(st.text(max_size=5)),
+    }
+    held: dict[str, dict[str, float]] = {}
+    for entities in ([t.name for t in owners if len(t.job_types) == 1], [j.name for j in work]):
+        held |= draw(holdings(cluster, entities))
+    if work:
+        one = draw(st.sampled_from(work))
+        there = _first(cluster, one.demand)
+        by_type = {t: sum(gpus.get(t, 0) for gpus in there.values()) for t in cluster.type_names}
+        held = {name: gpus for name, gpus in held.items() if name not in {j.name for j in work}}
+        held[one.name] = {t: float(n) for t, n in by_type.items()}
+        state |= {"done": {one.name: draw(AMOUNTS)}, "placed": {one.name: there}}
+    return Instance(cluster, owners, work, held=held, **state)
+
+
+@st.composite
+def holdings(draw: Draw, cluster: Cluster, names: list[str]) -> dict[str, dict[str, float]]:
+    """GPUs that some of ``names`` hold, on some types, within the capacity."""
+    some = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    part = st.floats(0, 1, allow_subnormal=False)
+    return {
+        name: {t: draw(part) * there / len(some) for t, there in cluster.capacity.items() if draw(st.booleans())}
+        for name in some
+    }
+
+
+def _first(cluster: Cluster, demand: int) -> dict[str, dict[str, int]]:
+    """Server -> GPU type -> GPUs: the first ``demand`` GPUs of the cluster."""
+    there: dict[str, dict[str, int]] = {}
+    for server in cluster.servers:
+        for t, gpus in server.gpus.items():
+            there.setdefault(server.name, {})[t] = min(gpus, demand)
+            demand -= min(gpus, demand)
+    return there

@@ -9,19 +9,19 @@ from typing import NamedTuple
 import pandas as pd
 
 from hetopt.experiments.run_store import RunStore
-from hetopt.proofs.evaluations.evaluation import Evaluation, Part, Stores
+from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart, Stores
 
 
 class Made(NamedTuple):
     """What was run, where it lies, and the comparison."""
 
     folder: Path
-    parts: tuple[Part, ...]
+    parts: tuple[EvaluationPart, ...]
     stores: Stores
     table: pd.DataFrame
 
     @classmethod
-    def of(cls, evaluation: Evaluation, parts: Sequence[Part], folder: Path) -> Made:
+    def of(cls, evaluation: Evaluation, parts: Sequence[EvaluationPart], folder: Path) -> Made:
         """These parts of the evaluation, run and compared."""
         stores = evaluation.run(tuple(parts), RunStore(folder))
         return cls(folder, tuple(parts), stores, evaluation.compared(tuple(parts), stores))

@@ -22,7 +22,7 @@ from hetopt.executor.switching import starting, stopping
 from hetopt.executor.terms import Terms
 from hetopt.models.hadare.unmeasured import estimated
 from hetopt.simulation.overheads import Overheads
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 PACE = {"slow": 200.0, "mid": 350.0, "fast": 600.0}
 """Steps per round."""

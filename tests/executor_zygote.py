@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from hetopt.data.instance import Instance
-from hetopt.decisions.placement import MoreWorkersFirst
+from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.system import System
 from hetopt.executor import clock, controller, lease_directory, tending
 from hetopt.executor.engines import local

@@ -13,7 +13,7 @@ from hetopt.models.hadar import Problem
 from hetopt.models.hadar.market import Market, ServerSeats
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
-from hetopt.proofs.hadar.gangs import SECONDS, Gang, Gangs
+from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob
 from hetopt.tolerances import PROVEN, WORK
 
 Hosts = dict[tuple[str, str], int]
@@ -27,15 +27,15 @@ def cells(instance: Instance) -> list[tuple[str, str, int]]:
     ]
 
 
-def problem_of(case: Gangs) -> Problem:
+def problem_of(case: SlotCase) -> Problem:
     """A case of the ledger as the offline problem of the library."""
     return Problem.of(case.instance, case.slots, float(SECONDS))
 
 
-def in_one_slot(worth: Sequence[Fraction], gpus: int) -> Gangs:
+def in_one_slot(worth: Sequence[Fraction], gpus: int) -> SlotCase:
     """Jobs of one GPU that take the only slot, on one server, in this order."""
-    jobs = tuple(Gang(1, Fraction(1), (Fraction(1),), 0, value, fading=False) for value in worth)
-    return Gangs(jobs, ((gpus,),), 1)
+    jobs = tuple(SlotJob(1, Fraction(1), (Fraction(1),), 0, value, fading=False) for value in worth)
+    return SlotCase(jobs, ((gpus,),), 1)
 
 
 def speed(instance: Instance, job: Job, gpu_type: str) -> Fraction:

@@ -1,4 +1,4 @@
-"""Cases of claims, for tests: drawn ones, and counterexamples that are kept."""
+"""Cases of claims for tests: drawn cases and stored counterexamples."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from hetopt.proofs.ledger import claims
-from hetopt.proofs.ledger.means import ForAll, Some
+from hetopt.proofs.ledger import all_claims
+from hetopt.proofs.ledger.counterexample_files import stored_names
+from hetopt.proofs.ledger.procedures import universal_part
 from hetopt.proofs.ledger.space import Space
-from hetopt.proofs.ledger.stored import kept
 
 C = TypeVar("C")
 
 
 def cases(space: Space[C]) -> st.SearchStrategy[C]:
-    """Cases without the numbers of which they are made."""
+    """Cases without their numbers."""
     return space.strategy().map(lambda pair: pair[1])
 
 
-def kept_case(key: str) -> Any:
-    """The counterexample that is kept against a claim."""
-    means = claims()[key].means
-    such = means.such if isinstance(means, Some) else means
-    assert isinstance(such, ForAll)
-    return such.recheck(kept(key)[0]).case
+def stored_case(key: str) -> Any:
+    """The stored counterexample of a claim."""
+    universal = universal_part(all_claims()[key].procedure)
+    assert universal is not None
+    return universal.recheck(stored_names(key)[0]).case

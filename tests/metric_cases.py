@@ -15,7 +15,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from hetopt import Cluster, HierarchicalPlacer, Instance, Job, Log, Overheads, Plan, Tenant, simulate
-from hetopt.simulation.environment import World
+from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
 
 JOBS = ["job", "tenant", "arrival", "start", "finish", "switches", "work", "done"]
@@ -140,7 +140,7 @@ def simulations(draw: st.DrawFn, tenants: bool = False, mixed: bool = True) -> t
         Drawn(draw(st.integers(0, 99)), draw(st.sampled_from([None, 16.0])), mixed),
         instance,
         placer=HierarchicalPlacer() if draw(st.booleans()) else None,
-        world=World(
+        environment=Environment(
             Overheads(restart_seconds=2.0, resume_seconds=0.5, start_seconds=1.0),
             changes=(ServerChange(24.0, server), ServerChange(72.0, server, up=True)) if fails else (),
         ),

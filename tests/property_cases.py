@@ -6,17 +6,17 @@ from fractions import Fraction
 from typing import Any
 
 from hetopt.proofs.ledger.claim import Effort
-from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties.cases import Kind, Posed, posed
-from hetopt.proofs.properties.checks import PROPERTIES
+from hetopt.proofs.ledger.space import CaseNumbers
+from hetopt.proofs.properties.policy_cases import EntityKind, PolicyCase, policy_space
+from hetopt.proofs.properties.property_checks import PROPERTIES
 
 F = Fraction
 BY_KEY = {p.key: p for p in PROPERTIES}
 SMALL = Effort(instances=12, seconds=0)
 
 
-def of(kind: Kind, way: Any = None, **tables: Any) -> Posed:
-    numbers = Numbers({k: tuple(tuple(F(v) for v in row) for row in rows) for k, rows in tables.items()})
-    case = posed(kind, way).build(numbers)
+def of(kind: EntityKind, way: Any = None, **tables: Any) -> PolicyCase:
+    numbers = CaseNumbers({k: tuple(tuple(F(v) for v in row) for row in rows) for k, rows in tables.items()})
+    case = policy_space(kind, way).build(numbers)
     assert case is not None
     return case

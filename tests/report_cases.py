@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
@@ -24,11 +24,11 @@ SYSTEMS = ("fft", "gavel", "oef-cooperative", "tiresias")
 
 def filled(path: Path) -> Path:
     """Two workloads, two seeds, a name to escape, and a system that refuses."""
-    store, world = RunStore(path), WorldSettings(restart_seconds=30.0)
+    store, environment = RunStore(path), EnvironmentSettings(restart_seconds=30.0)
     trace = (*(SystemVariant(name) for name in SYSTEMS), SystemVariant("srtf", label=NAME))
-    Experiment((TRACE,), trace, (0, 1), world).run(store)
+    Experiment((TRACE,), trace, (0, 1), environment).run(store)
     mix = tuple(SystemVariant(name) for name in ("fft", "hadar", "hadare", "gandiva-fair"))
-    Experiment((MIX,), mix, (0,), world).run(store)
+    Experiment((MIX,), mix, (0,), environment).run(store)
     return path
 
 

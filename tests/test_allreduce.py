@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetopt.stages.allreduce import AllReduce, double_binary_tree, multiplicities, ring
+from hetopt.stages.job_graph import AllReduce, double_binary_tree, multiplicities, ring
 
 
 def test_the_tree_of_fourteen_ranks_is_the_one_that_nccl_draws() -> None:

@@ -27,8 +27,8 @@ from hetopt.models.asrpt import (
     WCSWorkload,
 )
 from hetopt.models.asrpt.policies import NonPreemptivePolicy
-from hetopt.proofs.pipelines import staged_jobs
-from hetopt.simulation.environment import World
+from hetopt.proofs.strategies import staged_jobs
+from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -334,7 +334,7 @@ def test_a_prediction_is_one_number(answer: Any) -> None:
 
 def test_a_mapper_answers_with_a_mapping() -> None:
     job = Job("j", {"GPU": 1.0}, 5, 2, stages=(Stage(2, 1, 1, 1e6),))
-    with pytest.raises(InvalidPlan, match="the mapping method has answered 3; it must return a GPUMapping"):
+    with pytest.raises(InvalidPlan, match="the mapping method returned 3; it must return a GPUMapping"):
         hetopt.simulate(ASRPT(mapper=lambda *_: 3), Instance(Cluster.of({"GPU": 2}), jobs=(job,)))  # type: ignore[arg-type, return-value]
 
 
@@ -379,10 +379,12 @@ def test_servers_that_fail_and_come_back(policy: NonPreemptivePolicy) -> None:
     jobs = (Job("a", {"GPU": 1.0}, 12.0), Job("b", {"GPU": 1.0}, 20.0), Job("c", {"GPU": 1.0}, 5.0, arrival=30.0))
     probe = hetopt.simulate(policy, Instance(cluster, jobs=jobs), round_seconds=10.0)
     server = probe.spans.set_index("job")["servers"].to_dict()["b"]
-    world = World(changes=(ServerChange(15.0, server), ServerChange(40.0, server, up=True)), checkpoint_seconds=10.0)
-    log = hetopt.simulate(policy, Instance(cluster, jobs=jobs), round_seconds=10.0, world=world)
+    environment = Environment(
+        changes=(ServerChange(15.0, server), ServerChange(40.0, server, up=True)), checkpoint_seconds=10.0
+    )
+    log = hetopt.simulate(policy, Instance(cluster, jobs=jobs), round_seconds=10.0, environment=environment)
     assert log.jobs["finish"].tolist() == [12.0, 30.0, 35.0]
     assert log.jobs.loc["b", ["start", "wasted", "done"]].tolist() == [0.0, 5.0, 20.0]
     assert log.spans["job"].tolist() == ["a", "b", "b", "c"]
-    other = hetopt.simulate(ASRPT(), Instance(cluster, jobs=jobs), round_seconds=10.0, world=world)
+    other = hetopt.simulate(ASRPT(), Instance(cluster, jobs=jobs), round_seconds=10.0, environment=environment)
     assert (other.jobs["done"] == other.jobs["work"]).all()

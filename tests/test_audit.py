@@ -34,7 +34,7 @@ def test_the_example_of_the_readme(instance):
     assert v.sharing_incentive.holds
     assert v.pareto_efficient.holds
     assert v.strategy_proof.holds is False
-    assert v.strategy_proof.witness.liars == ("u1",)
+    assert v.strategy_proof.witness.misreporting == ("u1",)
     assert hetopt.audit(instance, allocation).strategy_proof.holds is None
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt import auditing
-from hetopt.data.worth import largest_envy
+from hetopt.data.worth import largest_relative_envy
 from hetopt.experiments.comparison import compare
 from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import WeightedRate
@@ -150,7 +150,7 @@ def test_jobs_that_run_all_the_time_envy_nobody():
     assert plan.x.tolist() == [[1], [3]]
     verdicts = hetopt.audit(instance, plan)
     assert (verdicts.envy_free.holds, verdicts.sharing_incentive.holds, verdicts.pareto_efficient.holds) == (True,) * 3
-    assert largest_envy(plan.entities, plan.x) == 0
+    assert largest_relative_envy(plan.entities, plan.x) == 0
     assert compare(instance, {"fft": fft.FFT(round_seconds=300.0)}).table.loc[
         "fft", ["envy", "pareto", "total"]
     ].tolist() == [0, 0, 4]

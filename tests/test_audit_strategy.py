@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import auditing
-from hetopt.auditing.candidates import direction
+from hetopt.auditing.misreports import direction
 from hetopt.models import oef, switching
 from hetopt.models.fairness import EqualRates
 from hetopt.models.objectives import TotalRate
@@ -33,14 +33,14 @@ def gain(verdict, instance, liar):
     row = entities.speed[entities.position[liar]]
     lying, honest = (
         table.loc[[name for name in table.index if name.split("/")[0] == liar]].reindex(columns=list(entities.types))
-        for table in (verdict.witness.lying_table, verdict.witness.honest_table)
+        for table in (verdict.witness.untruthful_table, verdict.witness.truthful_table)
     )
     return float(row @ lying.fillna(0).sum().to_numpy() - row @ honest.fillna(0).sum().to_numpy())
 
 
 def true_rate_of_u1(policy, instance, report):
     """u1's rate at its true speeds when it reports ``report``."""
-    told = auditing.Reports(instance, "tenants").apply(auditing.Report("over", {0: report}))
+    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("over", {0: report}))
     return float(instance.entities().speed[0] @ hetopt.solve(policy, told).x[0])
 
 
@@ -49,7 +49,7 @@ def test_over_reports_pay_under_cooperative_oef(row, report, rate):
     """[THEOREMS, Theorems 3.2, 3.3]: 3/2 -> 7/4 and 3/2 -> 5/3; the search finds at least as much."""
     instance = market([[1, 2], row])
     assert true_rate_of_u1(oef.cooperative(), instance, report) == pytest.approx(rate)
-    verdict = auditing.strategy_proof(instance, oef.cooperative(), kinds=("over",), liars=("u1",), budget=150)
+    verdict = auditing.strategy_proof(instance, oef.cooperative(), kinds=("over",), misreporting=("u1",), budget=150)
     assert verdict.holds is False
     assert verdict.witness.before == pytest.approx({"u1": 3 / 2})
     assert verdict.witness.gains["u1"] >= rate - 3 / 2 - EQUAL
@@ -63,7 +63,7 @@ def test_under_reports_pay_under_noncooperative_oef():
     instance = market()
     verdict = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("under",))
     assert verdict.holds is False
-    assert verdict.witness.liars == ("u2",)
+    assert verdict.witness.misreporting == ("u2",)
     assert verdict.witness.before["u2"] == pytest.approx(15 / 7)
     assert verdict.witness.after["u2"] >= 8 / 3 - EQUAL
     assert direction(np.array(list(verdict.witness.reported["u2"].values())), np.array([1, 5])) == "under"
@@ -73,17 +73,21 @@ def test_under_reports_pay_under_noncooperative_oef():
 def test_a_raw_over_report_of_the_slowest_type_is_an_under_report():
     """[THEOREMS, Theorem 5.4]: (5,5) is over (1,5), and after normalising it is (1,1)."""
     instance = market()
-    reports = auditing.Reports(instance, "tenants", "divided")
+    reports = auditing.ReportGenerator(instance, "tenants", "divided")
     told = reports.apply(auditing.Report("over", {1: (5.0, 5.0)}))
     assert told.entities().speed[1].tolist() == [1, 1]
-    divided = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("over",), liars=("u2",), scale="divided")
+    divided = auditing.strategy_proof(
+        instance, oef.noncooperative(), kinds=("over",), misreporting=("u2",), scale="divided"
+    )
     assert divided.holds is False
     assert divided.witness.after["u2"] >= 8 / 3 - EQUAL
     for scale in ("kept", "raw"):
-        kept = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("over",), liars=("u2",), scale=scale)
+        kept = auditing.strategy_proof(
+            instance, oef.noncooperative(), kinds=("over",), misreporting=("u2",), scale=scale
+        )
         assert kept.holds is None
     raw = auditing.strategy_proof(
-        instance, oef.noncooperative(), kinds=("under",), liars=("u2",), scale="raw", budget=60
+        instance, oef.noncooperative(), kinds=("under",), misreporting=("u2",), scale="raw", budget=60
     )
     assert raw.holds is False  # to report a quarter of all speeds brings four times the GPUs
 
@@ -92,7 +96,7 @@ def test_a_raw_over_report_of_the_slowest_type_is_an_under_report():
 @given(tenant_instances(tenants=(2, 4), types=(2, 3), weighted=True), st.sampled_from(["kept", "raw"]))
 def test_over_reports_and_coalitions_of_them_never_pay_under_noncooperative_oef(instance, scale):
     """[OEF, Theorem 5.4] as [THEOREMS] states it, whatever the optimum that the solver picks."""
-    reports = auditing.Reports(instance, "tenants", scale)
+    reports = auditing.ReportGenerator(instance, "tenants", scale)
     people = tuple(range(len(instance.tenants)))
     speed = instance.entities().speed
     honest = hetopt.solve(oef.noncooperative(), instance).rate.to_numpy()
@@ -119,12 +123,14 @@ def test_the_search_finds_no_over_report_that_pays_under_noncooperative_oef(inst
 def test_a_fake_job_type_pays_under_noncooperative_oef():
     """[THEOREMS, false job types]: u1 adds (1,1), 15/7 -> 41/19, its GPUs all used by its true jobs."""
     instance = market()
-    told = auditing.Reports(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 1.0), 0))
+    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 1.0), 0))
     result = hetopt.solve(oef.noncooperative(), told)
     assert result.entities.names == ("u1/jobs", "u1/fake", "u2")
     assert result.entities.weight.tolist() == [0.5, 0.5, 1]
     assert float(np.array([1, 2]) @ result.x[:2].sum(axis=0)) == pytest.approx(41 / 19)
-    verdict = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("job type",), liars=("u1",), budget=100)
+    verdict = auditing.strategy_proof(
+        instance, oef.noncooperative(), kinds=("job type",), misreporting=("u1",), budget=100
+    )
     assert verdict.holds is False
     assert verdict.witness.after["u1"] >= 41 / 19 - EQUAL
     assert verdict.witness.gains["u1"] == pytest.approx(gain(verdict, instance, "u1"))
@@ -134,7 +140,7 @@ def test_a_fake_job_type_pays_under_noncooperative_oef():
 @FEW
 @given(tenant_instances(tenants=(2, 3), types=(2, 3)))
 def test_over_reporting_fakes_never_pay_under_noncooperative_oef(instance):
-    reports, speed = auditing.Reports(instance, "tenants"), instance.entities().speed
+    reports, speed = auditing.ReportGenerator(instance, "tenants"), instance.entities().speed
     honest = hetopt.solve(oef.noncooperative(), instance).rate.to_numpy()
     for report in reports.all(("job type",), (0,)):
         if direction(np.array(report.fake), speed[0]) == "over":
@@ -158,14 +164,14 @@ def test_a_policy_that_listens_to_nobody_is_not_refuted_and_not_proven():
     assert verdict.holds is None
     assert verdict.word == "not refuted"
     assert verdict.slack == pytest.approx(0)
-    assert set(verdict.searched) == set(auditing.KINDS)
+    assert set(verdict.searched) == set(auditing.DEFAULT_KINDS)
     assert sum(verdict.searched.values()) < 300
     assert "proves nothing" in verdict.explain()
 
 
 def test_a_fake_tenant_pays_under_equal_parts_when_asked_for():
     """By hand: two of three equal parts instead of one of two; 2/3 of the cluster's rate 3 instead of 1/2."""
-    verdict = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), liars=("u1",), budget=5)
+    verdict = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), misreporting=("u1",), budget=5)
     assert verdict.holds is False
     assert verdict.witness.after == pytest.approx({"u1": 2})
     as_allocated = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), budget=5, worth="as allocated")
@@ -187,9 +193,9 @@ class Peak:
 
 @pytest.mark.parametrize("best", [2.63, 7.77, 1.1234])
 def test_the_pattern_search_climbs_to_a_peak_between_the_grid(best):
-    verdict = auditing.strategy_proof(market(), Peak(best), kinds=("over", "under"), liars=("u1",))
+    verdict = auditing.strategy_proof(market(), Peak(best), kinds=("over", "under"), misreporting=("u1",))
     found = verdict.witness.reported["u1"]["GPU2"]
-    assert found == pytest.approx(best, rel=2 * auditing.search.STEPS[-1])
+    assert found == pytest.approx(best, rel=2 * auditing.strategy_proofness.STEPS[-1])
 
 
 def test_a_coalition_pays_only_if_both_gain():
@@ -207,7 +213,7 @@ def test_a_coalition_pays_only_if_both_gain():
     assert auditing.strategy_proof(instance, Together(), kinds=("over", "under", "mixed")).holds is None
     verdict = auditing.strategy_proof(instance, Together(), kinds=("coalition",))
     assert verdict.holds is False
-    assert verdict.witness.liars == ("u1", "u2")
+    assert verdict.witness.misreporting == ("u1", "u2")
     assert verdict.witness.gains == pytest.approx({"u1": 0.5, "u2": 0.7})
 
 
@@ -242,7 +248,7 @@ def test_reports_that_a_policy_turns_away_gain_nothing():
     verdict = auditing.strategy_proof(market(), picky, budget=20)
     assert verdict.holds is None
     assert math.isnan(verdict.slack)
-    assert "turned away" in verdict.why
+    assert "rejected" in verdict.why
 
 
 def test_an_impossible_allocation_is_no_profit():
@@ -259,7 +265,7 @@ def test_an_impossible_allocation_is_no_profit():
 def test_what_is_held_stays_with_the_true_job_type():
     """A fake job type renames the tenant's entity; its GPUs held now must follow."""
     instance = market(held=[[0, 1], [1, 0]])
-    told = auditing.Reports(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 3.0), 0))
+    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 3.0), 0))
     assert told.entities().held.tolist() == [[0, 1], [0, 0], [1, 0]]
     policy = oef.noncooperative() + switching.SwitchingCost(0.5)
     assert sum(auditing.strategy_proof(instance, policy, kinds=("job type",), budget=20).searched.values()) == 19
@@ -297,7 +303,7 @@ def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
         ({"kinds": ("false",)}, "kinds has 'false'"),
         ({"scale": "odd"}, "scale has 'odd'"),
         ({"worth": "odd"}, "worth has 'odd'"),
-        ({"liars": ("u9",)}, "liars has 'u9'; it must be one of u1, u2"),
+        ({"misreporting": ("u9",)}, "misreporting has 'u9'; it must be one of u1, u2"),
         ({"budget": 1}, "budget is 1"),
         ({"time_limit": -1}, "time_limit is -1"),
     ],

@@ -72,7 +72,7 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: hetopt.auditing.strategy_proof(TENANTS, oef.cooperative(), kinds=wrong("over")),
     ),
     (
-        "the shares hold what is no number",
+        "the shares hold something other than numbers",
         hetopt.InvalidInstance,
         lambda: hetopt.audit(TENANTS, [["1/2", "1"], ["x", "0"]], exact=True),
     ),
@@ -99,7 +99,7 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: hetopt.solve(wrong(oef.cooperative), TENANTS),
     ),
     (
-        "placer is the class HierarchicalPlacer; give one of it: HierarchicalPlacer()",
+        "placer is the class HierarchicalPlacer; give an instance: HierarchicalPlacer()",
         hetopt.InvalidOption,
         lambda: hetopt.simulate(fft.FFT(), JOBS, placer=wrong(hetopt.HierarchicalPlacer)),
     ),

@@ -16,7 +16,7 @@ from hetopt.data import documents
 from hetopt.data import instance_files as encoding
 from hetopt.data.instance import decode
 from hetopt.errors import InvalidInstance
-from hetopt.proofs.whole import NAMES, whole_instances
+from hetopt.proofs.strategies import NAMES, whole_instances
 
 GOOD = (Path(__file__).parent / "good.yaml").read_text()
 

@@ -18,9 +18,9 @@ from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
 from hetopt.models.hadar.one_offer import offer_model
 from hetopt.models.hadar.schedules import schedules
-from hetopt.proofs.mixed_servers import mixed_instances
-from hetopt.stages.allreduce import AllReduce
+from hetopt.proofs.strategies import mixed_instances
 from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.job_graph import AllReduce
 from hetopt.tolerances import TRUSTED, scale
 
 SOLVERS = [name for name in ("appsi_highs", "highs", "gurobi_direct") if pyo.SolverFactory(name).available(False)]

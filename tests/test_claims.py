@@ -10,17 +10,14 @@ from typing import Any
 import pytest
 
 from hetopt import instances
-from hetopt.proofs.ledger.claim import Claim, Effort
-from hetopt.proofs.ledger.collect import ledger
-from hetopt.proofs.ledger.hunter import Hunt
-from hetopt.proofs.ledger.means import (
-    ForAll,
-    Some,
-)
-from hetopt.proofs.ledger.prose import as_html, paragraphs
-from hetopt.proofs.ledger.stored import instance_of, kept
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Effort
+from hetopt.proofs.ledger.claim_text import as_html, paragraphs
+from hetopt.proofs.ledger.counterexample_files import instance_of, stored_names
+from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch
+from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.procedures import ForAll, universal_part
 
-EVERY = list(ledger().values())
+EVERY = list(all_claims().values())
 NOTHING_TO_DRAW = (
     "asrpt/allreduce-bytes",
     "asrpt/link-weight-other-copy",
@@ -37,12 +34,12 @@ def test_claims_are_complete(one: Claim) -> None:
     assert one.place
     assert one.paper
     assert one.key == one.key.lower()
-    if one.expected == "true" and isinstance(one.means, ForAll):
+    if one.expected is ClaimVerdict.TRUE and isinstance(one.procedure, ForAll):
         assert one.proof.strip()
     if one.instead:
-        assert one.instead in ledger()
-        assert ledger()[one.instead].expected == "true"
-    if one.expected == "true":
+        assert one.instead in all_claims()
+        assert all_claims()[one.instead].expected is ClaimVerdict.TRUE
+    if one.expected is ClaimVerdict.TRUE:
         assert not one.instead
     for name in one.policies:
         from hetopt.registry import policy_names
@@ -53,7 +50,7 @@ def test_claims_are_complete(one: Claim) -> None:
 @pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
 def test_every_verdict_is_reached(one: Claim) -> None:
     effort = Effort(instances=20, seconds=0, mechanical=False)
-    assert one.means.decide(one, effort).verdict == one.expected
+    assert one.procedure.decide(one, effort).verdict == one.expected
 
 
 @pytest.mark.parametrize("one", [c for c in EVERY if c.mechanical], ids=lambda one: one.key)
@@ -74,7 +71,7 @@ def test_formulas_can_be_shown(one: Claim) -> None:
         assert not set("\\$*`") & set(re.sub("<[^>]*>", "", shown)), shown
 
 
-def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
+def test_every_counterexample_file_refutes_its_claim() -> None:
     """And the instance in the file is the one that the numbers make."""
     found = 0
     for name in instances.names():
@@ -82,30 +79,29 @@ def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
         if "counterexample" not in said_there:
             continue
         for key in said_there["counterexample"].claim.split(", "):
-            means = ledger()[key].means
-            such = means.such if isinstance(means, Some) else means
-            assert isinstance(such, ForAll), key
-            again = such.recheck(name)
+            universal = universal_part(all_claims()[key].procedure)
+            assert universal is not None, key
+            again = universal.recheck(name)
             assert again.finding.refutes, name
             assert again.finding.pictures or key in NOTHING_TO_DRAW, name
-            assert such.quick(again.case) < 0, name
+            assert universal.estimated_slack(again.case) < 0, name
             there, made = instances.load(name), instance_of(again.case)
             assert (there.cluster, there.tenants, there.jobs) == (made.cluster, made.tenants, made.jobs), name
-            assert name in kept(key)
+            assert name in stored_names(key)
             found += 1
     assert found > 30
 
 
 @pytest.mark.parametrize(
     "one",
-    [c for c in EVERY if isinstance(c.means, ForAll) and c.expected == "false"],
+    [c for c in EVERY if isinstance(c.procedure, ForAll) and c.expected is ClaimVerdict.FALSE],
     ids=lambda one: one.key,
 )
-def test_every_false_claim_has_a_counterexample_that_is_kept(one: Claim) -> None:
-    assert kept(one.key)
+def test_every_false_claim_has_a_stored_counterexample(one: Claim) -> None:
+    assert stored_names(one.key)
 
 
-class First(Hunt[Any]):
+class First(CounterexampleSearch[Any]):
     """A search that ends with the first counterexample."""
 
     def _shrunk(self, rng: Random) -> Any:
@@ -113,10 +109,10 @@ class First(Hunt[Any]):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("one", [c for c in EVERY if kept(c.key)], ids=lambda one: one.key)
+@pytest.mark.parametrize("one", [c for c in EVERY if stored_names(c.key)], ids=lambda one: one.key)
 def test_a_search_finds_a_counterexample_from_the_claim_alone(one: Claim) -> None:
-    means = one.means.such if isinstance(one.means, Some) else one.means
-    assert isinstance(means, ForAll)
+    universal = universal_part(one.procedure)
+    assert universal is not None
     seconds = 600 if one.key == "oef/thm-5.3-cooperative-two-types" else 60  # of four tenants; seen after 304
-    search = First(means.space, means.quick, means.found, time.perf_counter() + seconds)
+    search = First(universal.space, universal.estimated_slack, universal.judge, time.perf_counter() + seconds)
     assert search.run() is not None, f"{search.tried} cases"

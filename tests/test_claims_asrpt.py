@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 from sympy import simplify, symbols
 
 import hetopt
@@ -17,19 +17,17 @@ from hetopt import instances
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
 from hetopt.models import asrpt as library
-from hetopt.proofs import small_schedules
-from hetopt.proofs.asrpt import claims, cuts, lemmas, order, printed, theorem
-from hetopt.proofs.asrpt.schedules import Run, Workload, total
-from hetopt.proofs.asrpt.sides import Terms, each_job, lemma_1, lemma_2, lemma_3, over_and_under, theorem_1
-from hetopt.proofs.asrpt.workloads import made
-from hetopt.proofs.ledger.pictures import Timeline
-from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.ledger.stored import kept
+from hetopt.proofs.asrpt import approximation_ratio, claims, graph_cuts, lemmas, queue_order, reported_results
+from hetopt.proofs.asrpt.bound_sides import BoundTerms, each_job, lemma_1, lemma_2, lemma_3, over_and_under, theorem_1
+from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, SchedulingCase, case_of, total_completion
+from hetopt.proofs.ledger.counterexample_files import stored_names
+from hetopt.proofs.ledger.finding_pictures import Timeline
+from hetopt.proofs.ledger.space import CaseNumbers
 
 F = Fraction
 FEW = settings(max_examples=30, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
-STORED = [(key, name) for key in CLAIMS for name in kept(key)]
+STORED = [(key, name) for key in CLAIMS for name in stored_names(key)]
 
 
 # -- lemmas and theorem ----------------------------------------------------------------------------------------------
@@ -37,27 +35,11 @@ STORED = [(key, name) for key in CLAIMS for name in kept(key)]
 
 @FEW
 @given(cases(lemmas.WRONG))
-def test_both_sides_are_those_of_the_small_cases(case: Workload) -> None:
-    small, how = case.small, (case.heavy, case.delay)
-    pairs = [
-        (lemma_1(case), small_schedules.lemma_1(small)),
-        (lemma_2(case), small_schedules.lemma_2(small, *how)),
-        (lemma_3(case), small_schedules.lemma_3(small)),
-        (theorem_1(case), small_schedules.theorem_1(small, *how)),
-    ]
-    for found, (left, right) in pairs:
-        assert (found.left, found.right) == (left, right)
-        assert found.finding.slack == right - left
-        assert found.ratio == left / right
-
-
-@FEW
-@given(cases(lemmas.WRONG))
-def test_the_sharper_bounds_are_sharper(case: Workload) -> None:
+def test_the_sharper_bounds_are_sharper(case: SchedulingCase) -> None:
     for bound in (lemma_1, lemma_2, lemma_3, theorem_1):
         assert bound(case, sharper=True).right <= bound(case).right
     assert over_and_under(case).right <= lemma_3(case, sharper=True).right
-    assert theorem_1(case, more=1).right - theorem_1(case).right == total(case.optimum())
+    assert theorem_1(case, more=1).right - theorem_1(case).right == total_completion(case.optimum())
     alone, together = each_job(case, sharper=True), lemma_2(case, sharper=True)
     assert alone.right - alone.left <= together.right - together.left
 
@@ -66,11 +48,11 @@ def test_terms_by_hand() -> None:
     """Two stages on servers of three GPUs, 3 s together and 3/2 s apart; 4 iterations told, 1 done."""
     numbers = {"servers": [[2]], "gpus": [[3]], "replicas": [[1]], "behind": [[1]], "seconds": [[1]]}
     numbers |= {"parameters": [[0]], "outputs": [[1]], "bandwidth": [[4, 1]], "predicted": [[4]]}
-    case = made(Numbers.read(numbers))
-    found = Terms.of(case)
+    case = case_of(CaseNumbers.read(numbers))
+    found = BoundTerms.of(case)
     assert (found.rho, found.most, found.least) == (1, F(3, 2), F(3, 2))
     assert (found.jobs, found.gpus, found.widest, found.spare, found.error) == (1, 6, 2, 4, 3)
-    sharper = Terms.of(case, sharper=True)
+    sharper = BoundTerms.of(case, sharper=True)
     assert (sharper.rho, sharper.most, sharper.spare) == (2, 3, 5)
 
 
@@ -96,7 +78,7 @@ class Told:
 def simulated(key: str, told: float | None = None, **how: Any) -> list[float]:
     """Completion times of A-SRPT in the simulator on a stored counterexample."""
     policy = library.ASRPT(delay=0.0) if told is None else library.ASRPT(Told(told), delay=0.0)
-    log = hetopt.simulate(policy, instances.load(kept(f"asrpt/{key}")[0]), **how)
+    log = hetopt.simulate(policy, instances.load(stored_names(f"asrpt/{key}")[0]), **how)
     jobs = log.jobs
     return [float(v) for v in jobs["arrival"] + jobs["jct"]]
 
@@ -118,24 +100,24 @@ def simulated(key: str, told: float | None = None, **how: Any) -> list[float]:
 def test_the_simulator_agrees(key: str, told: float | None, how: dict[str, Any], expected: list[Any]) -> None:
     """In slots only where the cluster alone has them: the library's virtual machine runs in continuous time."""
     assert simulated(key, told, **how) == pytest.approx([float(t) for t in expected])
-    case = kept_case(f"asrpt/{key}")
+    case = stored_case(f"asrpt/{key}")
     ends = {run.job: run.end for run in case.asrpt(slots=bool(how))}
     assert [ends[i] for i in range(len(ends))] == expected
 
 
 def test_continuous_time_saves_what_slots_break() -> None:
     for key, side in (("lemma-1", lemma_1), ("lemma-2", lemma_2), ("lemma-3", lemma_3), ("thm-1", theorem_1)):
-        assert side(kept_case(f"asrpt/{key}")).finding.slack >= 0
+        assert side(stored_case(f"asrpt/{key}")).finding.slack >= 0
     for key, side in (("lemma-1", lemma_1), ("lemma-2", lemma_2), ("lemma-3", lemma_3), ("thm-1", theorem_1)):
-        case = kept_case(f"asrpt/{key}-slow-inside")
-        assert not case.small.servers.fast_inside
+        case = stored_case(f"asrpt/{key}-slow-inside")
+        assert not case.servers.fast_inside
         assert side(case, sharper=True).finding.slack >= 0
 
 
 def test_findings_that_refute_show_schedules() -> None:
     for key in ("lemma-1", "lemma-2", "lemma-3", "thm-1", "eq-3", "larger-later"):
-        means: Any = CLAIMS[f"asrpt/{key}"].means
-        shown = means.finding(kept_case(f"asrpt/{key}")).pictures
+        means: Any = CLAIMS[f"asrpt/{key}"].procedure
+        shown = means.finding(stored_case(f"asrpt/{key}")).pictures
         assert shown
         assert all(isinstance(one, Timeline) and one.bars for one in shown)
 
@@ -146,43 +128,43 @@ def test_findings_that_refute_show_schedules() -> None:
 def test_turns_by_hand() -> None:
     """Four GPUs, four narrow jobs of 3/2 s and four wide ones of 1 s: pairs of 5/2 s from 3/4 s on."""
     jobs = [(2, F(3, 2)), (3, F(1))] * 4
-    runs = theorem.run_plain(4, jobs)
+    runs = approximation_ratio.run_plain(4, jobs)
     assert [run.job for run in runs] == list(range(8))
     assert [run.end for run in runs][1::2] == [F(3, 4) + F(5, 2) * i for i in (1, 2, 3, 4)]
     better = (1 + 2 + 3 + 4) + 2 * (4 + F(3, 2)) + 2 * (4 + 3)
-    assert theorem.in_turns(2) == total(runs) / better == theorem.in_turns_formula(2)
+    assert approximation_ratio.in_turns(2) == total_completion(runs) / better == approximation_ratio.in_turns_formula(2)
 
 
 def test_a_schedule_that_does_not_fit_is_refused() -> None:
     with pytest.raises(AssertionError, match="more GPUs are in use"):
-        theorem.checked((Run(0, F(0), F(2), (2,)), Run(1, F(1), F(2), (1,))), 2)
+        approximation_ratio.checked((PlacedRun(0, F(0), F(2), (2,)), PlacedRun(1, F(1), F(2), (1,))), 2)
 
 
 def test_turns_grow_like_half_of_q() -> None:
     q = symbols("q", positive=True)
     quotient = (4 * q**4 + 2 * q**3 + 4 * q**2 + 6 * q - 4) / (8 * q**3 + q**2 + q)
     assert simplify((quotient / q).limit(q, "oo")) == F(1, 2)
-    assert quotient.subs(q, 7) == theorem.in_turns_formula(7)
+    assert quotient.subs(q, 7) == approximation_ratio.in_turns_formula(7)
 
 
 def test_one_a_slot_by_hand() -> None:
-    runs = theorem.run_plain(3, [(1, F(1))] * 3, slots=True)
+    runs = approximation_ratio.run_plain(3, [(1, F(1))] * 3, slots=True)
     assert [(run.start, run.end) for run in runs] == [(1, 2), (2, 3), (3, 4)]
-    assert theorem.one_a_slot(3) == F(9, 3)
+    assert approximation_ratio.one_a_slot(3) == F(9, 3)
 
 
 # -- what is printed -------------------------------------------------------------------------------------------------
 
 
 def test_figure_2_says_what_the_instance_says() -> None:
-    found = {row.quantity: row for row in cuts.figure_2().rows}
+    found = {row.quantity: row for row in graph_cuts.figure_2().rows}
     assert found["MB on it"].computed == "20"
     assert found["bytes cut: the least possible"].computed == "9000000"
     assert all(row.agrees for row in found.values())
 
 
 def test_one_network_is_misprinted() -> None:
-    wrong = {row.quantity for row in printed.table_1().rows if not row.agrees}
+    wrong = {row.quantity for row in reported_results.table_1().rows if not row.agrees}
     misprinted = {
         name.removeprefix("asrpt/")
         for name in instances.names()
@@ -192,13 +174,13 @@ def test_one_network_is_misprinted() -> None:
 
 
 def test_order_of_starts_is_looked_at_in_pairs() -> None:
-    case = kept_case("asrpt/larger-later")
-    assert order.in_virtual_order(case).slack >= 0
-    assert order.smaller_starts_first(case).slack == F(-1, 2)
+    case = stored_case("asrpt/larger-later")
+    assert queue_order.in_virtual_order(case).slack >= 0
+    assert queue_order.smaller_starts_first(case).slack == F(-1, 2)
 
 
 def test_a_job_of_the_library_has_the_case_s_numbers() -> None:
-    case = kept_case("asrpt/alpha-fewest-servers")
+    case = stored_case("asrpt/alpha-fewest-servers")
     job: Job = case.instance.jobs[0]
     assert [(s.replicas, s.parameter_bytes, s.output_bytes) for s in job.stages] == [(2, 2, 1), (4, 2, 0)]
     assert all(s.nic_bytes_per_s == 3 for s in case.instance.cluster.servers)

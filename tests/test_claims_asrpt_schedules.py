@@ -13,17 +13,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_cases import cases
 
-from hetopt.proofs.asrpt import claims, lemmas, order
-from hetopt.proofs.asrpt.machine import ONE_MACHINE, Preemptive, best_seconds, drawn_seconds, least_total, srpt
-from hetopt.proofs.asrpt.schedules import Run, Workload, optimal, overfull, picture, total
-from hetopt.proofs.asrpt.workloads import made, workloads
-from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.ledger.stored import kept
+from hetopt.models.asrpt.virtual_machine import VirtualMachine
+from hetopt.proofs.asrpt import claims, lemmas, queue_order
+from hetopt.proofs.asrpt.scheduling_cases import (
+    PlacedRun,
+    SchedulingCase,
+    case_of,
+    optimal,
+    overfull,
+    schedule_picture,
+    scheduling_space,
+    total_completion,
+)
+from hetopt.proofs.asrpt.single_machine import (
+    ONE_MACHINE,
+    PreemptiveCase,
+    best_seconds,
+    drawn_seconds,
+    least_total,
+    srpt,
+)
+from hetopt.proofs.ledger.counterexample_files import stored_names
+from hetopt.proofs.ledger.space import CaseNumbers
 
 F = Fraction
 FEW = settings(max_examples=30, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
-STORED = [(key, name) for key in CLAIMS for name in kept(key)]
+STORED = [(key, name) for key in CLAIMS for name in stored_names(key)]
 
 
 # -- the virtual machine ---------------------------------------------------------------------------------------------
@@ -96,92 +112,106 @@ def test_srpt_on_two_machines_by_hand() -> None:
 
 
 def test_the_finding_sees_a_better_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "least_total", lambda *_: 3)
-    assert order.shortest_first_is_best(Preemptive((0, 0), (1, 2))).slack == -1
+    monkeypatch.setattr(queue_order, "least_total", lambda *_: 3)
+    assert queue_order.shortest_first_is_best(PreemptiveCase((0, 0), (1, 2))).slack == -1
 
 
 @given(cases(ONE_MACHINE))
-def test_one_machine_as_an_instance(case: Preemptive) -> None:
+def test_one_machine_as_an_instance(case: PreemptiveCase) -> None:
     jobs = case.instance.jobs
     assert [(job.arrival, job.work) for job in jobs] == list(zip(case.arrivals, case.sizes, strict=True))
 
 
 # -- schedules -------------------------------------------------------------------------------------------------------
 
-MIXED = workloads(talking=True, predicted=lemmas.PREDICTED, iterations=(F(1), F(2)), delayed=True, spare=False)
+MIXED = scheduling_space(
+    communicating=True, predicted=lemmas.PREDICTED, iterations=(F(1), F(2)), delayed=True, spare=False
+)
+
+
+def on_the_virtual_machine(arrivals: list[Fraction], sizes: list[Fraction]) -> Fraction:
+    """The sum of completion times on the library's virtual machine."""
+    machine, waiting = VirtualMachine(), sorted(range(len(sizes)), key=lambda i: arrivals[i])
+    total, done = F(0), 0
+    while done < len(sizes):
+        time = min(arrivals[waiting[0]], machine.next) if waiting else machine.next
+        if waiting and arrivals[waiting[0]] == time:
+            i = waiting.pop(0)
+            machine.arrive(time, f"job{i}", sizes[i])
+        completed = len(machine.completed(time))
+        total, done = total + completed * time, done + completed
+    return total
 
 
 @FEW
 @given(cases(MIXED))
-def test_optimum_and_asrpt_are_those_of_the_small_cases(case: Workload) -> None:
-    assert total(case.optimum()) == case.small.optimum
-    assert total(case.asrpt()) == case.small.asrpt(case.heavy, case.delay)
+def test_schedules_fit_and_the_machine_is_the_library_s(case: SchedulingCase) -> None:
     for predicted in (True, False):
-        assert case.virtual(predicted=predicted).total == case.small.virtual(predicted=predicted)
+        sizes = case.sizes(predicted=predicted)
+        assert case.virtual(predicted=predicted).total == on_the_virtual_machine(case.arrivals, sizes)
     for runs in (case.optimum(), case.asrpt(), case.optimum(slots=True), case.asrpt(slots=True, virtual_slots=True)):
         assert overfull(runs, case.free, closed=False)[0] <= 0
         assert all(run.start >= case.arrivals[run.job] for run in runs)
-        assert sorted(run.job for run in runs) == list(range(len(case.made)))
+        assert sorted(run.job for run in runs) == list(range(len(case.jobs)))
         assert all(run.end - run.start >= case.lengths[run.job][run.use] for run in runs)
 
 
 @FEW
 @given(cases(MIXED))
-def test_asrpt_is_that_of_the_job_by_job_oracle(case: Workload) -> None:
-    machines = Machines(case.small.servers, case.heavy)
-    told = [job.predicted for job in case.small.jobs]
-    asrpt_job_by_job(list(case.made), [job.pipeline for job in case.small.jobs], told, machines, case.delay)
+def test_asrpt_is_that_of_the_job_by_job_oracle(case: SchedulingCase) -> None:
+    machines = Machines(case.servers, case.heavy)
+    told = [job.predicted for job in case.jobs]
+    asrpt_job_by_job([job.staged for job in case.jobs], [job.pipeline for job in case.jobs], told, machines, case.delay)
     found = {f"job{run.job + 1}": (run.start, run.end) for run in case.asrpt()}
     assert {name: (ran.start, ran.end) for name, ran in machines.ran.items()} == found
 
 
 def test_an_announced_machine_changes_nothing() -> None:
     numbers = {"servers": [[2]], "gpus": [[2]], "replicas": [[1, 2, 3]], "seconds": [[3, 1, 2]]}
-    case = made(Numbers.read({**numbers, "arrivals": [[0, 1, 1]]}))
-    from hetopt.proofs.asrpt.schedules import asrpt
+    case = case_of(CaseNumbers.read({**numbers, "arrivals": [[0, 1, 1]]}))
+    from hetopt.proofs.asrpt.scheduling_cases import asrpt
 
-    told = asrpt(
-        case.small.fleet, case.small.tasks, case.arrivals, case.iterations, virtual=case.virtual(predicted=True)
-    )
+    told = asrpt(case.fleet, case.tasks, case.arrivals, case.iterations, virtual=case.virtual(predicted=True))
     assert told == case.asrpt()
 
 
-def by_whole_starts(case: Workload) -> Fraction:
+def by_whole_starts(case: SchedulingCase) -> Fraction:
     """The least sum over all starts in whole seconds and all uses."""
     horizon = int(max(case.arrivals) + sum(max(uses.values()) for uses in case.lengths)) + 1
     best = None
     for chosen in product(*(uses.items() for uses in case.lengths)):
         for begins in product(*(range(int(r), horizon) for r in case.arrivals)):
             runs = tuple(
-                Run(i, F(t), t + length, use) for i, (t, (use, length)) in enumerate(zip(begins, chosen, strict=True))
+                PlacedRun(i, F(t), t + length, use)
+                for i, (t, (use, length)) in enumerate(zip(begins, chosen, strict=True))
             )
-            if (best is None or total(runs) < best) and overfull(runs, case.free, closed=False)[0] <= 0:
-                best = total(runs)
+            if (best is None or total_completion(runs) < best) and overfull(runs, case.free, closed=False)[0] <= 0:
+                best = total_completion(runs)
     assert best is not None
     return best
 
 
 @settings(max_examples=15, deadline=None)
-@given(cases(workloads(jobs=(1, 3), most_gpus=3, iterations=(F(1, 2), F(1)))))
-def test_the_optimum_in_slots_by_brute_force(case: Workload) -> None:
-    assert total(case.optimum(slots=True)) == by_whole_starts(case)
+@given(cases(scheduling_space(jobs=(1, 3), most_gpus=3, iterations=(F(1, 2), F(1)))))
+def test_the_optimum_in_slots_by_brute_force(case: SchedulingCase) -> None:
+    assert total_completion(case.optimum(slots=True)) == by_whole_starts(case)
 
 
 def test_jobs_that_are_alike_start_in_their_order() -> None:
     lengths: list[dict[tuple[int, ...], Fraction]] = [{(1,): F(2)}, {(1,): F(2)}, {(1,): F(1)}]
     runs = optimal([F(0)] * 3, lengths, (1,))
     assert [run.job for run in runs] == [2, 0, 1]
-    assert total(runs) == 1 + 3 + 5
+    assert total_completion(runs) == 1 + 3 + 5
 
 
 def test_jobs_that_come_at_other_times_are_not_alike() -> None:
     lengths: list[dict[tuple[int, ...], Fraction]] = [{(1,): F(10)}, {(1,): F(10)}]
-    assert total(optimal([F(5), F(0)], lengths, (1,))) == 10 + 20
+    assert total_completion(optimal([F(5), F(0)], lengths, (1,))) == 10 + 20
 
 
 def test_asrpt_in_slots_goes_by_predictions() -> None:
     numbers = {"servers": [[1]], "gpus": [[2]], "replicas": [[1, 1]], "seconds": [[1, 1]]}
-    case = made(Numbers.read({**numbers, "iterations": [[1, 4]], "predicted": [[4, 1]]}))
+    case = case_of(CaseNumbers.read({**numbers, "iterations": [[1, 4]], "predicted": [[4, 1]]}))
     assert [(run.job, run.start) for run in case.asrpt(slots=True, virtual_slots=True)] == [(1, 1), (0, 3)]
 
 
@@ -190,29 +220,32 @@ def test_hypotheses_of_workloads() -> None:
     numbers |= {"parameters": [[1]], "outputs": [[1]], "bandwidth": [[2, 1]]}
     wanted = {"fast": False, "slow": True, "any": True}
     for inside, there in wanted.items():
-        space = workloads(talking=True, arriving=False, inside=inside)  # type: ignore[arg-type]
-        assert (space.build(Numbers.read(numbers)) is not None) == there
-    whole_cluster = Numbers.read({**numbers, "gpus": [[2]]})
+        space = scheduling_space(communicating=True, arriving=False, inside=inside)  # type: ignore[arg-type]
+        assert (space.build(CaseNumbers.read(numbers)) is not None) == there
+    whole_cluster = CaseNumbers.read({**numbers, "gpus": [[2]]})
     for spare in (True, False):
-        space = workloads(talking=True, arriving=False, inside="any", spare=spare)
+        space = scheduling_space(communicating=True, arriving=False, inside="any", spare=spare)
         assert (space.build(whole_cluster) is None) == spare
-    assert workloads(most_gpus=2, talking=True, arriving=False, inside="any").build(Numbers.read(numbers)) is None
+    assert (
+        scheduling_space(most_gpus=2, communicating=True, arriving=False, inside="any").build(CaseNumbers.read(numbers))
+        is None
+    )
 
 
 def test_asrpt_in_slots_by_hand() -> None:
     """Four GPUs; on the virtual machine the jobs are done at 1 and 2 in slots, at 1/4 and 3/4 in continuous time."""
-    case = made(Numbers.read({"servers": [[1]], "gpus": [[4]], "replicas": [[1, 2]], "seconds": [[1, 1]]}))
+    case = case_of(CaseNumbers.read({"servers": [[1]], "gpus": [[4]], "replicas": [[1, 2]], "seconds": [[1, 1]]}))
     both = [[(run.start, run.end) for run in case.asrpt(slots=True, virtual_slots=slots)] for slots in (False, True)]
     assert both == [[(1, 2), (1, 2)], [(1, 2), (2, 3)]]
     assert [(run.start, run.end) for run in case.asrpt()] == [(F(1, 4), F(5, 4)), (F(3, 4), F(7, 4))]
 
 
-def test_who_counts_when() -> None:
-    runs = (Run(0, F(0), F(1), (2, 0)), Run(1, F(1), F(2), (1, 1)))
+def test_jobs_counted_at_a_time() -> None:
+    runs = (PlacedRun(0, F(0), F(1), (2, 0)), PlacedRun(1, F(1), F(2), (1, 1)))
     assert overfull(runs, (2, 1), closed=False)[0] == 0
     assert overfull(runs, (2, 1), closed=True) == (1, 1, 0)
     assert overfull(runs, (1, 1), closed=False) == (1, 0, 0)
-    drawn = picture("t", runs, (2, 1))
+    drawn = schedule_picture("t", runs, (2, 1))
     assert [(bar.lane, bar.job) for bar in drawn.bars] == [
         ("server1 GPU1", "job1"),
         ("server1 GPU2", "job1"),

@@ -10,36 +10,38 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 from scipy.optimize import linprog
 
 from hetopt import instances, simulate
 from hetopt.models import fft
 from hetopt.proofs.fft import (
-    approximation,
     claims,
-    coefficient,
     compensation,
-    owed,
-    packing,
-    preferences,
-    service,
-    shares,
+    compensation_effects,
+    completion_bound,
+    cost_order,
+    fair_progress,
+    fairness_coefficient,
+    gang_packing,
+    small_jobs_first,
 )
-from hetopt.proofs.fft.rounds import WAITS, Gang, Round, rounds
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.space import Space, whole
-from hetopt.proofs.ledger.stored import kept, stored_numbers
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
+from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import Space, integers
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction
 SECONDS = 300.0
 FEW = settings(max_examples=30)
 ALL = {claim.key: claim for claim in claims()}
-OWING = rounds(n=(1, 4), ages=whole(0, 9), rho=whole(0, 6))
+OWING = round_space(n=(1, 4), ages=integers(0, 9), rho=integers(0, 6))
 
 
-REFUTED = [(key, name) for key, claim in ALL.items() if isinstance(claim.means, ForAll) for name in kept(key)]
+REFUTED = [
+    (key, name) for key, claim in ALL.items() if isinstance(claim.procedure, ForAll) for name in stored_names(key)
+]
 
 
 # -- a round ---------------------------------------------------------------------------------------------------------
@@ -47,7 +49,7 @@ REFUTED = [(key, name) for key, claim in ALL.items() if isinstance(claim.means, 
 
 @FEW
 @given(cases(OWING))
-def test_costs_are_those_of_the_library(case: Round) -> None:
+def test_costs_are_those_of_the_library(case: RoundCase) -> None:
     entities = case.instance.entities("jobs")
     owed_ = dict(zip((job.name for job in case.instance.jobs), map(float, case.rho), strict=True))
     for normalise in (True, False):
@@ -61,7 +63,7 @@ def test_costs_are_those_of_the_library(case: Round) -> None:
 
 @FEW
 @given(cases(OWING))
-def test_plans_are_counted_through(case: Round) -> None:
+def test_plans_are_counted_through(case: RoundCase) -> None:
     ways = product(range(-1, len(case.gpus)), repeat=len(case.gangs))
     every = {
         where
@@ -74,15 +76,15 @@ def test_plans_are_counted_through(case: Round) -> None:
     }
     assert set(case.packings) == every
     assert all(map(case.within, every))
-    assert packing.largest_packing(case) == case.most == max(map(case.used, every))
+    assert gang_packing.largest_packing(case) == case.most == max(map(case.used, every))
     assert case.planned() in case.optima
     best = min(case.total(where) for where in every if case.used(where) == case.most)
     assert all(case.total(where) == best for where in case.optima)
 
 
 def test_a_round_by_hand() -> None:
-    gangs = (Gang(2, F(4), (F(1), F(2)), 1), Gang(1, F(3), (F(1), F(0))))
-    case = Round(gangs, (2, 2), 4, (F(1), F(0)))
+    gangs = (RoundJob(2, F(4), (F(1), F(2)), 1), RoundJob(1, F(3), (F(1), F(0))))
+    case = RoundCase(gangs, (2, 2), 4, (F(1), F(0)))
     assert case.cost(0, 0) == F(3, 4) + 8 - F(1, 4)
     assert replace(case, normalise=False).cost(0, 1) == F(3, 2) + 4 - 2
     assert case.most == 3
@@ -99,19 +101,19 @@ def test_a_round_by_hand() -> None:
 
 
 def test_equation_2_by_hand() -> None:
-    case = approximation.Service(F(4), (F(0), F(3), F(3)))
+    case = completion_bound.ServedJob(F(4), (F(0), F(3), F(3)))
     assert case.completion == 2
     assert case.done == (0, 3, 1)
     assert case.average(case.speeds) == F(9, 4) > case.completion
     assert case.average(case.done) == F(5, 4)
-    assert approximation.truncated(case).slack == F(3, 4)
-    assert approximation.nearness(case) == F(5, 8)
-    late = approximation.Service(F(1), (F(0), F(3)))
+    assert completion_bound.truncated(case).slack == F(3, 4)
+    assert completion_bound.nearness(case) == F(5, 8)
+    late = completion_bound.ServedJob(F(1), (F(0), F(3)))
     assert late.average(late.speeds) > late.completion + 1, "no bound with the finishing round counted either"
 
 
 def test_the_age_term_is_the_librarys() -> None:
-    case = kept_case("fft/age-term")
+    case = stored_case("fft/age-term")
     gain = fft.AgeCost().coefficients(case.instance.entities("jobs"))
     assert (-gain).ravel().tolist() == [0, 0.5], "the longer job costs more and goes last"
 
@@ -130,30 +132,30 @@ def test_the_policy_prefers_what_the_counterexamples_say() -> None:
 @pytest.mark.parametrize("age", [1, 2])
 def test_up_to_the_threshold_the_policy_prefers_the_shorter_job_and_the_faster_gpu(age: int) -> None:
     """Demand 1, 1 and 2 rounds: equal costs at age 2, where the earlier job goes first."""
-    short = preferences.two_lengths(stored_numbers("refuted/fft-longer-first").replaced("age", 0, 0, F(age)))
-    fast = preferences.two_types(stored_numbers("refuted/fft-idle-fast-gpu").replaced("age", 0, 0, F(age)))
+    short = cost_order.two_lengths(stored_numbers("refuted/fft-longer-first").replaced("age", 0, 0, F(age)))
+    fast = cost_order.two_types(stored_numbers("refuted/fft-idle-fast-gpu").replaced("age", 0, 0, F(age)))
     assert short is not None
     assert fast is not None
-    assert preferences.shorter(short) == preferences.faster(fast) == (F(1, 2) if age == 1 else 0)
+    assert cost_order.shorter(short) == cost_order.faster(fast) == (F(1, 2) if age == 1 else 0)
     assert (0, WAITS) in short.optima
     assert (1,) in fast.optima
     assert short.planned() == (0, WAITS)
 
 
 @FEW
-@given(cases(Space({}, preferences.EXACT, preferences.pairs, preferences._pairs)))
-def test_the_condition_is_exact_for_the_librarys_costs(case: preferences.Pair) -> None:
-    gang = Gang(int(case.demand), F(1), (1 / case.few, 1 / case.many))
-    now = Round((gang,), (gang.demand, gang.demand), int(case.age), (case.rho,))
+@given(cases(Space({}, cost_order.EXACT, cost_order.pairs, cost_order._pairs)))
+def test_the_condition_is_exact_for_the_librarys_costs(case: cost_order.LengthPair) -> None:
+    gang = RoundJob(int(case.demand), F(1), (1 / case.few, 1 / case.many))
+    now = RoundCase((gang,), (gang.demand, gang.demand), int(case.age), (case.rho,))
     assert (case.cost(case.few), case.cost(case.many)) == (now.cost(0, 0), now.cost(0, 1))
-    assert preferences.exactly(case).slack == 0
+    assert cost_order.exactly(case).slack == 0
     room = case.demand * case.few * case.many - (case.age - case.rho)
     assert (0,) in now.optima if room >= 0 else now.optima == ((1,),)
 
 
 def test_a_half_done_job_is_stopped_in_a_run_from_the_start() -> None:
-    case = kept_case("fft/eq-3-srsf")
-    log = simulate(fft.FFT(), Round(case.present.gangs, (1,)).instance)
+    case = stored_case("fft/eq-3-srsf")
+    log = simulate(fft.FFT(), RoundCase(case.present.gangs, (1,)).instance)
     order = log.spans.sort_values("start")[["job", "start"]].to_numpy().tolist()
     assert order[:2] == [["j1", 0.0], ["j2", 300.0]]
     assert case.left == 1
@@ -161,12 +163,14 @@ def test_a_half_done_job_is_stopped_in_a_run_from_the_start() -> None:
 
 def test_order_of_service_by_hand() -> None:
     """Services 2 * 3 and 1 * 4 at age 0."""
-    case = Round((Gang(2, F(3), (F(1),)), Gang(1, F(4), (F(1),))), (2,))
+    case = RoundCase((RoundJob(2, F(3), (F(1),)), RoundJob(1, F(4), (F(1),))), (2,))
     assert (case.cost(0, 0), case.cost(1, 0)) == (6, 4)
-    assert service.by_service(case).slack == 0
-    assert service.by_service(replace(case, gangs=(case.gangs[0], replace(case.gangs[1], arrival=-40)))).slack < 0
-    assert service.nobody(case).slack == 4
-    assert service.smaller_cost(replace(case, gangs=case.gangs[::-1])).slack == 2
+    assert small_jobs_first.by_service(case).slack == 0
+    assert (
+        small_jobs_first.by_service(replace(case, gangs=(case.gangs[0], replace(case.gangs[1], arrival=-40)))).slack < 0
+    )
+    assert small_jobs_first.idle_plan_is_cheapest(case).slack == 4
+    assert small_jobs_first.smaller_cost(replace(case, gangs=case.gangs[::-1])).slack == 2
 
 
 # -- compensation ----------------------------------------------------------------------------------------------------
@@ -174,7 +178,7 @@ def test_order_of_service_by_hand() -> None:
 
 @FEW
 @given(cases(compensation.PASTS))
-def test_rho_is_the_librarys(case: compensation.Past) -> None:
+def test_rho_is_the_librarys(case: compensation.JobHistory) -> None:
     policy, state = fft.FFT(), None
     for t in range(len(case.served) + 1):
         held: dict[str, dict[str, int]] = {job.name: {} for job in case.instance.jobs}
@@ -188,13 +192,13 @@ def test_rho_is_the_librarys(case: compensation.Past) -> None:
 
 def test_compensation_by_hand() -> None:
     """A slow round after one of waiting: (0 + 1/1 * (1 - 1/2)); a fast one: 0."""
-    slow, fast = (compensation.Past(Gang(1, F(4), (F(2), F(4))), (1, 1), 1, (WAITS, i)) for i in (0, 1))
+    slow, fast = (compensation.JobHistory(RoundJob(1, F(4), (F(2), F(4))), (1, 1), 1, (WAITS, i)) for i in (0, 1))
     assert slow.rho == (0, 0, F(1, 2))
     assert fast.rho == (0, 0, 0)
     assert compensation.falls_while_running(slow).slack == -F(1, 2)
     assert compensation.falls_while_served(slow).slack == 1, "no round with the fair part"
     assert compensation.falls_while_served(fast).slack == 0
-    starved = compensation.Past(Gang(1, F(4), (F(4),)), (1,), 2, (WAITS, WAITS, WAITS, 0))
+    starved = compensation.JobHistory(RoundJob(1, F(4), (F(4),)), (1,), 2, (WAITS, WAITS, WAITS, 0))
     assert starved.rho == (0, 0, F(1, 4), F(3, 4), F(3, 4) + F(3, 2) * (F(1, 2) - 1))
     assert compensation.grows_while_starved(starved).slack == F(1, 4)
     assert compensation.never_negative(starved).slack == 0
@@ -202,8 +206,8 @@ def test_compensation_by_hand() -> None:
 
 
 @FEW
-@given(cases(coefficient.ARRIVALS))
-def test_mu_is_the_librarys(case: coefficient.Arrivals) -> None:
+@given(cases(fairness_coefficient.ARRIVALS))
+def test_mu_is_the_librarys(case: fairness_coefficient.ArrivalCase) -> None:
     for t in range(case.rounds):
         state = fft.FFT().advanced(case.instance.at(SECONDS * t), None)
         assert SECONDS * t / state.tau["j1"] == pytest.approx(float(case.mu(t)), rel=EQUAL)
@@ -211,17 +215,17 @@ def test_mu_is_the_librarys(case: coefficient.Arrivals) -> None:
 
 def test_mu_by_hand() -> None:
     """Mu of a job of 4 rounds is 1/4 and 1/2 alone, and 3/8 when there are two."""
-    case = coefficient.Arrivals(4, 1, (0, 3))
+    case = fairness_coefficient.ArrivalCase(4, 1, (0, 3))
     assert [case.mu(t) for t in range(4)] == [0, F(1, 4), F(1, 2), F(3, 8)]
-    assert coefficient.mu_grows(case).slack == -F(1, 8)
-    assert coefficient.mu_grows(case, undisturbed=True).slack == F(1, 4)
+    assert fairness_coefficient.mu_grows(case).slack == -F(1, 8)
+    assert fairness_coefficient.mu_grows(case, undisturbed=True).slack == F(1, 4)
 
 
 @FEW
-@given(cases(rounds(n=(1, 4))))
-def test_the_level_of_fair_progress_is_scipys(case: Round) -> None:
+@given(cases(round_space(n=(1, 4))))
+def test_the_level_of_fair_progress_is_scipys(case: RoundCase) -> None:
     n, k = len(case.gangs), len(case.gpus)
-    fair = [float(shares.on_fastest(case, gang)) for gang in case.gangs]
+    fair = [float(fair_progress.on_fastest(case, gang)) for gang in case.gangs]
     assert fair == pytest.approx([v / SECONDS for v in fft.FFT()(case.instance)[1].tau.values()], rel=EQUAL)
     speed = np.array([[float(v) if i in g.usable(case.gpus) else 0 for i, v in enumerate(g.speed)] for g in case.gangs])
     rate = speed / np.array([[float(gang.work)] for gang in case.gangs])
@@ -230,25 +234,27 @@ def test_the_level_of_fair_progress_is_scipys(case: Round) -> None:
     rows += [np.append(np.kron(demand, np.eye(k)[i]), 0) for i in range(k)]
     rows += [np.append(np.kron(np.eye(n)[j], -rate[j]), 1 / fair[j]) for j in range(n)]
     found = linprog([0] * (n * k) + [-1], np.array(rows), [1] * n + list(case.gpus) + [0] * n)
-    assert shares.library(case).slack + 1 == pytest.approx(F(-found.fun).limit_denominator(10**6), rel=EQUAL)
+    assert fair_progress.reachable_by_library(case).slack + 1 == pytest.approx(
+        F(-found.fun).limit_denominator(10**6), rel=EQUAL
+    )
 
 
 def test_fair_shares_by_hand() -> None:
     """Table 1: half of each type, without preemption, is half of the time on GPU0."""
-    case = Round((Gang(1, F(16), (F(8), F(1))),) * 2, (1, 1))
-    assert [shares.on_own_part(case, gang) for gang in case.gangs] == [4, 4]
-    assert [shares.on_fastest(case, gang) for gang in case.gangs] == [2, 2]
-    assert shares.library(case).slack == F(9, 16) - 1
-    assert shares.paper(case).slack == F(9, 8) - 1
+    case = RoundCase((RoundJob(1, F(16), (F(8), F(1))),) * 2, (1, 1))
+    assert [fair_progress.on_own_part(case, gang) for gang in case.gangs] == [4, 4]
+    assert [fair_progress.on_fastest(case, gang) for gang in case.gangs] == [2, 2]
+    assert fair_progress.reachable_by_library(case).slack == F(9, 16) - 1
+    assert fair_progress.reachable_as_printed(case).slack == F(9, 8) - 1
 
 
 @FEW
-@given(cases(owed._space(True)))
-def test_above_the_threshold_and_not_below_it_the_policy_runs_the_job(case: Round) -> None:
-    least = owed.threshold(case)
-    assert owed.owing(case, least + F(1, 100)).planned()[0] != WAITS
+@given(cases(compensation_effects._space(True)))
+def test_above_the_threshold_and_not_below_it_the_policy_runs_the_job(case: RoundCase) -> None:
+    least = compensation_effects.threshold(case)
+    assert compensation_effects.with_compensation(case, least + F(1, 100)).planned()[0] != WAITS
     if least:
-        assert owed.owing(case, least * F(99, 100)).planned()[0] == WAITS
+        assert compensation_effects.with_compensation(case, least * F(99, 100)).planned()[0] == WAITS
 
 
 def test_a_job_that_no_fullest_plan_has_waits_at_any_rho() -> None:
@@ -259,8 +265,10 @@ def test_a_job_that_no_fullest_plan_has_waits_at_any_rho() -> None:
 
 def test_chances_by_hand() -> None:
     """Costs 1 and 2: the longer job runs once its rho / 2 exceeds 1; then its pace grows from 0 to 1/2."""
-    case = Round((Gang(1, F(2), (F(1),)), Gang(1, F(1), (F(1),))), (1,), rho=(F(1), F(0)))
-    assert owed.threshold(case) == 2
-    assert owed.grows(case).slack == 0
-    assert owed.grows(replace(case, rho=(F(3, 2), F(0)))).slack == 0
-    assert [owed.pace(case, where) for where in owed.owing(case, F(5)).optima] == [F(1, 2)]
+    case = RoundCase((RoundJob(1, F(2), (F(1),)), RoundJob(1, F(1), (F(1),))), (1,), rho=(F(1), F(0)))
+    assert compensation_effects.threshold(case) == 2
+    assert compensation_effects.grows(case).slack == 0
+    assert compensation_effects.grows(replace(case, rho=(F(3, 2), F(0)))).slack == 0
+    assert [
+        compensation_effects.pace(case, where) for where in compensation_effects.with_compensation(case, F(5)).optima
+    ] == [F(1, 2)]

@@ -10,33 +10,27 @@ import numpy as np
 import pytest
 from hadar_oracles import problem_of
 from hypothesis import assume, given, settings
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 
 import hetopt
 from hetopt import NotSolved
 from hetopt.models import hadar
 from hetopt.models.hadar.prices import step_factor
-from hetopt.proofs.hadar import (
-    claims,
-    competitive,
-    prices,
-    tariffs,
-)
-from hetopt.proofs.hadar.gangs import Gangs
-from hetopt.proofs.hadar.spaces import gangs, made
-from hetopt.proofs.hadar.tariffs import runs
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.space import Numbers, whole
-from hetopt.proofs.ledger.stored import kept
+from hetopt.proofs.hadar import admission_prices, claims, competitive_ratio, price_functions
+from hetopt.proofs.hadar.price_functions import runs
+from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
+from hetopt.proofs.ledger.counterexample_files import stored_names
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, integers
 from hetopt.tolerances import EQUAL
 
 F = Fraction
 FEW = settings(max_examples=40, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
-STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.means, ForAll) for name in kept(key)]
+STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.procedure, ForAll) for name in stored_names(key)]
 
 
-ANY = cases(gangs(values={**prices.MANY, "work": whole(1, 3), "slots": whole(1, 3)}))
+ANY = cases(slot_space(values={**admission_prices.MANY, "work": integers(1, 3), "slots": integers(1, 3)}))
 
 
 # -- prices and runs -------------------------------------------------------------------------------------------------
@@ -44,8 +38,8 @@ ANY = cases(gangs(values={**prices.MANY, "work": whole(1, 3), "slots": whole(1, 
 
 @FEW
 @given(ANY)
-def test_printed_prices_and_runs_are_those_of_the_library(case: Gangs) -> None:
-    problem, tariff = problem_of(case), tariffs.printed(case)
+def test_printed_prices_and_runs_are_those_of_the_library(case: SlotCase) -> None:
+    problem, tariff = problem_of(case), price_functions.printed_prices(case)
     there = hadar.printed_prices(problem)
     assert list(map(float, tariff.low)) == pytest.approx(there.low, rel=EQUAL)
     assert list(map(float, tariff.high)) == pytest.approx(there.high, rel=EQUAL)
@@ -56,22 +50,22 @@ def test_printed_prices_and_runs_are_those_of_the_library(case: Gangs) -> None:
 
 
 @FEW
-@given(cases(prices.PROVEN))
-def test_proven_prices_and_runs_are_those_of_the_library(case: Gangs) -> None:
-    tariff = tariffs.proven(case)
+@given(cases(admission_prices.PROVEN))
+def test_proven_prices_and_runs_are_those_of_the_library(case: SlotCase) -> None:
+    tariff = price_functions.proven_prices(case)
     assert tariff is not None
     found = hadar.Irrevocable()(problem_of(case))
     assert float(tariff.delta) == pytest.approx(found.prices.delta, rel=EQUAL)
-    assert 2 * float(competitive.step_factor(tariff)) == pytest.approx(found.prices.factor, rel=EQUAL)
+    assert 2 * float(competitive_ratio.step_factor(tariff)) == pytest.approx(found.prices.factor, rel=EQUAL)
     _like_the_library(found, runs(case, tariff, guarded=False))
 
 
-def _like_the_library(found: Any, here: list[tariffs.Run]) -> None:
+def _like_the_library(found: Any, here: list[price_functions.PrimalDualRun]) -> None:
     """The library's run is one of ours. A payoff of exactly 0 is left out: rounding may let it pass there."""
     assume(not any(_just_refused(run, step) for run in here for step in run.steps))
     payoffs = found.steps["payoff"][found.steps["committed"]].to_dict()
 
-    def same(run: tariffs.Run) -> bool:
+    def same(run: price_functions.PrimalDualRun) -> bool:
         mine = {run.case.instance.jobs[s.job].name: float(s.payoff) for s in run.steps if s.taken}
         values = [float(run.utility), float(run.initial), float(run.dual)]
         return mine == pytest.approx(payoffs, rel=EQUAL) and values == pytest.approx(
@@ -81,34 +75,34 @@ def _like_the_library(found: Any, here: list[tariffs.Run]) -> None:
     assert any(map(same, here))
 
 
-def _just_refused(run: tariffs.Run, step: tariffs.Step) -> bool:
-    pays = [tariffs.payoff(run.case, run.tariff, step.used, one) for one in run.case.schedules[step.job]]
+def _just_refused(run: price_functions.PrimalDualRun, step: price_functions.JobDecision) -> bool:
+    pays = [price_functions.payoff(run.case, run.tariff, step.used, one) for one in run.case.schedules[step.job]]
     return step.taken is None and any(p == 0 for p in pays)
 
 
 def test_one_run_by_hand() -> None:
     """[Hadar, Theorem 2]: prices 1/4 and 7 on one GPU; the second job would pay exactly nothing."""
-    case = kept_case("hadar/thm-2")
-    (run,) = runs(case, tariffs.printed(case))
+    case = stored_case("hadar/thm-2")
+    (run,) = runs(case, price_functions.printed_prices(case))
     assert [step.payoff.rational for step in run.steps] == [F(3, 4), 0]
     assert (run.initial, run.dual, run.utility, run.is_feasible) == (F(1, 4), F(31, 4), 1, True)
     assert run.relation == 27
-    assert competitive.least_alpha(run) == F(15, 2)
+    assert competitive_ratio.least_alpha(run) == F(15, 2)
 
 
 def test_all_ties_are_runs_but_for_like_cells() -> None:
     """Three GPUs of unlike types or servers to choose from; two of them are alike."""
     tables = {"gpus": [[1, 1], [1, 0]], "worth": [[1]], "speed": [[1, 1]]}
-    case = made(Numbers.read(tables))
+    case = case_of(CaseNumbers.read(tables))
     assert case is not None
-    assert {run.used for run in runs(case, tariffs.printed(case))} == {(0, 0, 1), (0, 1, 0)}
+    assert {run.used for run in runs(case, price_functions.printed_prices(case))} == {(0, 0, 1), (0, 1, 0)}
 
 
 @pytest.mark.parametrize(("worth", "holds"), [(worth, worth < 7) for worth in range(2, 10)])
 def test_seven_is_the_smallest_whole_number_against_theorem_2(worth: int, holds: bool) -> None:
-    case = made(Numbers.read({"gpus": [[1]], "worth": [[1, worth]]}))
+    case = case_of(CaseNumbers.read({"gpus": [[1]], "worth": [[1, worth]]}))
     assert case is not None
-    assert (competitive.as_printed(case).slack >= 0) == holds == (worth <= 2 * ln(4 * worth))
+    assert (competitive_ratio.as_printed(case).slack >= 0) == holds == (worth <= 2 * ln(4 * worth))
 
 
 # -- what the library does on the counterexamples --------------------------------------------------------------------
@@ -116,11 +110,11 @@ def test_seven_is_the_smallest_whole_number_against_theorem_2(worth: int, holds:
 
 def test_counterexamples_to_the_prices_in_the_library() -> None:
     committed = {
-        key: hadar.Irrevocable("printed")(problem_of(kept_case(f"hadar/{key}")))
+        key: hadar.Irrevocable("printed")(problem_of(stored_case(f"hadar/{key}")))
         for key in ("thm-2", "lemma-1", "admits-any", "initial-dual", "full-server", "discrete")
     }
     best = {
-        key: hadar.TimeIndexed()(problem_of(kept_case(f"hadar/{key}"))).utility
+        key: hadar.TimeIndexed()(problem_of(stored_case(f"hadar/{key}"))).utility
         for key in ("thm-2", "lemma-1", "admits-any")
     }
     assert (committed["thm-2"].utility, best["thm-2"]) == (1, 7)
@@ -132,7 +126,7 @@ def test_counterexamples_to_the_prices_in_the_library() -> None:
     assert committed["lemma-1"].initial <= 3 / 2
     assert (committed["admits-any"].utility, best["admits-any"]) == (0, 1)
     assert committed["initial-dual"].initial == pytest.approx(3 / 4)
-    problem = problem_of(kept_case("hadar/full-server"))
+    problem = problem_of(stored_case("hadar/full-server"))
     used = np.array([[1, 0]])
     pays = hadar.best_schedule(problem, 1, committed["full-server"].prices(used))
     assert pays is not None
@@ -143,16 +137,16 @@ def test_counterexamples_to_the_prices_in_the_library() -> None:
 
 def test_counterexamples_to_the_programs_in_the_library() -> None:
     with pytest.raises(NotSolved):
-        hadar.TimeIndexed(admission=False)(problem_of(kept_case("hadar/p1-p2")))
-    problem = problem_of(kept_case("hadar/p1-p2-solvable"))
+        hadar.TimeIndexed(admission=False)(problem_of(stored_case("hadar/p1-p2")))
+    problem = problem_of(stored_case("hadar/p1-p2-solvable"))
     assert hadar.TimeIndexed(admission=False)(problem).utility == pytest.approx(5 / 2)
     assert hadar.Enumerated()(problem).utility == pytest.approx(3)
 
 
 def test_algorithm_2_in_the_library() -> None:
     """By the letter nobody runs; the exact search takes the jobs on either side of one that finds no GPUs."""
-    plan = hetopt.solve(hadar.printed(by_the_letter=True), kept_case("hadar/algorithm-2").instance)
+    plan = hetopt.solve(hadar.printed(by_the_letter=True), stored_case("hadar/algorithm-2").instance)
     assert not plan.x.any()
     policy = hadar.Hadar(selection="exact", order="arrival", pays="round", fill=False)
-    plan = hetopt.solve(policy, kept_case("hadar/line-8").instance)
+    plan = hetopt.solve(policy, stored_case("hadar/line-8").instance)
     assert set(plan.placement.hosts) == {"j1", "j3"}

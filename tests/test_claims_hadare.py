@@ -13,15 +13,15 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 
 import hetopt
 from hetopt import InvalidOption, instances
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadare.policy import HadarE
-from hetopt.proofs.hadar import claims, copies, example, forking, job_ids, table
-from hetopt.proofs.hadar.nodes import Nodes, nodes
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.hadar import busy_nodes, claims, copy_ids, copy_utilisation, heterogeneity_table, motivating_example
+from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space
+from hetopt.proofs.ledger.space import integers
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction
@@ -35,14 +35,14 @@ CLAIMS = {one.key: one for one in claims()}
 def utilisation(instance: hetopt.Instance, copies_: int | None) -> float:
     """Of HadarE without restarts, to the end of the last round."""
     policy = HadarE(360.0, copies=copies_, restart_seconds=0.0, last_round="all")
-    log_ = hetopt.simulate(policy, instance, overheads=table.FREE)
+    log_ = hetopt.simulate(policy, instance, overheads=heterogeneity_table.FREE)
     rounds = ceil(log_.makespan / 360 - PROVEN)
     return float(log_.rounds["trained"].sum() / (len(instance.cluster.servers) * 360 * rounds))
 
 
 @FEW
-@given(cases(nodes(n=(1, 4), copies=whole(1, 4), longer=False)))
-def test_utilisation_is_that_of_the_simulator(case: Nodes) -> None:
+@given(cases(copy_space(n=(1, 4), copies=integers(1, 4), longer=False)))
+def test_utilisation_is_that_of_the_simulator(case: CopyCase) -> None:
     for x in range(1, case.n + 1):
         fastest = case.fastest[:x]
         assert utilisation(case.instance, x) == pytest.approx(float(case.used(fastest)), rel=EQUAL)
@@ -51,33 +51,39 @@ def test_utilisation_is_that_of_the_simulator(case: Nodes) -> None:
 
 def test_theorem_3_in_the_simulator() -> None:
     """Equation (11) on the fastest nodes; on a slow and a fast node alone; without copies; and idle nodes."""
-    equal = kept_case("hadar/thm-3")
+    equal = stored_case("hadar/thm-3")
     assert utilisation(equal.instance, 2) == pytest.approx(utilisation(equal.instance, 3))
-    case = kept_case("hadar/thm-3-weak")
-    slow_and_fast = Nodes(case.speed[:2], case.work)
+    case = stored_case("hadar/thm-3-weak")
+    slow_and_fast = CopyCase(case.speed[:2], case.work)
     assert utilisation(slow_and_fast.instance, 2) * 2 / 3 == pytest.approx(2 / 3)
     assert utilisation(case.instance, 3) == pytest.approx(3 / 5)
     full = hetopt.simulate(
-        hadar.Hadar(), kept_case("hadar/thm-3-batch").instance, round_seconds=360.0, overheads=table.FREE
+        hadar.Hadar(),
+        stored_case("hadar/thm-3-batch").instance,
+        round_seconds=360.0,
+        overheads=heterogeneity_table.FREE,
     )
     assert (full.makespan, full.utilisation) == (720, 1)
-    rounds = kept_case("hadar/thm-3-rounds")
+    rounds = stored_case("hadar/thm-3-rounds")
     policies = [HadarE(360.0, copies=x, restart_seconds=0.0, last_round="all") for x in (1, 2)]
-    assert [hetopt.simulate(p, rounds.instance, overheads=table.FREE).makespan for p in policies] == [720, 480]
-    idle = hetopt.simulate(policies[1], kept_case("hadar/corollary").instance, overheads=table.FREE)
+    assert [hetopt.simulate(p, rounds.instance, overheads=heterogeneity_table.FREE).makespan for p in policies] == [
+        720,
+        480,
+    ]
+    idle = hetopt.simulate(policies[1], stored_case("hadar/corollary").instance, overheads=heterogeneity_table.FREE)
     assert idle.rounds["trained"].iloc[:-1].min() < 2 * 360
 
 
 def test_theorem_3_of_the_project() -> None:
     """Speeds 10, 10, 1 and work 21/2: 7/11 on a fast and the slow node, 1/2 on all three."""
-    case = Nodes((F(10), F(1), F(10)), (F(21, 2),), 2)
+    case = CopyCase((F(10), F(1), F(10)), (F(21, 2),), 2)
     assert [case.used(range(x)) for x in (1, 2, 3)] == [F(7, 40), F(7, 11), F(1, 2)]
-    assert copies.in_any_order(case).slack == F(1, 2) - F(7, 11)
+    assert copy_utilisation.in_any_order(case).slack == F(1, 2) - F(7, 11)
 
 
 @FEW
-@given(cases(nodes(n=(2, 3), m=(1, 3), speeds=whole(1, 3), works=whole(1, 6))))
-def test_busy_assignments_one_by_one(case: Nodes) -> None:
+@given(cases(copy_space(n=(2, 3), m=(1, 3), speeds=integers(1, 3), works=integers(1, 6))))
+def test_busy_assignments_one_by_one(case: CopyCase) -> None:
     """The corollary by plain recursion over what each node does next, without a memory."""
 
     def busy(left: list[Fraction]) -> bool:
@@ -91,13 +97,13 @@ def test_busy_assignments_one_by_one(case: Nodes) -> None:
                 return True
         return False
 
-    assert forking.can_be_busy(case) == busy(list(case.work))
+    assert busy_nodes.can_be_busy(case) == busy(list(case.work))
 
 
 @given(st.integers(1, 6), st.integers(0, 9), st.integers(0, 9), st.integers(1, 5))
 def test_numbers_of_copies_are_those_of_the_library(most: int, p: int, q: int, n: int) -> None:
     assume(p != q)
-    case, ids = job_ids.Parents(most, (p, q), n), hadare.JobIds(most)
+    case, ids = copy_ids.CopyIds(most, (p, q), n), hadare.JobIds(most)
     if max(p, q) < most:
         assert case.numbers == [*ids.copies(p, n), *ids.copies(q, n)]
         assert case.are_unique
@@ -111,14 +117,14 @@ def test_numbers_of_copies_are_those_of_the_library(most: int, p: int, q: int, n
 
 def test_gavels_rounds_in_the_simulator() -> None:
     there = instances.load("hadar/motivating")
-    log_ = hetopt.simulate(gavel.max_min_fairness(), there, round_seconds=360.0, overheads=table.FREE)
-    assert log_.makespan / 360 == example.fewest() == 6
-    start = tuple(epochs for _, epochs, _ in example.jobs())
-    for choice, left in example.on_one_type(start):
-        for (gang, epochs, speed), on, w in zip(example.jobs(), choice, left, strict=True):
+    log_ = hetopt.simulate(gavel.max_min_fairness(), there, round_seconds=360.0, overheads=heterogeneity_table.FREE)
+    assert log_.makespan / 360 == motivating_example.fewest() == 6
+    start = tuple(epochs for _, epochs, _ in motivating_example.jobs())
+    for choice, left in motivating_example.on_one_type(start):
+        for (gang, epochs, speed), on, w in zip(motivating_example.jobs(), choice, left, strict=True):
             assert w == (max(0, epochs - speed[on]) if on else epochs)
-            assert on is None or gang <= example.gpus()[on]
-    assert example.best_rate((F(5), F(15), F(5))) == 15
+            assert on is None or gang <= motivating_example.gpus()[on]
+    assert motivating_example.best_rate((F(5), F(15), F(5))) == 15
 
 
 # -- Table I ---------------------------------------------------------------------------------------------------------
@@ -141,19 +147,19 @@ def spans(*rows: tuple[str, float, float, str, str]) -> pd.DataFrame:
     ],
 )
 def test_what_spans_show(given_: list[tuple[str, float, float, str, str]], seen: set[str]) -> None:
-    assert {row for row, (_, check) in table.ROWS.items() if check(spans(*given_))} == seen
+    assert {row for row, (_, check) in heterogeneity_table.ROWS.items() if check(spans(*given_))} == seen
 
 
 def test_counterexamples_to_table_1_in_the_library() -> None:
-    plan = hetopt.solve(hadar.Hadar(), kept_case("hadar/table-1-hadar-task").instance)
+    plan = hetopt.solve(hadar.Hadar(), stored_case("hadar/table-1-hadar-task").instance)
     assert plan.gpus.loc["j1"].to_dict() == {"V100": 1, "P100": 1}
-    plan = hetopt.solve(hadar.Hadar(), kept_case("hadar/one-node").instance)
+    plan = hetopt.solve(hadar.Hadar(), stored_case("hadar/one-node").instance)
     assert len(plan.placement.hosts["j1"]) == 2
     log_ = hetopt.simulate(
         gavel.max_min_fairness(),
-        kept_case("hadar/table-1-gavel-scheduling").instance,
+        stored_case("hadar/table-1-gavel-scheduling").instance,
         round_seconds=360.0,
-        overheads=table.FREE,
+        overheads=heterogeneity_table.FREE,
     )
     assert log_.spans[log_.spans["job"] == "j2"]["gpu_type"].nunique() == 2
 
@@ -162,7 +168,7 @@ def test_counterexamples_to_table_1_in_the_library() -> None:
 
 
 @dataclass(frozen=True)
-class Miscounted(Nodes):
+class Miscounted(CopyCase):
     """A formula with the wrong number of rounds."""
 
     def by_formula(self, nodes: Any) -> Fraction:
@@ -170,7 +176,7 @@ class Miscounted(Nodes):
 
 
 @dataclass(frozen=True)
-class Clashing(job_ids.Parents):
+class Clashing(copy_ids.CopyIds):
     """Numbers that are never unique."""
 
     @property
@@ -179,14 +185,14 @@ class Clashing(job_ids.Parents):
 
 
 def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert copies.formula(Miscounted((F(2), F(1)), (F(4),), 2)).slack < 0
-    assert job_ids.exactly(Clashing(5, (0, 1), 2)).slack == -1
-    assert copies.more_copies_than_nodes(Nodes((F(1), F(1)), (F(2),), -1)).slack == -1
+    assert copy_utilisation.formula(Miscounted((F(2), F(1)), (F(4),), 2)).slack < 0
+    assert copy_ids.exactly(Clashing(5, (0, 1), 2)).slack == -1
+    assert copy_utilisation.more_copies_than_nodes(CopyCase((F(1), F(1)), (F(2),), -1)).slack == -1
     with monkeypatch.context() as changed:
-        changed.setattr(forking, "HadarE", partial(HadarE, copies=1))
-        assert forking.always_assigned(Nodes((F(1), F(1), F(1)), (F(9), F(9)))).slack == -1
+        changed.setattr(busy_nodes, "HadarE", partial(HadarE, copies=1))
+        assert busy_nodes.always_assigned(CopyCase((F(1), F(1), F(1)), (F(9), F(9)))).slack == -1
     with monkeypatch.context() as changed:
-        changed.setattr(forking, "split_steps", lambda steps_, speed: {i: steps_ if i == 0 else 0 for i in speed})
-        assert forking.divided(Nodes((F(1), F(1)), (F(2),))).slack == -1
-        changed.setattr(forking, "split_steps", lambda _, speed: dict.fromkeys(speed, 2))
-        assert forking.divided(Nodes((F(1), F(1)), (F(5),))).slack == -1
+        changed.setattr(busy_nodes, "split_steps", lambda steps_, speed: {i: steps_ if i == 0 else 0 for i in speed})
+        assert busy_nodes.divided(CopyCase((F(1), F(1)), (F(2),))).slack == -1
+        changed.setattr(busy_nodes, "split_steps", lambda _, speed: dict.fromkeys(speed, 2))
+        assert busy_nodes.divided(CopyCase((F(1), F(1)), (F(5),))).slack == -1

@@ -90,7 +90,7 @@ def test_a_refused_run_is_told(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--unknown-models", "keep"), "unknown_models is 'keep'"),
         ((*SMALL, "-p", "srtf", "--models", "absent"), "or give a CSV file or module:Name"),
         ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
-        ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no world setting 'restart'"),
+        ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no environment setting 'restart'"),
         ((*SMALL, "-p", "srtf", "--world", "liar=Zed", "--world", "lie=0.2"), "names 'Zed', which is no tenant"),
         ((*SMALL, "-p", "srtf", "--world", "mtbf_hours=1e-9", "--world", "mttr_hours=1e-9"), "servers would fail"),
         ((*SMALL, "-p", "srtf", "--world", "spread"), "--world 'spread' must have the form key=value"),

@@ -19,7 +19,8 @@ from typer.testing import CliRunner, Result
 
 from hetopt.cli.core_commands import app
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
-from hetopt.proofs.ledger.processes import side_by_side
+from hetopt.proofs.ledger.claim import ClaimVerdict
+from hetopt.proofs.ledger.worker_pool import worker_pool
 
 QUICK = ("--quick", "--instances", "5", "--jobs", "1")
 
@@ -96,11 +97,11 @@ def test_verdicts_and_evidence_are_printed() -> None:
         assert part in found.output
 
 
-def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetopt.proofs.ledger import stored
+def test_an_unreadable_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hetopt.proofs.ledger import counterexample_files
 
-    assert stored.unreadable() == []
-    monkeypatch.setattr(stored, "unreadable", lambda: ["refuted/mine"])
+    assert counterexample_files.unreadable() == []
+    monkeypatch.setattr(counterexample_files, "unreadable", lambda: ["refuted/mine"])
     found = run("oef/eq-6", *QUICK)
     assert found.exit_code == 1
     assert "instance refuted/mine cannot be read" in found.stderr
@@ -127,25 +128,25 @@ def test_the_list() -> None:
 def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from hetopt.proofs.ledger import collect
+    from hetopt.proofs.ledger import discovery
 
-    one = collect.ledger()["oef/eq-6"]
-    monkeypatch.setattr(collect, "ledger", lambda: {"oef/eq-6": replace(one, expected="false")})
+    one = discovery.all_claims()["oef/eq-6"]
+    monkeypatch.setattr(discovery, "all_claims", lambda: {"oef/eq-6": replace(one, expected=ClaimVerdict.FALSE)})
     found = run("oef/eq-6", *QUICK)
     assert found.exit_code == 1
     assert "true, not false" in found.output
 
 
-def test_what_is_decided_when_it_is_stopped_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from hetopt.proofs.ledger import deciding
+def test_claims_decided_before_a_stop_are_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from hetopt.proofs.ledger import verification
 
-    every = deciding.decide_all
+    every = verification.decide_all
 
-    def stopped(*given: Any) -> Iterator[deciding.Decided]:
+    def stopped(*given: Any) -> Iterator[verification.DecidedClaim]:
         yield from islice(every(*given), 1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(deciding, "decide_all", stopped)
+    monkeypatch.setattr(verification, "decide_all", stopped)
     found = run("oef/eq-6", "oef/thm-5.4", *QUICK, "--html", str(tmp_path / "page.html"))
     assert found.exit_code == 130
     assert "stopped; 1 of 2 claims are decided" in found.output
@@ -157,7 +158,7 @@ def test_processes_end_with_what_uses_them() -> None:
     before = set(active_children())
 
     def interrupted() -> None:
-        with side_by_side(2) as pool:
+        with worker_pool(2) as pool:
             pool.submit(abs, -1).result()
             running = [pool.submit(time.sleep, 600) for _ in range(2)]
             assert not any(one.done() for one in running)
@@ -173,10 +174,10 @@ def test_processes_end_with_what_uses_them() -> None:
 
 WAITING = """
 import time
-from hetopt.proofs.ledger.processes import side_by_side
+from hetopt.proofs.ledger.worker_pool import worker_pool
 
 if __name__ == "__main__":
-    with side_by_side(2) as pool:
+    with worker_pool(2) as pool:
         pool.submit(abs, -1).result()
         for _ in range(2):
             pool.submit(time.sleep, 600)
@@ -197,7 +198,7 @@ def test_no_process_outlives_the_first(by: signal.Signals, tmp_path: Path) -> No
         assert first.communicate(timeout=120)[0] == ""
 
 
-def test_the_page_and_kept_counterexamples(tmp_path: Path) -> None:
+def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
     page = tmp_path / "ledger.html"
     found = run("oef/thm-5.4", *QUICK, "--html", str(page), "--keep", str(tmp_path / "kept"))
     assert found.exit_code == 0
@@ -243,7 +244,7 @@ def test_properties_of_a_policy_of_ones_own(own: str, tmp_path: Path) -> None:
     assert [row["about"] for row in data] == ["tenants", "jobs"]
     assert data[0]["properties"]["envy-free"]["holds"] is False
     assert data[0]["properties"]["envy-free"]["counterexample"]["slack"].startswith("-")
-    assert data[1]["properties"]["false-type"]["why"] == "it is not about jobs"
+    assert data[1]["properties"]["false-type"]["why"] == "the property is not about jobs"
 
 
 def test_side_by_side(own: str) -> None:
@@ -300,4 +301,4 @@ def test_a_policy_that_fails_at_times_leaves_what_is_known_of_others(own: str) -
 def test_a_policy_about_jobs_alone_says_so() -> None:
     found = run("--policy", "fft", "--instances", "3", "--seconds", "0", "--jobs", "1")
     assert found.exit_code == 0
-    assert "fft is not about tenants" in found.output
+    assert "fft does not support tenants" in found.output

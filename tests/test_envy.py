@@ -1,4 +1,4 @@
-"""Envy ratios: against a plain loop, and within memory for many tenants."""
+"""Measures of envy: by hand, against a plain loop, equal wherever they are shown, and in memory for many tenants."""
 
 from __future__ import annotations
 
@@ -9,35 +9,64 @@ import pytest
 from hypothesis import given
 
 import hetopt
-from hetopt.data import worth as envy
-from hetopt.data.worth import envy_ratio, largest_envy
+from hetopt.auditing import Envy, envy_free, envy_matrix
+from hetopt.data import worth
+from hetopt.data.worth import largest_relative_envy, relative_envy
+from hetopt.experiments.comparison import measure
 from hetopt.presentation.allocation_pictures import draw
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL
 
 
+def test_both_measures_by_hand() -> None:
+    """u1 has half a GPU1 and a rate of 1/2; u2's GPUs would give it 1/2 + 2 = 5/2, and the whole cluster 3.
+
+    In the unit of rates its envy is 2; relative to its own rate 2 / (1/2) = 4; relative to the cluster 2 / 3.
+    u2 has 1/2 + 5 = 11/2; u1's GPUs would give it 1/2, and the whole cluster 6: -10/11 and -5/6.
+    """
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    share = np.array([[0.5, 0.0], [0.5, 1.0]])
+    entities = instance.entities()
+    assert relative_envy(entities, share) == pytest.approx(np.array([[0, 4], [-10 / 11, 0]]), rel=EQUAL)
+    assert envy_matrix(instance, share).to_numpy() == pytest.approx(np.array([[0, 2 / 3], [-5 / 6, 0]]), rel=EQUAL)
+    verdict = envy_free(instance, share)
+    assert isinstance(verdict.witness, Envy)
+    assert (verdict.slack, verdict.witness.excess) == pytest.approx((-2 / 3, 2), rel=EQUAL)
+    assert measure(instance, hetopt.Plan(entities, share))["envy"] == pytest.approx(4, rel=EQUAL)
+
+
+def test_an_entity_without_gpus_envies_without_limit() -> None:
+    """Relative to nothing any gain is infinite; as a part of the rate with the whole cluster it is 1."""
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    share = np.array([[0.0, 0.0], [1.0, 1.0]])
+    assert relative_envy(instance.entities(), share)[0].tolist() == [0, np.inf]
+    assert envy_matrix(instance, share).loc["u1", "u2"] == 1
+
+
 @given(tenant_instances(weighted=True, zeros=True))
-def test_envy_ratios_equal_a_plain_loop(instance: hetopt.Instance) -> None:
+def test_relative_envy_equals_a_plain_loop(instance: hetopt.Instance) -> None:
     entities = instance.entities()
     gpus = np.random.default_rng(0).integers(0, 3, entities.shape).astype(float)
-    ratio = envy_ratio(entities, gpus)
+    envy = relative_envy(entities, gpus)
     for e in range(len(entities.names)):
         own = float(entities.speed[e] @ gpus[e]) / float(entities.weight[e])
         for o in range(len(entities.names)):
             other = float(entities.speed[e] @ gpus[o]) / float(entities.weight[o])
-            expected = other / own if own > 0 else (np.inf if other > 0 else 1.0)
-            assert ratio[e, o] == pytest.approx(expected, rel=EQUAL)
-    assert largest_envy(entities, gpus) == pytest.approx(max(0.0, ratio.max() - 1), rel=EQUAL, abs=EQUAL)
+            expected = other / own - 1 if own > 0 else (np.inf if other > 0 else 0.0)
+            assert envy[e, o] == pytest.approx(expected, rel=EQUAL, abs=EQUAL)
+    assert largest_relative_envy(entities, gpus) == pytest.approx(max(0.0, envy.max()), rel=EQUAL, abs=EQUAL)
 
 
 def test_blocks_and_chosen_rows_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
-    entities = hetopt.Instance.from_speedups(1 + rng.random((30, 3)), capacity=[3, 3, 3], any_scale=True).entities()
-    gpus = rng.random((30, 3))
-    whole = envy_ratio(entities, gpus)
-    assert envy_ratio(entities, gpus, [3, 17]) == pytest.approx(whole[[3, 17]], rel=EQUAL)
-    monkeypatch.setattr(envy, "BLOCK", 70)  # blocks of two rows
-    assert largest_envy(entities, gpus) == pytest.approx(whole.max() - 1, rel=EQUAL)
+    instance = hetopt.Instance.from_speedups(1 + rng.random((30, 3)), capacity=[3, 3, 3], any_scale=True)
+    entities, gpus = instance.entities(), rng.random((30, 3))
+    envy, matrix, slack = relative_envy(entities, gpus), envy_matrix(instance, gpus), envy_free(instance, gpus).slack
+    assert relative_envy(entities, gpus, [3, 17]) == pytest.approx(envy[[3, 17]], rel=EQUAL)
+    monkeypatch.setattr(worth, "BLOCK", 70)  # blocks of two rows
+    assert largest_relative_envy(entities, gpus) == pytest.approx(envy.max(), rel=EQUAL)
+    assert envy_matrix(instance, gpus).equals(matrix)
+    assert envy_free(instance, gpus).slack == slack
 
 
 def test_many_tenants_fit_in_memory() -> None:
@@ -48,7 +77,7 @@ def test_many_tenants_fit_in_memory() -> None:
     result = hetopt.Plan(entities, np.ones((n, 2)))
     tracemalloc.start()
     draw(result)
-    largest_envy(entities, result.x)
+    largest_relative_envy(entities, result.x)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 200e6

@@ -12,20 +12,20 @@ from evaluation_cases import Made
 from hetopt.experiments.run_folder import instance_of
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.prediction.forest import RandomForest
-from hetopt.proofs.evaluations import asrpt
-from hetopt.proofs.evaluations.asrpt_findings import BASELINES, LENGTHS, NICS, RATES, SHARES, SIZES
-from hetopt.proofs.evaluations.evaluation import Scale
-from hetopt.proofs.evaluations.recurring import Recurring, drawn
+from hetopt.proofs.evaluations import asrpt_evaluation
+from hetopt.proofs.evaluations.asrpt_evaluation import BASELINES, LENGTHS, NICS, RATES, SHARES, SIZES
+from hetopt.proofs.evaluations.evaluation import EvaluationScale
+from hetopt.proofs.evaluations.recurring import Recurring, draw_trace
 
-SCALE = Scale(1 / 1024)  # 37 to 146 jobs
+SCALE = EvaluationScale(1 / 1024)  # 37 to 146 jobs
 SEED = "seed-0"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("asrpt")
-    parts = asrpt.EVALUATION.chosen(SCALE)
-    return Made.of(asrpt.EVALUATION, parts, folder)
+    parts = asrpt_evaluation.EVALUATION.chosen(SCALE)
+    return Made.of(asrpt_evaluation.EVALUATION, parts, folder)
 
 
 def jobs(made: Made, part: str, workload: str, system: str) -> pd.DataFrame:
@@ -55,7 +55,9 @@ def test_every_claim_of_section_5_is_compared_or_said_not_to_be(made: Made) -> N
     assert set(numbers.dropna().index) == measured
     assert set(numbers[numbers.isna()].index) == {"ASRPT-010", "ASRPT-023"}
     assert made.table.loc[made.table["ours_mean"].isna(), "note"].all(), "it says why"
-    assert all(asrpt.EVALUATION.reason(claim) or asrpt.EVALUATION.for_all for claim in measured)
+    assert all(
+        asrpt_evaluation.EVALUATION.reason(claim) or asrpt_evaluation.EVALUATION.common_reason for claim in measured
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_the_wait_behind_the_virtual_machine(made: Made) -> None:
         workload, instance = workload_of(run.data["settings"]["workload"]), instance_of(run)
         assert isinstance(workload, Recurring)
         said, _ = workload.predicted(0, {"forest": RandomForest()})
-        least, gpus = drawn(workload.trace, 0).networks.of, sum(instance.cluster.capacity.values())
+        least, gpus = draw_trace(workload.trace, 0).networks.of, sum(instance.cluster.capacity.values())
         sizes = [
             job.demand * n * least[str(job.group)][1] / gpus
             for job, n in zip(instance.jobs, said["forest"].tolist(), strict=True)
@@ -180,7 +182,7 @@ def test_the_testbed(made: Made) -> None:
         spans = [jobs(made, "testbed", name, system) for system in ("asrpt", "asrpt-wcs-subtime")]
         mine, other = (table["finish"].max() - table["arrival"].min() for table in spans)
         longer.append(mine / other)
-        assert len(spans[0]) == asrpt.TESTBED_JOBS
+        assert len(spans[0]) == asrpt_evaluation.TESTBED_JOBS
         assert spans[0]["demand"].max() <= 14
     found = row(made, "ASRPT-013", "Makespan: asrpt / asrpt-wcs-subtime")
     assert found["ours_mean"] == pytest.approx(sum(longer) / 3)
@@ -219,15 +221,15 @@ def test_errors_of_predictions(made: Made) -> None:
 
 def past_works(workload: Recurring) -> dict[str, list[float]]:
     """Group -> iterations of its jobs in the past: duration over the least seconds of an iteration, found anew."""
-    given, found = drawn(workload.trace, 0), dict[str, list[float]]()
+    given, found = draw_trace(workload.trace, 0), dict[str, list[float]]()
     for group, duration in zip(given.past["group"], given.past["duration"], strict=True):
         found.setdefault(str(group), []).append(max(1.0, duration / given.networks.of[str(group)][1]))
     return found
 
 
 def test_at_full_size_it_is_the_papers() -> None:
-    parts = {part.name: part for part in asrpt.parts(Scale(1.0))}
-    assert asrpt.servers_of(Scale(1.0)) == 250
+    parts = {part.name: part for part in asrpt_evaluation.parts(EvaluationScale(1.0))}
+    assert asrpt_evaluation.servers_of(EvaluationScale(1.0)) == 250
     sizes = parts["jobs"].experiment.workloads
     assert [w.jobs for w in sizes if isinstance(w, Recurring)] == list(SIZES)
     for workload in (w for part in parts.values() for w in part.experiment.workloads):
@@ -242,7 +244,7 @@ def test_at_full_size_it_is_the_papers() -> None:
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-7, 0.05, 0.3])
 def test_a_smaller_cluster_is_loaded_alike(scale: float) -> None:
     """Arrivals per GPU are those of the whole; no experiment asks for more jobs than come."""
-    parts = asrpt.parts(Scale(scale))
+    parts = asrpt_evaluation.parts(EvaluationScale(scale))
     for part in parts:
         for workload in part.experiment.workloads:
             assert isinstance(workload, Recurring)

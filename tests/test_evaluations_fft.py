@@ -18,18 +18,18 @@ from evaluation_cases import Made
 
 import hetopt
 from hetopt import InvalidOption, UnknownName
-from hetopt.decisions.job_rates import Spread
+from hetopt.decisions.speed_models import Spread
 from hetopt.experiments.experiment import RunSpec
 from hetopt.experiments.trace_workload import TraceWorkload
-from hetopt.proofs.evaluations import fft
-from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
+from hetopt.proofs.evaluations import fft_evaluation
+from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale
 from hetopt.proofs.evaluations.measures import relative_pace, restarts
 
-SCALE = Scale(1 / 32)  # 25 jobs on the testbed
+SCALE = EvaluationScale(1 / 32)  # 25 jobs on the testbed
 TESTBED = ["testbed-1", "disks", "disks-ahead", "placement", "profiling", "errors"]
 
 
-def shorter(part: Part) -> Part:
+def shorter(part: EvaluationPart) -> EvaluationPart:
     """With few jobs, and runs cut off after some hours: jobs of weeks make many rounds."""
     few = tuple(replace(workload, count=8) for workload in part.experiment.workloads)
     return replace(part, experiment=replace(part.experiment, workloads=few, until=8 * 3600.0))
@@ -38,9 +38,9 @@ def shorter(part: Part) -> Part:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("fft")
-    large = [shorter(part) for part in fft.EVALUATION.chosen(SCALE, ["simulation", "errors-large"])]
-    parts = (*fft.EVALUATION.chosen(SCALE, TESTBED), *large)
-    return Made.of(fft.EVALUATION, parts, folder)
+    large = [shorter(part) for part in fft_evaluation.EVALUATION.chosen(SCALE, ["simulation", "errors-large"])]
+    parts = (*fft_evaluation.EVALUATION.chosen(SCALE, TESTBED), *large)
+    return Made.of(fft_evaluation.EVALUATION, parts, folder)
 
 
 def ours(made: Made, claim: str) -> float:
@@ -123,10 +123,10 @@ def test_throughput_that_placers_lose(made: Made) -> None:
 def test_time_of_profiling(made: Made) -> None:
     """Profiling runs counted by the simulator's events, and pauses as time on GPUs without work."""
     part = next(part for part in made.parts if part.name == "profiling")
-    spec = next(iter(part.experiment.runs()))
-    _, log = RunSpec(spec.workload, spec.system, spec.seed, spec.world)()
+    task = next(iter(part.experiment.runs()))
+    _, log = RunSpec(task.workload, task.system, task.seed, task.environment)()
     assert log is not None
-    instance, spread = spec.workload.instance(0), Spread(otherwise=0.55)
+    instance, spread = task.workload.instance(0), Spread(otherwise=0.55)
     on_gpus = worked = 0.0
     for span in log.spans.to_dict("records"):
         job = instance.job[span["job"]]
@@ -226,7 +226,7 @@ def test_the_command_prints_the_same(made: Made, run: Callable[..., tuple[int, s
 def test_the_command_lists_its_parts(run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = run("reproduce", "fft", "--list")
     assert code == 0
-    assert all(part.name in out for part in fft.EVALUATION.parts(Scale()))
+    assert all(part.name in out for part in fft_evaluation.EVALUATION.parts(EvaluationScale()))
 
 
 @pytest.mark.parametrize(
@@ -255,17 +255,20 @@ def test_other_settings_in_the_same_folder_are_refused(made: Made, run: Callable
 
 
 def test_scales() -> None:
-    assert [Scale(0.5).count(n) for n in (800, 30, 10)] == [400, 20, 10]
-    assert Scale(seeds=3).all_seeds == (0, 1, 2)
+    assert [EvaluationScale(0.5).count(n) for n in (800, 30, 10)] == [400, 20, 10]
+    assert EvaluationScale(seeds=3).all_seeds == (0, 1, 2)
     with pytest.raises(InvalidOption, match="scale is nan"):
-        Scale(math.nan)
+        EvaluationScale(math.nan)
 
 
 def test_findings_without_numbers_and_reasons_by_the_longest_beginning() -> None:
     evaluation = Evaluation(
         "P",
         lambda _: (),
-        lambda _: [Finding("P-001a", "", "x", "2", 2.0, [1.0, math.nan, 2.0]), Finding("P-002", "", "y", "", math.nan)],
+        lambda _: [
+            ComparedResult("P-001a", "", "x", "2", 2.0, [1.0, math.nan, 2.0]),
+            ComparedResult("P-002", "", "y", "", math.nan),
+        ],
         {"P-001": "short", "P-001a": "long", "P": "any"},
     )
     table = evaluation.compared((), {}).set_index("id")
@@ -273,11 +276,11 @@ def test_findings_without_numbers_and_reasons_by_the_longest_beginning() -> None
     assert table.loc["P-001a", "ratio_ours_over_claimed"] == 0.75
     assert table["why"].to_dict() == {"P-001a": "long", "P-002": "any"}
     assert table.loc["P-002", ["ours_mean", "ratio_ours_over_claimed"]].isna().all()
-    part = Part("p", "", made_up(), ("P-00", "P-1"))
+    part = EvaluationPart("p", "", made_up(), ("P-00", "P-1"))
     assert [part.compares(claim) for claim in ("P-001", "P-1", "P-2")] == [True, True, False]
     with pytest.raises(UnknownName, match="P has no part 'a'; known: none"):
-        evaluation.chosen(Scale(), ["a"])
+        evaluation.chosen(EvaluationScale(), ["a"])
 
 
 def made_up() -> Any:
-    return fft.EVALUATION.parts(SCALE)[0].experiment
+    return fft_evaluation.EVALUATION.parts(SCALE)[0].experiment

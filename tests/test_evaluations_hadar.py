@@ -13,16 +13,16 @@ from hetopt import instances
 from hetopt.experiments.published_results import LAB, MIXES
 from hetopt.experiments.run_folder import instance_of
 from hetopt.models.hadar.workload import from_trace
-from hetopt.proofs.evaluations import hadar
-from hetopt.proofs.evaluations.evaluation import Part, Scale
-from hetopt.proofs.evaluations.hadar_findings import BEST, LATENCIES, SLOTS
+from hetopt.proofs.evaluations import hadar_evaluation
+from hetopt.proofs.evaluations.evaluation import EvaluationPart, EvaluationScale
+from hetopt.proofs.evaluations.hadar_evaluation import BEST, LATENCIES, SLOTS
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.traces.philly_generator import PhillyLike
 
 SOME = ("hadar/m3", "hadar/m5", "hadar/lab-m3", "hadar/lab-m5")
 
 
-def fewer(part: Part) -> Part:
+def fewer(part: EvaluationPart) -> EvaluationPart:
     """Without most of the mixes."""
     few = tuple(w for w in part.experiment.workloads if w.name in (*SOME, "hadar/trace480"))
     return replace(part, experiment=replace(part.experiment, workloads=few))
@@ -31,8 +31,8 @@ def fewer(part: Part) -> Part:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("hadar")
-    parts = tuple(fewer(part) for part in hadar.EVALUATION.chosen(Scale()))
-    return Made.of(hadar.EVALUATION, parts, folder)
+    parts = tuple(fewer(part) for part in hadar_evaluation.EVALUATION.chosen(EvaluationScale()))
+    return Made.of(hadar_evaluation.EVALUATION, parts, folder)
 
 
 def stored(made: Made, part: str, workload: str, system: str, table: str) -> pd.DataFrame:
@@ -53,13 +53,13 @@ def makespan(made: Made, part: str, workload: str, system: str) -> float:
     return float(jobs["finish"].max() - jobs["arrival"].min())
 
 
-def test_every_claim_is_compared_or_said_not_to_be(made: Made) -> None:
+def test_every_claim_is_compared_or_listed_as_unmeasured(made: Made) -> None:
     wanted = {f"HADAR-{n:03}" for n in (*range(15, 22), *range(31, 44))}
     assert {claim.rstrip("abcd") for claim in made.table["id"]} == wanted
     untold = made.table[made.table["ours_mean"].isna()]
     assert set(untold["id"]) == {"HADAR-020", "HADAR-041"}
     assert untold["note"].all()
-    assert all(hadar.EVALUATION.reason(claim) for claim in wanted - {"HADAR-020", "HADAR-041"})
+    assert all(hadar_evaluation.EVALUATION.reason(claim) for claim in wanted - {"HADAR-020", "HADAR-041"})
 
 
 def test_hours_of_the_simulations(made: Made) -> None:
@@ -162,10 +162,10 @@ def test_ratios_of_the_mixes_are_means_over_them(made: Made) -> None:
 
 def test_latency(made: Made) -> None:
     """Four messages of each copy are late in each round, and nothing else differs."""
-    usual = next(part for part in made.parts if part.name == "slot-90").experiment.world
+    usual = next(part for part in made.parts if part.name == "slot-90").experiment.environment
     for latency in LATENCIES:
         (part,) = (part for part in made.parts if part.name == f"latency-{latency}us")
-        assert part.experiment.world == replace(usual, merge_seconds=2.0 + 4 * latency / 10**6)
+        assert part.experiment.environment == replace(usual, merge_seconds=2.0 + 4 * latency / 10**6)
         assert {w.name for w in part.experiment.workloads} <= set(LAB)
         rises = []
         for name in ("hadar/lab-m3", "hadar/lab-m5"):

@@ -15,13 +15,13 @@ from scipy.optimize import linprog
 
 from hetopt.data.entities import Floats
 from hetopt.experiments.trace_workload import TraceWorkload
-from hetopt.proofs.evaluations import oef
-from hetopt.proofs.evaluations.evaluation import Scale
-from hetopt.proofs.evaluations.oef_findings import ANY_LIES, LIES, largest_loss, with_others
+from hetopt.proofs.evaluations import oef_evaluation
+from hetopt.proofs.evaluations.evaluation import EvaluationScale
+from hetopt.proofs.evaluations.oef_evaluation import ANY_OVERSTATEMENTS, OVERSTATEMENTS, largest_loss, with_others
 from hetopt.traces.oef_generator import USERS
 from hetopt.traces.paper_models import OEF
 
-SCALE = Scale(1 / 50)  # 20 jobs of 50 tenants; twenty tenants for an hour
+SCALE = EvaluationScale(1 / 50)  # 20 jobs of 50 tenants; twenty tenants for an hour
 W = np.array([[OEF[model].speed[t] for t in OEF.types] for model in USERS.values()])
 FOUR = TraceWorkload("oef-four-users", "oef/cluster", count=96, tenants="users", settings={"quits": False}).instance()
 
@@ -29,8 +29,8 @@ FOUR = TraceWorkload("oef-four-users", "oef/cluster", count=96, tenants="users",
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("oef")
-    parts = oef.EVALUATION.chosen(SCALE)
-    return Made.of(oef.EVALUATION, parts, folder)
+    parts = oef_evaluation.EVALUATION.chosen(SCALE)
+    return Made.of(oef_evaluation.EVALUATION, parts, folder)
 
 
 def ours(made: Made, claim: str, told: str = "") -> float:
@@ -102,15 +102,15 @@ def test_equal_throughput_before_and_after_user_4_quits(made: Made) -> None:
         assert abs(early[name] - rate) <= W.sum(axis=1).max() / 6
 
 
-@pytest.mark.parametrize("part", LIES)
-def test_what_a_lie_costs(made: Made, part: str) -> None:
-    lie, told = LIES[part], f"{LIES[part]:.0%}"
+@pytest.mark.parametrize("part", OVERSTATEMENTS)
+def test_the_cost_of_a_misreport(made: Made, part: str) -> None:
+    lie, told = OVERSTATEMENTS[part], f"{OVERSTATEMENTS[part]:.0%}"
     honest, lying = (throughput(made, name, 300.0, 2100.0) for name in ("four-users", part))
     others = ("User-2", "User-3", "User-4")
     assert ours(made, "OEF-029c", told) == pytest.approx(lying["User-1"] / honest["User-1"])
     gain = sum(lying[u] for u in others) / sum(honest[u] for u in others)
     assert ours(made, "OEF-029d", told) == pytest.approx(gain)
-    letter = "abc"[list(LIES).index(part)]
+    letter = "abc"[list(OVERSTATEMENTS).index(part)]
     assert ours(made, f"OEF-030{letter}") == pytest.approx(1 - sum(lying.values()) / sum(honest.values()))
     claimed = W.copy()
     claimed[0, 1:] *= 1 + lie
@@ -121,10 +121,10 @@ def test_what_a_lie_costs(made: Made, part: str) -> None:
     assert ours(made, "OEF-029e", told) == pytest.approx(late[0] / late[1])
 
 
-def test_the_lie_that_costs_most(made: Made) -> None:
+def test_the_most_costly_misreport(made: Made) -> None:
     """Every lie by scipy, at true speeds; the optimum for the four has one solution."""
     total = []
-    for lie in ANY_LIES:
+    for lie in ANY_OVERSTATEMENTS:
         claimed = W.copy()
         claimed[0, 1:] *= 1 + lie
         total.append(float((W * equal_throughput(claimed)).sum()))

@@ -25,11 +25,11 @@ from hetopt.models.asrpt.workload import Networks, with_networks
 from hetopt.prediction.forest import RandomForest
 from hetopt.prediction.predictors import GroupMean, Perfect, Pretrained
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
-from hetopt.proofs.evaluations.recurring import Recurring, Trace, drawn, foretold
+from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace, draw_trace, fixed_predictions
 from hetopt.registry import make_system
 from hetopt.traces.pai_generator import PAILike
 
-TRACE = Trace(400)
+TRACE = RecurringTrace(400)
 SMALL = Recurring(30, TRACE, skip=5, rate=0.5, servers=16)
 CATALOGUE = [job for name in networks.NAMES for job in networks.configurations(name)]
 
@@ -46,7 +46,7 @@ def test_jobs_are_those_of_the_whole_trace() -> None:
 
 def test_a_predictor_knows_the_past_and_nothing_else() -> None:
     """The policy of a prepared system predicts as one that was taught by hand; it learns nothing from what finishes."""
-    past = drawn(TRACE, 1).networks.jobs(drawn(TRACE, 1).past)
+    past = draw_trace(TRACE, 1).networks.jobs(draw_trace(TRACE, 1).past)
     assert len(past) == 320
     coming = SMALL.instance(1).jobs
     for predictor in (GroupMean(), RandomForest(trees=5)):
@@ -91,12 +91,12 @@ def test_cards_change_neither_jobs_nor_links_within(nic: float, seed: int) -> No
 
 def test_the_testbed_has_room_for_all() -> None:
     """Networks that fit on 14 GPUs of 12 GB, and everything a tenth as long."""
-    small = Trace(400, cluster="asrpt/testbed", shrink=0.125)
+    small = RecurringTrace(400, cluster="asrpt/testbed", shrink=0.125)
     jobs = Recurring(40, small).instance(0).jobs
     plain = PAILike().table(400, seed=0).iloc[320:360]
     assert [job.arrival for job in jobs] == (plain["arrival"] / 8).tolist()
     assert all(job.demand <= 14 and job.memory_bytes <= 12e9 and set(job.throughput) == {"vGPU"} for job in jobs)
-    least = [drawn(small, 0).networks.of[str(job.group)][1] for job in jobs]
+    least = [draw_trace(small, 0).networks.of[str(job.group)][1] for job in jobs]
     assert [job.work for job in jobs] == [
         max(1.0, d / 8 / s) for d, s in zip(plain["duration"].tolist(), least, strict=True)
     ]
@@ -130,20 +130,21 @@ class Changing:
         return GroupMean().learner()
 
 
-def test_anybodys_predictor_may_be_asked() -> None:
-    jobs = drawn(TRACE, 0).networks.jobs(drawn(TRACE, 0).coming)
+def test_any_predictor_can_be_used() -> None:
+    jobs = draw_trace(TRACE, 0).networks.jobs(draw_trace(TRACE, 0).coming)
     assert (
-        foretold(TRACE, 0, Changing()).predict(jobs).tolist() == foretold(TRACE, 0, GroupMean()).predict(jobs).tolist()
+        fixed_predictions(TRACE, 0, Changing()).predict(jobs).tolist()
+        == fixed_predictions(TRACE, 0, GroupMean()).predict(jobs).tolist()
     )
-    assert foretold(TRACE, 0, Perfect()).predict(jobs).tolist() == [job.work for job in jobs]
+    assert fixed_predictions(TRACE, 0, Perfect()).predict(jobs).tolist() == [job.work for job in jobs]
 
 
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: Trace(3), InvalidOption, "Trace.jobs is 3; it must be"),
-        (lambda: Trace(50, shrink=0.0), InvalidOption, "Trace.shrink is 0.0; it must be"),
-        (lambda: Trace(50, single_gpu=2.0), InvalidOption, "PAILike.single_gpu is 2.0"),
+        (lambda: RecurringTrace(3), InvalidOption, "Trace.jobs is 3; it must be"),
+        (lambda: RecurringTrace(50, shrink=0.0), InvalidOption, "Trace.shrink is 0.0; it must be"),
+        (lambda: RecurringTrace(50, single_gpu=2.0), InvalidOption, "PAILike.single_gpu is 2.0"),
         (lambda: Recurring(0, TRACE), InvalidOption, "Recurring.jobs is 0"),
         (lambda: Recurring(70, TRACE, skip=20), InvalidOption, "70 jobs after 20 are asked for, but 80 come after"),
         (lambda: replace(SMALL, wrong=1.5), InvalidOption, "Recurring.wrong is 1.5; it must be at most 1"),

@@ -18,12 +18,11 @@ from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
 from hetopt.models.asrpt.partitions import MOST_REPLICAS, least_cuts
-from hetopt.proofs.pipelines import servers_for, staged_jobs
-from hetopt.proofs.placements import every_placement, random_case
+from hetopt.proofs.asrpt.all_placements import every_placement, random_case
+from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.solving.options import Options
-from hetopt.stages.allreduce import AllReduce
 from hetopt.stages.iteration_time import Asynchronous, Synchronous
-from hetopt.stages.job_graph import job_graph
+from hetopt.stages.job_graph import AllReduce, job_graph
 from hetopt.stages.mapping import GPUMapping
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

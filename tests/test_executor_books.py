@@ -25,7 +25,7 @@ from sqlalchemy.exc import IntegrityError
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, PART_ENDED, Ending, ask_stop, mark_started, seal
+from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, Ending, StopReason, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciling import free_seats
 from hetopt.executor.store import DATABASE, EVENTS, LOCK, LOGGED, StateStore
@@ -54,7 +54,7 @@ class Books(RuleBasedStateMachine):
         self.state = dict.fromkeys((1, 2), "queued")
         self.losses = {1: 0, 2: 0}
         self.asked: set[int] = set()
-        self.stopped: dict[str, str] = {}
+        self.stopped: dict[str, StopReason] = {}
         self.tags: set[str] = set()
 
     def teardown(self) -> None:
@@ -98,7 +98,7 @@ class Books(RuleBasedStateMachine):
         else:
             if self.committed[job] > before:
                 self.failures[job] = self.losses[job] = 0
-            elif not failure and self.stopped.get(lease.tag, PART_ENDED) == PART_ENDED:
+            elif not failure and self.stopped.get(lease.tag, StopReason.PART_ENDED) == StopReason.PART_ENDED:
                 self.losses[job] += 1
             self.failures[job] += failure
             if self.failures[job] >= MOST_FAILURES or self.losses[job] >= MOST_LOSSES:
@@ -128,14 +128,14 @@ class Books(RuleBasedStateMachine):
         self.state[job], self.failures[job], self.losses[job] = "queued", 0, 0
 
     @precondition(lambda self: opened(self.store))
-    @rule(data=st.data(), reason=st.sampled_from(["one reason", PART_ENDED]))
-    def starts_and_stops(self, data: st.DataObject, reason: str) -> None:
+    @rule(data=st.data(), reason=st.sampled_from([StopReason.MOVES, StopReason.PART_ENDED]))
+    def starts_and_stops(self, data: st.DataObject, reason: StopReason) -> None:
         """Notes that may come at any time, and again."""
         lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
         mark_started(self.store, [lease])
         reason = self.stopped.setdefault(lease.tag, reason)
         ask_stop(self.store, [(lease, reason)])
-        ask_stop(self.store, [(lease, "another")])
+        ask_stop(self.store, [(lease, StopReason.CANCELLED)])
         again = next(one for one in opened(self.store) if one.tag == lease.tag)
         assert (again.row["state"], again.row["stop_reason"]) == ("started", reason)
 

@@ -12,7 +12,7 @@ import pytest
 from executor_scenes import LAB, form, rows
 from sqlalchemy import select
 
-from hetopt.errors import InvalidPlan, UnusableFile
+from hetopt.errors import InvalidPlan, Item, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import leases, rounds, tables, tending
 from hetopt.executor.controller import Controller, Settings
@@ -331,7 +331,7 @@ def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_ou
     def once() -> bytes:
         if not tried:
             tried.append(decider.memory)
-            raise InvalidPlan("jobs['a'] cannot be remembered")
+            raise InvalidPlan("cannot be remembered", ("jobs", Item("a")))
         return remembered()
 
     decider.remembered = once  # type: ignore[method-assign]

@@ -20,6 +20,7 @@ from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.deciding import NONE_FREE, Decider, Target, cluster_of, fitted, job_of, shares
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.leases import StopReason
 from hetopt.executor.reconciling import Reconciler
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
@@ -279,5 +280,5 @@ def test_a_node_that_is_drained_is_emptied_at_once(store: StateStore) -> None:
     reconciler = Reconciler(store, Tender.of(store, LocalEngine(LAB, store.cluster), Terms()))
     reconciler.stop(leases, targets, 0, {})
     assert [lease.row["stop_reason"] for lease in opened(store)] == [None, None]
-    reconciler.stop(leases, targets, 0, {leases[1].tag: "its node shall be emptied"})
-    assert [lease.row["stop_reason"] for lease in opened(store)] == [None, "its node shall be emptied"]
+    reconciler.stop(leases, targets, 0, {leases[1].tag: StopReason.NODE_DRAINED})
+    assert [lease.row["stop_reason"] for lease in opened(store)] == [None, StopReason.NODE_DRAINED]

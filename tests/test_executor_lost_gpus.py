@@ -21,6 +21,7 @@ from hetopt.executor.engines import nvidia_watch
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.nvidia_watch import GpuWatch
+from hetopt.executor.leases import StopReason
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
@@ -309,8 +310,8 @@ def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
     lab.play(2, 10.0)
     reasons = {lease.tag: lease.row["stop_reason"] for lease in lab.leases()}
     assert len(reasons) == 2
-    assert {tag for tag, reason in reasons.items() if reason == "its GPU is gone"} == {gone}
-    assert set(reasons.values()) == {"its GPU is gone", None}
+    assert {tag for tag, reason in reasons.items() if reason == StopReason.GPU_LOST} == {gone}
+    assert set(reasons.values()) == {StopReason.GPU_LOST, None}
 
 
 def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Callable[..., Stage]) -> None:
@@ -322,7 +323,7 @@ def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Cal
     submit(lab.store, form("c"))
     lab.engine.hosts = [cards("n", "1")]
     lab.play()
-    assert [lease.row["stop_reason"] for lease in lab.leases()].count("a profiling run comes first") == 1
+    assert [lease.row["stop_reason"] for lease in lab.leases()].count(StopReason.PROFILING) == 1
 
 
 def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., Stage]) -> None:

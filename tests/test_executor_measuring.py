@@ -26,7 +26,7 @@ from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.metrics import summary
 from hetopt.models.hadare.unmeasured import estimated
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "run-a-lab.md"
 SLOW, FAST = Seat("a", "slow", 0), Seat("b", "fast", 0)

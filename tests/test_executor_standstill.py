@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables, tending
-from hetopt.executor.leases import NOT_BEGUN
+from hetopt.executor.leases import StopReason
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.queue import cancel, drain, retry, submit
 
@@ -151,7 +151,7 @@ def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, se
     assert lab.states() == {"a": "done"}
     with lab.store.reading() as connection:
         leases = connection.execute(select(tables.leases.c.gpu_types, tables.leases.c.stop_reason)).all()
-    assert leases.count(("V100", NOT_BEGUN)) == 1
+    assert leases.count(("V100", StopReason.NOT_STARTED)) == 1
     lab.engine.waits = set()
     submit(lab.store, form("b", gpu_types=["V100"]))
     lab.play(20, 30.0)

@@ -21,7 +21,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import PROFILE, Ending, ask_stop, grant, seal, set_leases
+from hetopt.executor.leases import PROFILE, Ending, StopReason, ask_stop, grant, seal, set_leases
 from hetopt.executor.log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
@@ -76,7 +76,7 @@ def run(
         connection.execute(update(tables.leases).where(mine).values(running=begin, first_tick=tick))
     if stop is not None:
         at(store, stop)
-        ask_stop(store, [(lease, "it moves")])
+        ask_stop(store, [(lease, StopReason.MOVES)])
     at(store, end)
     seal(store, lease, Ending("stopped" if stop else "ended", step=step, finished=step == 100))
 
@@ -121,7 +121,7 @@ def test_a_job_runs_once_a_process_of_it_was_seen(store: StateStore) -> None:
     assert state() == "starting"
     set_leases(store, opened(store), running=store.now())
     assert state() == "running"
-    ask_stop(store, [(opened(store)[0], "it moves")])
+    ask_stop(store, [(opened(store)[0], StopReason.MOVES)])
     assert state() == "stopping"
 
 
@@ -133,7 +133,7 @@ def test_a_profiling_run_starts_too(store: StateStore) -> None:
     assert snapshot(store).jobs[0]["state"] == "starting"
     set_leases(store, opened(store), running=store.now())
     assert snapshot(store).jobs[0]["state"] == "profiling"
-    ask_stop(store, [(opened(store)[0], "somebody has cancelled it")])
+    ask_stop(store, [(opened(store)[0], StopReason.CANCELLED)])
     assert snapshot(store).jobs[0]["state"] == "stopping"
 
 

@@ -16,7 +16,7 @@ import pytest
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, InvalidPlan, UnknownName
 from hetopt.errors import UnusableFile
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_store import TABLES, RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
@@ -29,12 +29,14 @@ PAIR = Experiment((SMALL,), (SystemVariant("gavel"), SystemVariant("srtf")), (0,
 def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
     """The stored log and summary equal those of hetopt.simulate with the same parts."""
     store = RunStore(tmp_path)
-    world = WorldSettings(restart_seconds=30.0, work_error=0.2)
-    Experiment((SMALL,), (SystemVariant("fft", {"restart_seconds": 30.0}),), (3,), world).run(store)
+    environment = EnvironmentSettings(restart_seconds=30.0, work_error=0.2)
+    Experiment((SMALL,), (SystemVariant("fft", {"restart_seconds": 30.0}),), (3,), environment).run(store)
     (run,) = store
     instance = SMALL.instance(3)
     log = hetopt.simulate(
-        SystemVariant("fft", {"restart_seconds": 30.0}).build(), instance, world=world.world(instance.cluster, 3)
+        SystemVariant("fft", {"restart_seconds": 30.0}).build(),
+        instance,
+        environment=environment.build(instance.cluster, 3),
     )
     for name in TABLES:
         if name != "decision_seconds":
@@ -90,7 +92,7 @@ def test_a_run_of_which_only_tables_were_written_is_run_again(tmp_path: Path) ->
 def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
     store, one = RunStore(tmp_path), Experiment((SMALL,), (SystemVariant("srtf"),))
     one.run(store)
-    other = replace(one, world=WorldSettings(restart_seconds=5.0))
+    other = replace(one, environment=EnvironmentSettings(restart_seconds=5.0))
     with pytest.raises(
         InvalidOption, match=r'with other settings \(world was \{\} and is to be \{"restart_seconds": 5'
     ):
@@ -291,9 +293,9 @@ def test_what_is_no_workload(workload: TraceWorkload, error: type[Exception], me
         (lambda: Experiment((SMALL,), (SystemVariant("srtf"),) * 2), "systems has 'srtf' twice"),
         (lambda: Experiment((SMALL,), PAIR.systems, (0, 0)), "seeds has 0 twice"),
         (lambda: Experiment((SMALL,), PAIR.systems, until=0.0), "until is 0"),
-        (lambda: WorldSettings.of({"restart": 3}), "no world setting 'restart'.*restart_seconds"),
-        (lambda: WorldSettings.of({"work_error": 1.5}), "below 1"),
-        (lambda: WorldSettings(spread="yes"), "spread is 'yes'; it must be true or false"),
+        (lambda: EnvironmentSettings.of({"restart": 3}), "no environment setting 'restart'.*restart_seconds"),
+        (lambda: EnvironmentSettings.of({"work_error": 1.5}), "below 1"),
+        (lambda: EnvironmentSettings(spread="yes"), "spread is 'yes'; it must be true or false"),
         (lambda: RunStore(Path("x"), "xml"), "it must be csv or parquet"),
         (lambda: TraceWorkload("philly-like", count=0), "count"),
         (
@@ -342,21 +344,29 @@ def test_names_of_folders_are_plain() -> None:
     assert key.folder() == Path("my_trace_a.csv/fft_restart_seconds=30.0/seed-2")
 
 
-def test_worlds_in_numbers_are_worlds() -> None:
+def test_environment_settings_build_environments() -> None:
     """Every setting reaches the part that it is about."""
     cluster = hetopt.instances.load("lab36").cluster
-    every = WorldSettings(1, 2, 3, 4, 5, False, True, 0.5, True, 1e9, 1e8, 6, True, 7, 0.1, 0.2, 10, 2, 100, 8)
-    world = every.world(cluster, 4)
-    assert world.overheads == hetopt.Overheads(1, 2, 3, False, 5, 4)
-    assert world.speeds.otherwise == 0.5
-    assert (world.datasets.source_bytes_per_s, world.datasets.evict_seconds, world.datasets.proactive) == (1e8, 6, True)
-    assert world.profiling.seconds == 7
-    assert (world.beliefs.throughput, world.beliefs.work, world.beliefs.seed) == (0.1, 0.2, 4)
-    assert world.checkpoint_seconds == 8
-    assert world.changes
-    assert max(change.time for change in world.changes if not change.up) < 100 * 3600
+    every = EnvironmentSettings(1, 2, 3, 4, 5, False, True, 0.5, True, 1e9, 1e8, 6, True, 7, 0.1, 0.2, 10, 2, 100, 8)
+    environment = every.build(cluster, 4)
+    assert environment.overheads == hetopt.Overheads(1, 2, 3, False, 5, 4)
+    assert environment.speeds.otherwise == 0.5
+    assert (
+        environment.datasets.source_bytes_per_s,
+        environment.datasets.evict_seconds,
+        environment.datasets.proactive,
+    ) == (1e8, 6, True)
+    assert environment.profiling.seconds == 7
+    assert (
+        environment.estimate_errors.throughput,
+        environment.estimate_errors.work,
+        environment.estimate_errors.seed,
+    ) == (0.1, 0.2, 4)
+    assert environment.checkpoint_seconds == 8
+    assert environment.changes
+    assert max(change.time for change in environment.changes if not change.up) < 100 * 3600
     assert {server.disk_bytes for server in every.on(cluster).servers} == {1e9}
     assert len(every.changed()) == 20
-    plain = WorldSettings().world(cluster, 0)
+    plain = EnvironmentSettings().build(cluster, 0)
     assert plain == type(plain)()
-    assert Instance(WorldSettings().on(cluster)).cluster is cluster
+    assert Instance(EnvironmentSettings().on(cluster)).cluster is cluster

@@ -20,7 +20,7 @@ from hetopt.data import documents, schema
 from hetopt.data import instance_files as encoding
 from hetopt.data.instance import decode
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.proofs.whole import whole_instances
+from hetopt.proofs.strategies import whole_instances
 
 ROOT = Path(__file__).parents[1]
 

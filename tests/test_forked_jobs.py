@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidPlan, Job, Overheads, Placement, Plan, Server
-from hetopt.simulation.forked import Copy, Forked, Running
+from hetopt.decisions.system import Copy
+from hetopt.simulation.job_states import RunningCopies, RunningCopy
 from hetopt.tolerances import EQUAL, PROVEN
 
 NODES = Cluster(
@@ -143,20 +144,20 @@ def test_forked_and_plain_rounds_against_a_plain_loop(sets: list[set[str]], plai
 
 
 copies = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20), st.integers(0, 5)), min_size=1, max_size=4).map(
-    lambda rows: Forked(tuple(Running(Copy(f"s{i}", {"A": 1}, v, w), r) for i, (v, w, r) in enumerate(rows)))
+    lambda rows: RunningCopies(tuple(RunningCopy(Copy(f"s{i}", {"A": 1}, v, w), r) for i, (v, w, r) in enumerate(rows)))
 )
 
 
 @given(copies, st.fractions(0, 1, max_denominator=20))
-def test_when_is_the_inverse_of_by(forked: Forked, part: Fraction) -> None:
+def test_when_is_the_inverse_of_by(forked: RunningCopies, part: Fraction) -> None:
     everything = sum(c.copy.work for c in forked.copies)
     work = float(part * everything)
-    time = forked.when(work)
-    assert forked.by(time) == pytest.approx(work, abs=EQUAL)
-    assert work == 0 or forked.by(time - 0.01) < work
-    assert forked.when(everything * 1.01) == np.inf
-    assert forked.when(everything) == max(c.end for c in forked.copies)
-    assert Forked(()).when(1.0) == np.inf
+    time = forked.time_of(work)
+    assert forked.work_done(time) == pytest.approx(work, abs=EQUAL)
+    assert work == 0 or forked.work_done(time - 0.01) < work
+    assert forked.time_of(everything * 1.01) == np.inf
+    assert forked.time_of(everything) == max(c.end for c in forked.copies)
+    assert RunningCopies(()).time_of(1.0) == np.inf
 
 
 def plan_with(**placement: Any) -> Any:
@@ -187,10 +188,10 @@ TWO = {"n1": {"fast": 1}, "n2": {"fast": 1}}
         ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0}}}, "gives job 'j' 2 GPUs; it runs on 1"),
         (
             {"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n3": 1.0}}},
-            r"placed on servers \['n1', 'n2'\], and has work for \['n1', 'n3'\]",
+            r"placed on servers \['n1', 'n2'\], and has work on \['n1', 'n3'\]",
         ),
-        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": 0.0}}}, "on server 'n2' is to do 0; it must be > 0"),
-        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": np.nan}}}, "is to do nan"),
+        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": 0.0}}}, "on server 'n2' has work 0; it must be > 0"),
+        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": np.nan}}}, "has work nan"),
         (
             {"hosts": {"j": TWO}, "dispatch": {"k": {"n1": 1.0, "n2": 1.0}}},
             "forks job 'k', which the plan does not have",

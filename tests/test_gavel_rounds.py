@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Formulation, Instance
-from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.rounders import ByPriority
 from hetopt.decisions.system import OnChange, System
 from hetopt.models import gavel
 from hetopt.proofs.strategies import job_instances

@@ -28,7 +28,7 @@ from hetopt.presentation.job_graph_pictures import (
     draw_mapping,
     layout_graph,
 )
-from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.job_graph import AllReduce
 from hetopt.stages.mapping import GPUMapping
 
 

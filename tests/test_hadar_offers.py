@@ -18,7 +18,7 @@ from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.one_offer import offer_model
 from hetopt.models.hadar.selection import _Search, take_all
-from hetopt.proofs.mixed_servers import mixed_instances
+from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 
 Round = tuple[Market, list[Bid]]

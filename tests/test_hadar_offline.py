@@ -18,7 +18,7 @@ from hetopt.models import hadar
 from hetopt.models.hadar.schedule_programs import schedule_program
 from hetopt.models.hadar.schedules import Schedule, schedules, used_by
 from hetopt.models.hadar.solved import check_schedules
-from hetopt.proofs.mixed_servers import mixed_instances
+from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, scale
 
 SLOTS = st.integers(1, 4)

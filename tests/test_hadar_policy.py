@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Stalled, UnknownName, instances
-from hetopt.decisions.steps import check_gangs, check_placement
+from hetopt.decisions.system import check_gangs, check_placement
 from hetopt.models import hadar, hadare
-from hetopt.proofs.mixed_servers import PLAIN, mixed_instances
+from hetopt.proofs.strategies import PLAIN, mixed_instances
 from hetopt.tolerances import PROVEN
 
 FREE = hetopt.Overheads(transfer=False)

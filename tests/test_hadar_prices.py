@@ -14,7 +14,7 @@ from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, insta
 from hetopt.models import hadar
 from hetopt.models.hadar.prices import largest_part, limits, step_factor
 from hetopt.models.hadar.schedules import used_by
-from hetopt.proofs.mixed_servers import mixed_instances
+from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 
 UTILITIES = ("weight", "weighted-throughput", "finished")

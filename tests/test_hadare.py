@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server, instances
-from hetopt.decisions.steps import check_gangs, check_placement
+from hetopt.decisions.system import check_gangs, check_placement
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadare.policy import HadarEState
-from hetopt.proofs.mixed_servers import PLAIN, mixed_instances
+from hetopt.proofs.strategies import PLAIN, mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN
 
 FREE = hetopt.Overheads(transfer=False)

@@ -13,9 +13,8 @@ from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.models.asrpt.heavy_edge import HeavyEdge, taken
-from hetopt.proofs.pipelines import servers_for, staged_jobs
-from hetopt.stages.allreduce import AllReduce
-from hetopt.stages.job_graph import JobGraph, job_graph
+from hetopt.proofs.strategies import servers_for, staged_jobs
+from hetopt.stages.job_graph import AllReduce, JobGraph, job_graph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 

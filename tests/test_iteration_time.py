@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.proofs.pipelines import servers_for, staged_jobs
-from hetopt.proofs.placements import every_placement
+from hetopt.proofs.asrpt.all_placements import every_placement
+from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.stages.iteration_time import Asynchronous, Synchronous, Timing
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from hetopt import Cluster, Instance, Server, Tenant
 from hetopt.checks import FrozenDict
-from hetopt.proofs.whole import whole_instances
+from hetopt.proofs.strategies import whole_instances
 
 
 def test_numbers_are_kept_as_floats_and_mappings_frozen() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, NotSolved, instances
 from hetopt.models import gavel, hadar
-from hetopt.proofs.least_rounds import gang_totals, least_rounds
-from hetopt.proofs.mixed_servers import mixed_instances
+from hetopt.proofs.hadar.least_rounds import gang_totals, least_rounds
+from hetopt.proofs.strategies import mixed_instances
 
 
 def can_be_done(instance: Instance, slots: int, seconds: float) -> bool:

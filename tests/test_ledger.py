@@ -14,42 +14,42 @@ import pytest
 from hetopt import Instance, instances
 from hetopt.data.instance import read
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableFile
-from hetopt.proofs.ledger import stored
-from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Effort, Evidence, Finding
-from hetopt.proofs.ledger.collect import chosen, ledger
-from hetopt.proofs.ledger.deciding import decide, decide_all
-from hetopt.proofs.ledger.means import (
+from hetopt.proofs.ledger import counterexample_files
+from hetopt.proofs.ledger.claim import QUICK, Claim, ClaimEvidence, ClaimVerdict, Effort, Finding, ProofCheck
+from hetopt.proofs.ledger.counterexample_files import instance_of, slug, store_counterexample, stored_names
+from hetopt.proofs.ledger.discovery import all_claims, select_claims
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
+from hetopt.proofs.ledger.procedures import (
+    ByComputation,
     Computation,
-    Computed,
+    Exists,
     ForAll,
     Growth,
-    Some,
     Untestable,
+    compare_number,
+    compare_values,
     rounds_to,
-    row,
-    said,
 )
-from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
-from hetopt.proofs.ledger.space import Space, Table, whole
-from hetopt.proofs.ledger.stored import instance_of, keep, kept, slug
-from hetopt.proofs.properties import matrix
-from hetopt.proofs.properties.matrix import corpus
+from hetopt.proofs.ledger.space import Space, TableShape, integers
+from hetopt.proofs.ledger.verification import decide, decide_all
+from hetopt.proofs.properties import property_matrix
+from hetopt.proofs.properties.property_matrix import known_counterexamples
 
 F = Fraction
-EVERY = list(ledger().values())
-SPACE = Space({"n": (1, 3)}, {"a": Table(1, "n", whole(1, 9))}, lambda n: n.row("a"))
+EVERY = list(all_claims().values())
+SPACE = Space({"n": (1, 3)}, {"a": TableShape(1, "n", integers(1, 9))}, lambda n: n.row("a"))
 FAST = Effort(instances=30, seconds=0.5)
 
 
-def claim(means: Any, **more: Any) -> Claim:
+def claim(procedure: Any, **more: Any) -> Claim:
     given: dict[str, Any] = {
         "key": "toy/claim",
         "paper": "Toy",
         "place": "Lemma 1",
         "statement": "x",
-        "expected": "open",
+        "expected": ClaimVerdict.OPEN,
     }
-    return Claim(means=means, **(given | more))
+    return Claim(procedure=procedure, **(given | more))
 
 
 def at_most(limit: int) -> ForAll[tuple[F, ...]]:
@@ -61,42 +61,42 @@ def at_most(limit: int) -> ForAll[tuple[F, ...]]:
 
 def test_a_counterexample_makes_a_claim_false_and_is_made_small() -> None:
     found = decide(claim(at_most(7)), FAST)
-    assert found.verdict == "false"
+    assert found.verdict is ClaimVerdict.FALSE
     assert found.counterexample is not None
     assert sum(found.counterexample.case) == 8
     assert "the sum is 8" in found.summary
 
 
 def test_without_a_proof_nothing_is_true() -> None:
-    assert decide(claim(at_most(27)), FAST).verdict == "open"
-    assert decide(claim(at_most(27), proof="Three numbers of at most 9."), FAST).verdict == "true"
+    assert decide(claim(at_most(27)), FAST).verdict is ClaimVerdict.OPEN
+    assert decide(claim(at_most(27), proof="Three numbers of at most 9."), FAST).verdict is ClaimVerdict.TRUE
 
 
 def test_a_proof_does_not_help_against_a_counterexample() -> None:
     found = decide(claim(at_most(7), proof="Nonsense."), FAST)
-    assert found.verdict == "false"
+    assert found.verdict is ClaimVerdict.FALSE
     assert "the proof that stands here must be wrong" in found.summary
 
 
 def test_a_mechanical_part_that_fails_leaves_the_claim_open() -> None:
-    good, bad = (lambda: Check("good", True)), (lambda: Check("bad", False, why="1 = 2"))
-    assert decide(claim(at_most(27), proof="x", mechanical=(good,)), FAST).verdict == "true"
+    good, bad = (lambda: ProofCheck("good", True)), (lambda: ProofCheck("bad", False, why="1 = 2"))
+    assert decide(claim(at_most(27), proof="x", mechanical=(good,)), FAST).verdict is ClaimVerdict.TRUE
     found = decide(claim(at_most(27), proof="x", mechanical=(good, bad)), FAST)
-    assert found.verdict == "open"
+    assert found.verdict is ClaimVerdict.OPEN
     assert found.summary.startswith("bad: 1 = 2")
     quick = replace(FAST, mechanical=False)
-    assert decide(claim(at_most(27), proof="x", mechanical=(bad,)), quick).verdict == "true"
+    assert decide(claim(at_most(27), proof="x", mechanical=(bad,)), quick).verdict is ClaimVerdict.TRUE
 
 
 def test_undecided_findings_refute_nothing_but_for_claims_about_every_optimum() -> None:
     rough = ForAll(SPACE, lambda case: Finding(F(-1), "x", decided=False))  # noqa: ARG005
-    assert decide(claim(rough), FAST).verdict == "open"
-    assert decide(claim(replace(rough, every=True)), FAST).verdict == "false"
+    assert decide(claim(rough), FAST).verdict is ClaimVerdict.OPEN
+    assert decide(claim(replace(rough, all_optima=True)), FAST).verdict is ClaimVerdict.FALSE
 
 
 def test_existence_is_the_other_way_round() -> None:
-    assert decide(claim(Some(at_most(7))), FAST).verdict == "true"
-    assert decide(claim(Some(at_most(27))), FAST).verdict == "open"
+    assert decide(claim(Exists(at_most(7))), FAST).verdict is ClaimVerdict.TRUE
+    assert decide(claim(Exists(at_most(27))), FAST).verdict is ClaimVerdict.OPEN
 
 
 def test_tightness_is_the_largest_quotient() -> None:
@@ -114,38 +114,38 @@ def test_numbers_as_printed_and_as_computed() -> None:
     assert rounds_to("1/3", F(1, 3))
     assert not rounds_to("1/3", F(333, 1000))
     assert rounds_to("0.5", F(9, 20))  # a half may be rounded either way
-    right = Computed(lambda: Computation((row("x", "0.33", F(1, 3)), said("y", True, True))))
-    wrong = Computed(lambda: Computation((row("x", "0.34", F(1, 3)), said("y", True, True))))
-    assert decide(claim(right), FAST).verdict == "true"
+    right = ByComputation(lambda: Computation((compare_number("x", "0.33", F(1, 3)), compare_values("y", True, True))))
+    wrong = ByComputation(lambda: Computation((compare_number("x", "0.34", F(1, 3)), compare_values("y", True, True))))
+    assert decide(claim(right), FAST).verdict is ClaimVerdict.TRUE
     found = decide(claim(wrong), FAST)
-    assert found.verdict == "false"
+    assert found.verdict is ClaimVerdict.FALSE
     assert found.summary == "x: 0.34, computed 1/3"
     assert found.values == {"x": ("0.34", "1/3"), "y": ("True", "True")}
 
 
 def test_growth_must_follow_its_formula() -> None:
     grows = Growth((1, 2, 4, 100), lambda n: F(n), lambda n: F(n), "n", "n", "ratio", most=10)
-    assert decide(claim(grows), FAST).verdict == "false"
+    assert decide(claim(grows), FAST).verdict is ClaimVerdict.FALSE
     found = decide(claim(grows), replace(FAST, seconds=0))
     assert found.curve is not None
     assert list(found.curve.points) == [1, 2, 4]
-    assert decide(claim(replace(grows, bounded=True)), FAST).verdict == "true"
+    assert decide(claim(replace(grows, bounded=True)), FAST).verdict is ClaimVerdict.TRUE
     off = replace(grows, formula=lambda n: F(n if n < 4 else 0))
     found = decide(claim(off), FAST)
-    assert found.verdict == "open"
+    assert found.verdict is ClaimVerdict.OPEN
     assert "at n = 4 the ratio is 4, not n" in found.summary
 
 
 def test_what_cannot_be_tested_says_why() -> None:
-    assert decide(claim(Untestable("nobody knows")), FAST) == Evidence("untestable", "nobody knows")
+    assert decide(claim(Untestable("nobody knows")), FAST) == ClaimEvidence(ClaimVerdict.UNTESTABLE, "nobody knows")
 
 
-def test_errors_of_a_claim_leave_it_open_and_are_told() -> None:
+def test_errors_of_a_claim_leave_it_open_and_are_reported() -> None:
     def fails(case: tuple[F, ...]) -> Finding:
         raise ZeroDivisionError("oh")
 
     found = decide(claim(ForAll(SPACE, fails)), FAST)
-    assert found.verdict == "open"
+    assert found.verdict is ClaimVerdict.OPEN
     assert "ZeroDivisionError: oh (test_ledger.py, line " in found.summary
 
 
@@ -153,7 +153,7 @@ def test_a_verdict_never_rests_on_a_float() -> None:
     with pytest.raises(InvalidOption, match=r"a finding has the slack -0\.5, a float; it must be exact"):
         Finding(-0.5, "x")  # type: ignore[arg-type]
     found = decide(claim(ForAll(SPACE, lambda case: Finding(sum(case) * 0.5, "x"))), FAST)  # type: ignore[arg-type]
-    assert found.verdict == "open"
+    assert found.verdict is ClaimVerdict.OPEN
     assert "it must be exact: a Fraction or an int" in found.summary
     assert Finding(-1, "x").refutes  # type: ignore[arg-type]
 
@@ -162,18 +162,18 @@ def test_a_verdict_never_rests_on_a_float() -> None:
 def test_a_quick_look_that_is_no_number_leaves_the_claim_open(effort: Effort) -> None:
     rough = replace(at_most(27), slack=lambda case: float("nan") if len(case) > 1 else 1.0)
     found = decide(claim(rough, proof="x"), effort)
-    assert found.verdict == "open"
+    assert found.verdict is ClaimVerdict.OPEN
     assert "is not a number" in found.summary
 
 
 def test_other_words_are_no_verdicts() -> None:
     class Perhaps:
-        def decide(self, claim: Claim, effort: Effort) -> Evidence:
-            return Evidence("perhaps", "x")  # type: ignore[arg-type]
+        def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+            return ClaimEvidence("perhaps", "x")  # type: ignore[arg-type]
 
     found = decide(claim(Perhaps()), FAST)
     assert (found.verdict, found.summary) == (
-        "open",
+        ClaimVerdict.OPEN,
         "could not be decided: the verdict 'perhaps' is none of true, false, open, untestable",
     )
     with pytest.raises(InvalidOption, match="claim 'toy/claim' expects 'maybe'; a verdict is one of true, false"):
@@ -187,10 +187,10 @@ def test_a_claim_that_ends_the_program_is_left_open() -> None:
     assert "SystemExit: 3" in decide(claim(ForAll(SPACE, ends)), FAST).summary
 
 
-def test_parts_that_are_not_run_are_told() -> None:
-    absent = Check("z3: n = 2", None, why="z3 is not installed")
+def test_parts_that_are_not_run_are_reported() -> None:
+    absent = ProofCheck("z3: n = 2", None, why="z3 is not installed")
     found = decide(claim(at_most(27), proof="x", mechanical=(lambda: absent,)), FAST)
-    assert found.verdict == "true"
+    assert found.verdict is ClaimVerdict.TRUE
     assert found.summary.endswith("; not run: z3: n = 2 (z3 is not installed)")
 
 
@@ -204,10 +204,10 @@ def test_every_claim_is_looked_at_on_50_instances() -> None:
 def test_nothing_decided_proves_nothing() -> None:
     never = ForAll(SPACE, lambda case: Finding(F(-1), "x", decided=False))  # noqa: ARG005
     found = decide(claim(never, proof="x"), Effort(instances=20, seconds=0))
-    assert (found.verdict, found.summary) == ("open", "none of 20 instances was decided")
+    assert (found.verdict, found.summary) == (ClaimVerdict.OPEN, "none of 20 instances was decided")
     some = ForAll(SPACE, lambda case: Finding(F(-1) if len(case) > 1 else F(0), "x", decided=False))
     found = decide(claim(some, proof="x"), Effort(instances=20, seconds=0))
-    assert found.verdict == "true"
+    assert found.verdict is ClaimVerdict.TRUE
     assert 0 < found.tried["undecided"] < 20
     assert f"{found.tried['undecided']} undecided" in found.summary
 
@@ -215,7 +215,7 @@ def test_nothing_decided_proves_nothing() -> None:
 def test_hypotheses_that_nothing_meets_leave_a_claim_open() -> None:
     none: Space[object] = Space(SPACE.sizes, SPACE.tables, lambda numbers: None)  # noqa: ARG005
     found = decide(claim(ForAll(none, lambda case: Finding(F(0), "")), proof="x"), FAST)  # noqa: ARG005
-    assert found.verdict == "open"
+    assert found.verdict is ClaimVerdict.OPEN
     assert "no case that was drawn meets the hypotheses" in found.summary
 
 
@@ -226,7 +226,7 @@ def test_effort_is_checked(wrong: dict[str, Any]) -> None:
 
 
 def test_side_by_side_gives_the_same() -> None:
-    some = [ledger()[key] for key in ("oef/eq-6", "oef/thm-5.4", "oef/rounding-deviation")]
+    some = [all_claims()[key] for key in ("oef/eq-6", "oef/thm-5.4", "oef/rounding-deviation")]
     effort = Effort(instances=5, seconds=0, mechanical=False)
     one = {d.claim.key: d.evidence for d in decide_all(some, effort)}
     two = {d.claim.key: d.evidence for d in decide_all(some, effort, jobs=2)}
@@ -242,20 +242,24 @@ def test_side_by_side_gives_the_same() -> None:
 
 
 def test_claims_are_chosen_by_key_by_beginning_and_by_paper() -> None:
-    assert [c.key for c in chosen(["oef/eq-6"])] == ["oef/eq-6"]
-    assert {c.key for c in chosen(["oef/eq-6*"])} >= {"oef/eq-6", "oef/eq-6-lie"}
-    assert {c.key for c in chosen(["*thm-5.4", "fft/eq-?"])} >= {"oef/thm-5.4", "fft/eq-1", "fft/eq-2"}
-    assert {c.paper for c in chosen(paper="oef")} == {"OEF"}
-    assert {c.paper for c in chosen(paper="asrpt")} == {c.paper for c in chosen(paper="a-srpt")} == {"A-SRPT"}
-    assert len(chosen()) == len(ledger())
+    assert [c.key for c in select_claims(["oef/eq-6"])] == ["oef/eq-6"]
+    assert {c.key for c in select_claims(["oef/eq-6*"])} >= {"oef/eq-6", "oef/eq-6-lie"}
+    assert {c.key for c in select_claims(["*thm-5.4", "fft/eq-?"])} >= {"oef/thm-5.4", "fft/eq-1", "fft/eq-2"}
+    assert {c.paper for c in select_claims(paper="oef")} == {"OEF"}
+    assert (
+        {c.paper for c in select_claims(paper="asrpt")}
+        == {c.paper for c in select_claims(paper="a-srpt")}
+        == {"A-SRPT"}
+    )
+    assert len(select_claims()) == len(all_claims())
     with pytest.raises(UnknownName, match=r"there is no claim 'oef/eq-66'; did you mean 'oef/eq-6'"):
-        chosen(["oef/eq-66"])
+        select_claims(["oef/eq-66"])
     with pytest.raises(UnknownName, match="there is no claim 'nothing\\*'; hetopt verify --list shows all"):
-        chosen(["nothing*"])
+        select_claims(["nothing*"])
     with pytest.raises(UnknownName, match="there is no paper 'oof'; did you mean 'oef'"):
-        chosen(paper="oof")
+        select_claims(paper="oof")
     with pytest.raises(UnknownName, match="none of these claims is of the paper 'FFT': oef/eq-6"):
-        chosen(["oef/eq-6"], paper="fft")
+        select_claims(["oef/eq-6"], paper="fft")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +268,7 @@ def test_claims_are_chosen_by_key_by_beginning_and_by_paper() -> None:
         (lambda: (claim(Untestable("x")), claim(Untestable("y"))), "two claims are called 'toy/claim'"),
         (lambda: [claim(Untestable("x"), expected="maybe")], "no claims from 'my:claims': InvalidOption: claim 'toy"),
         (lambda: 7, "no claims from 'my:claims': TypeError: 'int' object is not iterable"),
-        (lambda: ["x"], "'my:claims' makes 'x'; a function that announces claims makes claims"),
+        (lambda: ["x"], "'my:claims' returns 'x'; an entry point of hetopt.claims must return only claims"),
     ],
 )
 def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, made: Any, said: str) -> None:
@@ -274,28 +278,27 @@ def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, 
         def load(self) -> Any:
             return made
 
-    monkeypatch.setattr("hetopt.proofs.ledger.collect.entry_points", lambda group: [Point()] if group else [])
-    ledger.cache_clear()
+    monkeypatch.setattr("hetopt.proofs.ledger.discovery.entry_points", lambda group: [Point()] if group else [])
+    all_claims.cache_clear()
     try:
         with pytest.raises(InvalidOption, match=re.escape(said)):
-            ledger()
+            all_claims()
     finally:
         monkeypatch.undo()
-        ledger.cache_clear()
+        all_claims.cache_clear()
 
 
-def test_a_counterexample_is_kept_as_an_instance_that_gives_it_back(tmp_path: Path) -> None:
-    one = ledger()["oef/thm-5.4"]
-    means = one.means
-    assert isinstance(means, ForAll)
-    found = means.recheck("refuted/oef-thm-5-4")
-    path = keep(one, found, tmp_path)
+def test_a_counterexample_is_restored_from_its_file(tmp_path: Path) -> None:
+    one = all_claims()["oef/thm-5.4"]
+    assert isinstance(one.procedure, ForAll)
+    found = one.procedure.recheck("refuted/oef-thm-5-4")
+    path = store_counterexample(one, found, tmp_path)
     assert path.name == "oef-thm-5-4.yaml"
     again = read(path)
     assert isinstance(again, Instance)
     assert again.tenants == instance_of(found.case).tenants
     with pytest.raises(UnusableFile, match="is there already"):
-        keep(one, found, tmp_path)
+        store_counterexample(one, found, tmp_path)
     assert slug("oef/thm-5.4") == "oef-thm-5-4"
 
 
@@ -314,30 +317,38 @@ def one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 def forget() -> None:
     """What was read from files of instances."""
-    for read_once in (instances._paths, instances.load, instances.expected, stored._index, corpus):
+    for read_once in (
+        instances._paths,
+        instances.load,
+        instances.expected,
+        counterexample_files._index,
+        known_counterexamples,
+    ):
         read_once.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "said"), [("nonsense: [", "oef-thm-5-4.yaml"), ("expected: 7", "'int' object")])
 def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, said: str) -> None:
-    assert kept("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
+    assert stored_names("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
     one_file.write_text(text)
     forget()
-    assert kept("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
-    found = decide(ledger()["oef/thm-5.4"], Effort(instances=5, seconds=0))
-    assert found.verdict == "open"
+    assert stored_names("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
+    found = decide(all_claims()["oef/thm-5.4"], Effort(instances=5, seconds=0))
+    assert found.verdict is ClaimVerdict.OPEN
     assert said in found.summary
-    assert len(corpus()) == len(matrix.kept())  # those of policies are in another file
-    assert stored.unreadable() == ["refuted/oef-thm-5-4"]
-    assert decide(ledger()["oef/thm-5.4-over"], QUICK).verdict == "true"
+    assert len(known_counterexamples()) == len(
+        property_matrix.stored_refutations()
+    )  # those of policies are in another file
+    assert counterexample_files.unreadable() == ["refuted/oef-thm-5-4"]
+    assert decide(all_claims()["oef/thm-5.4-over"], QUICK).verdict is ClaimVerdict.TRUE
 
 
 def test_another_slack_than_the_file_says_is_an_error(one_file: Path) -> None:
     assert "slack: -1/6" in one_file.read_text()
     one_file.write_text(one_file.read_text().replace("slack: -1/6", "slack: -1/7"))
     forget()
-    found = decide(ledger()["oef/thm-5.4"], Effort(instances=5, seconds=0))
-    assert found.verdict == "open"
+    found = decide(all_claims()["oef/thm-5.4"], Effort(instances=5, seconds=0))
+    assert found.verdict is ClaimVerdict.OPEN
     assert "'refuted/oef-thm-5-4' has the slack -1/6, not -1/7 as the file says" in found.summary
 
 

@@ -20,8 +20,8 @@ from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.lookup import TIES, Lookup
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.packing import MOST_FILLS, _orders, fills, packings
-from hetopt.proofs.pipelines import servers_for, staged_jobs
-from hetopt.proofs.placements import every_placement, random_case
+from hetopt.proofs.asrpt.all_placements import every_placement, random_case
+from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

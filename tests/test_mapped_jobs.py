@@ -14,8 +14,7 @@ from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, InvalidPlan, UnknownName
 from hetopt.models.asrpt import HeavyEdge, LocalSearch, MinimumAlpha, MinimumCut, Pipeline, Servers
-from hetopt.stages.mapped_jobs import Mapped, map_jobs
-from hetopt.stages.mapping import GPUMapping
+from hetopt.stages.mapping import GPUMapping, MappedJobs, map_jobs
 from hetopt.tolerances import EQUAL
 
 ON_T4, ON_V100 = {"T4": 1.0, "V100": 0.0}, {"T4": 0.0, "V100": 1.0}
@@ -35,7 +34,7 @@ def instance(*jobs: Job, **fields: Any) -> hetopt.Instance:
     return hetopt.Instance(cluster, jobs=jobs, **fields)
 
 
-def gpus(mapped: Mapped, name: str) -> dict[str, int]:
+def gpus(mapped: MappedJobs, name: str) -> dict[str, int]:
     """Server -> GPUs."""
     mapping = mapped.mappings[name]
     counted = np.bincount(mapping.server, weights=mapping.graph.size, minlength=len(mapping.servers))
@@ -131,7 +130,7 @@ def test_names_and_answers_that_are_wrong() -> None:
     def wrong(pipeline: Pipeline, servers: Servers) -> int:
         return 3
 
-    with pytest.raises(InvalidPlan, match="has answered 3; it must return a GPUMapping"):
+    with pytest.raises(InvalidPlan, match="returned 3; it must return a GPUMapping"):
         map_jobs(instance(staged("a", 1)), wrong)  # type: ignore[arg-type]
 
 

@@ -31,10 +31,9 @@ from hetopt.models.hadar.schedules import Schedule, schedules
 from hetopt.models.hadar.time_indexed import P1, P1_AS_PRINTED
 from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
 from hetopt.programs.notation import HARD, latex, text
-from hetopt.proofs.mixed_servers import mixed_instances
-from hetopt.proofs.pipelines import servers_for, staged_jobs
-from hetopt.stages.allreduce import AllReduce
+from hetopt.proofs.strategies import mixed_instances, servers_for, staged_jobs
 from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.job_graph import AllReduce
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN, WORK

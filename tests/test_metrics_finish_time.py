@@ -17,8 +17,8 @@ from simulated import Shortest
 from hetopt import Cluster, Instance, Job, Log, simulate
 from hetopt.errors import UnknownName
 from hetopt.metrics import finish_time_fairness, summary
-from hetopt.metrics.finish_time import IDEALS, mean_present, pace_alone
-from hetopt.metrics.tables import lives
+from hetopt.metrics.finish_time import IDEALS, mean_present, rate_alone
+from hetopt.metrics.log_reading import job_times
 from hetopt.tolerances import PROVEN
 
 
@@ -72,7 +72,7 @@ def test_a_gang_that_no_type_has_room_for() -> None:
     instance = Instance(
         Cluster.of({"A": 2, "B": 2}), jobs=(Job("a", {"A": 4, "B": 1}, 8, demand=3), Job("b", {"A": 1, "B": 1}, 1))
     )
-    assert pace_alone(instance.entities("jobs")).tolist() == [1, 1]
+    assert rate_alone(instance.entities("jobs")).tolist() == [1, 1]
     rows = [("a", None, 0.0, 0.0, 8.0, 0, 8.0, 8.0), ("b", None, 0.0, 7.0, 8.0, 0, 1.0, 1.0)]
     log = log_of(rows, [("a", 0.0, 8.0, "A+B", "", 3, 0.0, 8.0), ("b", 7.0, 8.0, "B", "", 1, 0.0, 1.0)], [0.0, 8.0], 4)
     assert finish_time_fairness(log, instance, "exclusive").loc["a", "rho"] == 1
@@ -173,7 +173,7 @@ def test_twenty_thousand_jobs_take_seconds() -> None:
     means = {name: finish_time_fairness(log, instance, name)["rho"].mean() for name in IDEALS}
     assert time.perf_counter() - began < 20
     assert means["exclusive"] > max(means["themis"], means["gavel"])
-    number = mean_present(lives(log, instance))
+    number = mean_present(job_times(log, instance))
     for i in range(0, n, n // 8):
         overlap = np.minimum(finish, finish[i]) - np.maximum(arrival, arrival[i])
         assert number[i] == pytest.approx(np.maximum(overlap, 0).sum() / (finish[i] - arrival[i]), rel=PROVEN)

@@ -17,7 +17,7 @@ from metric_cases import by_hand, log_of, moments, simulations, spans_of
 from hetopt import Cluster, GPUType, Instance, Job, Log, Server, simulate
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.metrics import cru, cru_per_round, gru, utilisation, utilisation_over_time
-from hetopt.metrics.gangs import by_type
+from hetopt.metrics.log_reading import by_type
 from hetopt.models import hadare
 from hetopt.tolerances import PROVEN
 
@@ -173,7 +173,7 @@ def test_seats_of_another_log_are_checked() -> None:
     log, instance = by_hand()
     for wrong in ("a-0: 1", '["a-0"]', '{"a-0": 2}', '{"a-0": {"A": "two"}}'):
         with pytest.raises(
-            InvalidInstance, match=r"log.spans has the seats .*, which are no JSON of server: type: GPUs"
+            InvalidInstance, match=r"log.spans has the seats .*, which are not JSON of server: type: GPUs"
         ):
             utilisation(replace(log, spans=log.spans.assign(seats=wrong)), instance)
     with pytest.raises(

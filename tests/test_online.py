@@ -11,7 +11,7 @@ import pytest
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidPlan, Job, Placement, Plan, Stage
-from hetopt.decisions.online import Start
+from hetopt.decisions.online import JobStart
 
 STAGES = (Stage(1, 1, 0, output_bytes=1), Stage(1, 1, 0))
 INSTANCE = Instance(
@@ -24,7 +24,7 @@ class Once:
 
     wake = math.inf
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: JobStart) -> None:
         self.starts = [start]
 
     def arrive(self, time: float, job: Job) -> None:
@@ -33,7 +33,7 @@ class Once:
     def finish(self, time: float, job: Job) -> None:
         """Nothing to note."""
 
-    def decide(self, time: float) -> list[Start]:
+    def decide(self, time: float) -> list[JobStart]:
         starts, self.starts = self.starts, []
         return starts
 
@@ -42,7 +42,7 @@ class Once:
 class Told:
     """A policy that is told of events."""
 
-    start: Start
+    start: JobStart
 
     def online(self, instance: Instance) -> Once:
         return Once(self.start)
@@ -55,7 +55,7 @@ class Told:
 class Asked:
     """The same, asked with the instance."""
 
-    start: Start
+    start: JobStart
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         x = np.array([[sum(gpus["GPU"] for gpus in self.start.hosts.values())]], dtype=float)
@@ -69,8 +69,8 @@ ROADS = pytest.mark.parametrize("policy", [Told, Asked])
 @ROADS
 def test_a_mapping_that_can_be_carried_out(policy: Any) -> None:
     """Two iterations of a second: side by side, the byte takes hardly any time; over the network card a bit more."""
-    together = Start("j", {"gpu-0": {"GPU": 2}}, {"gpu-0": (1, 1)})
-    apart = Start("j", {"gpu-0": {"GPU": 1}, "gpu-1": {"GPU": 1}}, {"gpu-0": (1, 0), "gpu-1": (0, 1)})
+    together = JobStart("j", {"gpu-0": {"GPU": 2}}, {"gpu-0": (1, 1)})
+    apart = JobStart("j", {"gpu-0": {"GPU": 1}, "gpu-1": {"GPU": 1}}, {"gpu-0": (1, 0), "gpu-1": (0, 1)})
     ends = [hetopt.simulate(policy(start), INSTANCE).jobs.loc["j", "finish"] for start in (together, apart)]
     assert ends == pytest.approx([2 * (1 + 2 / 300e9), 2 * (1 + 2 / (1.25e9 / 2))])
     assert ends[0] < ends[1]
@@ -93,7 +93,7 @@ def test_a_mapping_that_can_be_carried_out(policy: Any) -> None:
     ],
 )
 def test_replicas_must_be_on_the_gpus_of_their_job(policy: Any, hosts: Any, replicas: Any, message: str) -> None:
-    start = Start("j", {server: {"GPU": n} for server, n in hosts.items()}, replicas)
+    start = JobStart("j", {server: {"GPU": n} for server, n in hosts.items()}, replicas)
     with pytest.raises(InvalidPlan) as problem:
         hetopt.simulate(policy(start), INSTANCE)
     assert message in str(problem.value)
@@ -118,7 +118,7 @@ def test_a_placement_has_jobs_and_servers_that_are_there(placement: Placement, m
 
 @ROADS
 def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
-    start = Start("j", {"gpu-0": {"GPU": -1}, "gpu-1": {"GPU": 2}, "gpu-2": {"GPU": 1}})
+    start = JobStart("j", {"gpu-0": {"GPU": -1}, "gpu-1": {"GPU": 2}, "gpu-2": {"GPU": 1}})
     with pytest.raises(InvalidPlan, match=r"job 'j' .*on -1 GPUs"):
         hetopt.simulate(policy(start), INSTANCE)
 
@@ -126,13 +126,13 @@ def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        (Start("j", {"gpu-0": {"GPU": 3}, "gpu-1": {"GPU": -1}}), "on 3 GPUs 'GPU' of 'gpu-0'; 2 are free"),
-        (Start("j", {"nowhere": {"GPU": 2}}), "on 2 GPUs 'GPU' of 'nowhere'; 0 are free"),
-        (Start("j", {"gpu-0": {"GPU": 1}}), "'j' on 1 GPUs; it runs on 2"),
-        (Start("k", {"gpu-0": {"GPU": 2}}), "'k', which is not there"),
+        (JobStart("j", {"gpu-0": {"GPU": 3}, "gpu-1": {"GPU": -1}}), "on 3 GPUs 'GPU' of 'gpu-0'; 2 are free"),
+        (JobStart("j", {"nowhere": {"GPU": 2}}), "on 2 GPUs 'GPU' of 'nowhere'; 0 are free"),
+        (JobStart("j", {"gpu-0": {"GPU": 1}}), "'j' on 1 GPUs; it runs on 2"),
+        (JobStart("k", {"gpu-0": {"GPU": 2}}), "'k', which is not present"),
     ],
 )
-def test_gpus_must_be_there(start: Start, message: str) -> None:
+def test_gpus_must_be_there(start: JobStart, message: str) -> None:
     with pytest.raises(InvalidPlan) as problem:
         hetopt.simulate(Told(start), INSTANCE)
     assert message in str(problem.value)

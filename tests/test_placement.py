@@ -23,8 +23,8 @@ from hetopt import (
     Plan,
     Server,
 )
-from hetopt.decisions.placement import Placer, pack
-from hetopt.decisions.steps import check_placement
+from hetopt.decisions.placers import NoServerFits, Placer, pack
+from hetopt.decisions.system import check_placement
 
 PLACERS = [HierarchicalPlacer(), HierarchicalPlacer(sticky=False), MoreWorkersFirst(), MoreWorkersFirst(sticky=True)]
 
@@ -116,7 +116,7 @@ def test_a_job_that_keeps_its_type_keeps_its_servers() -> None:
 def test_jobs_that_must_not_be_spread_wait() -> None:
     instance = instance_of([2, 2], [("a", 3, "tensor"), ("b", 1, "data")])
     after = HierarchicalPlacer(whole=("tensor",))(everyone(instance), instance)
-    assert "no single server has 3 free GPUs of 'G'" in after.waiting["a"]
+    assert after.waiting == {"a": NoServerFits(3, "G", Parallelism.TENSOR)}
     assert servers(after) == {"b": {"s0": 1}}
     assert after.given_up["waiting"] == 1
     with pytest.raises(InvalidOption, match=r"whole is .*data, tensor, pipeline"):
@@ -228,4 +228,4 @@ def test_a_gang_that_must_be_whole_gives_back_the_type_it_kept() -> None:
     plan = Plan(instance.entities("jobs"), np.array([[1.0, 1.0, 0.0]]))
     placement = HierarchicalPlacer(whole=("data",))(plan, instance)
     assert placement.hosts == {}
-    assert "no single server has 1 free GPUs of 'B'" in placement.waiting["j"]
+    assert placement.waiting == {"j": NoServerFits(1, "B", Parallelism.DATA)}

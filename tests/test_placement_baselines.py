@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName
-from hetopt.decisions.placement import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, pack, taken
-from hetopt.decisions.steps import check_placement
+from hetopt.decisions.placers import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, first_seats, pack
+from hetopt.decisions.system import check_placement
 from hetopt.models.systems import PLACERS
 from hetopt.registry import make_system
 from hetopt.traces.paper_models import FFT
@@ -136,7 +136,7 @@ def test_a_skewed_job_alone_takes_the_fewest_servers(instance: Instance) -> None
 def test_the_first_seats_are_counted_through(free: list[int], gpus: int) -> None:
     """Against a list of all free seats in order."""
     seats = [f"s{i}" for i, n in enumerate(free) for _ in range(n)]
-    found = taken(gpus, {f"s{i}": n for i, n in enumerate(free)})
+    found = first_seats(gpus, {f"s{i}": n for i, n in enumerate(free)})
     if gpus > len(seats):
         assert found is None
     else:
@@ -154,7 +154,7 @@ def test_systems_have_placers_by_name() -> None:
         assert system.placer == FirstFree()
         assert system.selection == hetopt.LongestStarved(mix=True)
         assert make_system(name).placer == PLACERS["more-workers-first"]
-    own = make_system("fft", {"placer": "hetopt.decisions.placement:FirstFree"})
+    own = make_system("fft", {"placer": "hetopt.decisions.placers:FirstFree"})
     assert own.placer == FirstFree()
     with pytest.raises(InvalidOption, match=r"which is not a placer\(plan, instance\)"):
         make_system("fft", {"placer": "hetopt.tolerances:scale"})

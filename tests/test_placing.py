@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import hetopt
-from hetopt import instances
-from hetopt.decisions.first_round import place
-from hetopt.errors import InvalidInstance, MissingEntities, reason_of
+from hetopt import Parallelism, instances
+from hetopt.decisions.first_round import HeldBack, LaterRound, NoShare, place
+from hetopt.decisions.placers import NoServerFits
+from hetopt.errors import InvalidInstance, NotApplicable
 from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, measure_placed
 from hetopt.models import baselines, fft, gavel, oef
 from hetopt.presentation.formatting import format_decimals
-from hetopt.registry import make_policy
 from hetopt.tolerances import EQUAL, VISIBLE
 
 LAB = instances.load("lab36/jobs").at(5400)
@@ -69,12 +69,13 @@ def test_the_reasons_of_policies_over_jobs() -> None:
     shares = hetopt.Allocation(inst.entities("jobs"), np.array([[2 / 3], [2 / 3], [0.0]]), half.certificate)
     first = place(inst, shares)
     assert list(first.hosts) == ["a"]
-    assert first.waiting == {
+    assert first.waiting == {"b": LaterRound(pytest.approx(2 / 3)), "c": NoShare()}
+    assert first.as_dict()["waiting"] == {
         "b": "67% of the time is due to it; in this round the GPUs go to jobs to which more is due",
         "c": "the policy gives it no time",
     }
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[0.0], [3.0], [0.0]]))
-    assert place(inst, plan).waiting == dict.fromkeys("ac", "the policy lets it wait in this round")
+    assert place(inst, plan).waiting == dict.fromkeys("ac", HeldBack())
 
 
 def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> None:
@@ -83,7 +84,8 @@ def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> No
     inst = hetopt.Instance(cluster, jobs=(job,))
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[4.0]]))
     first = place(inst, plan, hetopt.HierarchicalPlacer(whole=("tensor",)))  # type: ignore[arg-type]
-    assert "no single server has 4 free GPUs" in first.waiting["j"]
+    assert first.waiting == {"j": NoServerFits(4, "T4", Parallelism.TENSOR)}
+    assert str(first.waiting["j"]) == "no single server has 4 free GPUs of 'T4' for a tensor job"
     numbers = measure_placed(first, 4.0)
     assert (numbers["running"], numbers["waiting"], numbers["given up"]) == (0, 1, 1)
     assert format_decimals(numbers["servers"], whole=PLACED["servers"].whole) == "-"
@@ -129,20 +131,14 @@ def test_a_result_that_cannot_be_placed_keeps_its_row() -> None:
 
 
 def test_policies_with_the_same_reason_are_listed_together() -> None:
-    """The reason of a missing kind does not name the policy."""
-    inst = instances.load("oef/eq1")
-    refused = compare(inst, {"fifo": gavel.fifo(), "allox": make_policy("allox")}).refused
-    assert len(set(refused.values())) == 1
-    assert by_reason({**refused, "c": "else"}) == {refused["fifo"]: ["fifo", "allox"], "else": ["c"]}
-
-
-def test_missing_kinds_have_a_reason_without_the_policy() -> None:
-    with pytest.raises(MissingEntities) as problem:
-        hetopt.solve(gavel.fifo(), instances.load("oef/eq1"))
-    assert reason_of(problem.value) == problem.value.problem != str(problem.value)
-    assert str(problem.value).endswith(problem.value.problem)
-    copy = pickle.loads(pickle.dumps(problem.value))
-    assert (str(copy), copy.problem) == (str(problem.value), problem.value.problem)
+    """Policies over jobs refuse an instance without jobs; their reasons are equal, their messages name each."""
+    instance = instances.load("lab36")
+    refused = compare(instance, {"fft": fft.FFT(), "fifo": gavel.fifo(), "oef": oef.cooperative()}).refused
+    assert list(by_reason(refused).values()) == [["fft", "fifo"]]
+    with pytest.raises(NotApplicable, match=r"^FFT is about jobs, and the instance has none") as caught:
+        hetopt.solve(fft.FFT(), instance)
+    assert (caught.value.path, caught.value.reason) == (("FFT",), refused["fft"])
+    assert pickle.loads(pickle.dumps(caught.value)).reason == refused["fft"]
 
 
 def test_numbers_of_tables() -> None:

@@ -14,7 +14,7 @@ from simulated import table_1
 
 import hetopt
 from hetopt import Allocation, Cluster, Instance, InvalidOption, Job, Plan, Rounded
-from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.rounders import ByPriority
 from hetopt.decisions.system import OnChange, System
 from hetopt.models import gavel, oef
 from hetopt.models.baselines import by_rule

@@ -21,15 +21,22 @@ from hetopt.models import baselines, gavel, oef
 from hetopt.models.fft import FFT
 from hetopt.models.hadar import Hadar
 from hetopt.models.hadare import HadarE
-from hetopt.proofs.ledger import claims
-from hetopt.proofs.ledger.claim import Effort
-from hetopt.proofs.ledger.pictures import Shares
-from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties import matrix
-from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, in_truth, true_rates, within_capacity
-from hetopt.proofs.properties.cases import Kind, Posed, posed
-from hetopt.proofs.properties.checks import PROPERTIES, no_gain, screened
-from hetopt.proofs.properties.matrix import PROVED, cell, kept, kinds_of
+from hetopt.proofs.ledger import all_claims
+from hetopt.proofs.ledger.claim import ClaimVerdict, Effort
+from hetopt.proofs.ledger.finding_pictures import SharesPicture
+from hetopt.proofs.ledger.space import CaseNumbers
+from hetopt.proofs.properties import property_matrix
+from hetopt.proofs.properties.policy_answers import (
+    Undecided,
+    ask_policy,
+    at_true_owners,
+    exact_floats,
+    true_rates,
+    within_capacity,
+)
+from hetopt.proofs.properties.policy_cases import EntityKind, MisreportKind, PolicyCase, policy_space
+from hetopt.proofs.properties.property_checks import PROPERTIES, no_gain, screened
+from hetopt.proofs.properties.property_matrix import PROVED, decide_cell, stored_refutations, supported_kinds
 from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL
 
@@ -39,18 +46,22 @@ F = Fraction
 # -- cases -----------------------------------------------------------------------------------------------------------
 
 
-def test_tenants_and_their_lies() -> None:
-    case = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
+def test_tenants_and_their_misreports() -> None:
+    case = of("tenants", MisreportKind.OVER, speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
     assert case.instance.entities().speed.tolist() == [[1, 2], [1, 5]]
-    assert case.told.entities().speed.tolist() == [[1, 4], [1, 5]]
-    assert case.liars == (0,)
-    numbers = Numbers({"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(4),),), "liar": ((F(2),),)})
-    assert posed("tenants", "over").build(numbers) is None  # that is an under-report
-    under = posed("tenants", "under").build(numbers)
+    assert case.reported.entities().speed.tolist() == [[1, 4], [1, 5]]
+    assert case.misreporters == (0,)
+    numbers = CaseNumbers(
+        {"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(4),),), "liar": ((F(2),),)}
+    )
+    assert policy_space("tenants", MisreportKind.OVER).build(numbers) is None  # that is an under-report
+    under = policy_space("tenants", MisreportKind.UNDER).build(numbers)
     assert under is not None
-    assert under.liars == (1,)
-    assert under.told.entities().speed.tolist() == [[1, 2], [1, 4]]
-    assert posed("tenants", "under").build(numbers.replaced("liar", 0, 0, F(3))) is None  # there are two
+    assert under.misreporters == (1,)
+    assert under.reported.entities().speed.tolist() == [[1, 2], [1, 4]]
+    assert (
+        policy_space("tenants", MisreportKind.UNDER).build(numbers.replaced("liar", 0, 0, F(3))) is None
+    )  # there are two
 
 
 def test_jobs_have_gangs_work_and_arrivals() -> None:
@@ -59,7 +70,7 @@ def test_jobs_have_gangs_work_and_arrivals() -> None:
     assert jobs.speed * 300 == pytest.approx(np.array([[1, 2], [0, 1]]))  # a gang of 3 finds no room on 2
     assert jobs.demand.tolist() == [1, 3]
     assert case.instance.time == 600
-    none = Numbers(
+    none = CaseNumbers(
         {
             "speed": ((F(1), F(2)), (F(3), F(1))),
             "gpus": ((F(2), F(2)),),
@@ -68,44 +79,44 @@ def test_jobs_have_gangs_work_and_arrivals() -> None:
             "arrival": ((F(0), F(0)),),
         }
     )
-    assert posed("jobs").build(none) is None  # a gang of 3 fits on no type
+    assert policy_space("jobs").build(none) is None  # a gang of 3 fits on no type
 
 
 def test_a_false_type_divides_the_weight() -> None:
-    case = of("tenants", "false type", speed=[[2], [5]], gpus=[[1, 1]], report=[[1]], liar=[[2]])
-    entities = case.told.entities()
+    case = of("tenants", MisreportKind.FALSE_TYPE, speed=[[2], [5]], gpus=[[1, 1]], report=[[1]], liar=[[2]])
+    entities = case.reported.entities()
     assert entities.names == ("u1", "u2/true", "u2/false")
     assert entities.weight.tolist() == [1, 0.5, 0.5]
-    assert case.liars == (1,)
-    answer = answered(oef.noncooperative(), case.told)
+    assert case.misreporters == (1,)
+    answer = ask_policy(oef.noncooperative(), case.reported)
     share = np.array([[F(1), F(0)], [F(0), F(1, 3)], [F(0), F(2, 3)]], dtype=object)
-    truth = in_truth(case.instance, case.told, replace(answer, share=share))
+    truth = at_true_owners(case.instance, case.reported, replace(answer, share=share))
     assert truth.share.tolist() == [[1, 0], [0, 1]]
     assert true_rates(case.instance, truth) == [1, 5]
 
 
-def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
+def test_all_misreporters_are_named_and_pictured_before_and_after() -> None:
     """The equal split of 3 GPU1 and 3 GPU2 stays what it is, whatever is said."""
-    case = of("tenants", "together", speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
+    case = of("tenants", MisreportKind.TOGETHER, speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
     found = no_gain(case, baselines.equal_split())
     assert found.slack == 0
     told = (
         "u2 reports speeds (1, 3), not (1, 2), and has 3 instead of 3",
         "u3 reports speeds (1, 4), not (1, 2), and has 3 instead of 3",
     )
-    assert found.words == "; ".join(told)
-    false = of("tenants", "false type", speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
+    assert found.explanation == "; ".join(told)
+    false = of("tenants", MisreportKind.FALSE_TYPE, speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
     found = no_gain(false, baselines.equal_split())
-    assert found.words == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
+    assert found.explanation == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
     before, after = found.pictures
-    assert isinstance(before, Shares)
-    assert isinstance(after, Shares)
+    assert isinstance(before, SharesPicture)
+    assert isinstance(after, SharesPicture)
     assert before.names == after.names == ("u1", "u2")
     assert after.gpus == before.gpus == ((1, F(1, 2)), (1, F(1, 2)))
     assert after.worth == (2, 2)
 
 
-def test_the_last_may_be_the_only_one_whose_lie_pays() -> None:
+def test_only_the_last_misreport_may_pay() -> None:
     """A policy that gives all GPUs to the last one whose report is (1, 6): nobody before the last gains."""
 
     class Deceived:
@@ -116,25 +127,25 @@ def test_the_last_may_be_the_only_one_whose_lie_pays() -> None:
             x[-1] /= 1 if entities.speed[-1, 1] == 6 else 2
             return baselines.by_rule(entities, x, "deceived", 0.0), None
 
-    found = cell(Deceived(), "tenants", BY_KEY["over-report"], Effort(instances=100, seconds=0))
+    found = decide_cell(Deceived(), "tenants", BY_KEY["over-report"], Effort(instances=100, seconds=0))
     assert found.counterexample is not None
     case = found.counterexample.case
-    assert case.liars == (case.instance.entities().names.index(f"u{len(case.speed)}"),)
+    assert case.misreporters == (case.instance.entities().names.index(f"u{len(case.speed)}"),)
 
 
 @pytest.mark.parametrize("kind", ["tenants", "jobs"])
-@pytest.mark.parametrize("way", [None, "over", "under", "together"])
-def test_what_is_drawn_is_meant(kind: Kind, way: Any) -> None:
-    @given(posed(kind, way).strategy())
+@pytest.mark.parametrize("way", [None, MisreportKind.OVER, MisreportKind.UNDER, MisreportKind.TOGETHER])
+def test_what_is_drawn_is_meant(kind: EntityKind, way: Any) -> None:
+    @given(policy_space(kind, way).strategy())
     @settings(max_examples=25, deadline=None)
-    def look(drawn: tuple[Numbers, Posed]) -> None:
+    def look(drawn: tuple[CaseNumbers, PolicyCase]) -> None:
         case = drawn[1]
         pairs = [(a, b) for x, y in zip(case.speed, case.report, strict=True) for a, b in zip(x, y, strict=True)]
-        if way in ("over", "together"):
+        if way in (MisreportKind.OVER, MisreportKind.TOGETHER):
             assert all(b >= a for a, b in pairs)
-        if way == "under":
+        if way is MisreportKind.UNDER:
             assert all(b <= a for a, b in pairs)
-        assert len(case.liars) >= {None: 0, "together": 2}.get(way, 1)
+        assert len(case.misreporters) >= {None: 0, MisreportKind.TOGETHER: 2}.get(way, 1)
         assert isinstance(case.instance, Instance)
 
     look()
@@ -145,18 +156,18 @@ def test_what_is_drawn_is_meant(kind: Kind, way: Any) -> None:
 
 def test_formulations_answer_by_their_exact_optimum_and_others_by_their_word() -> None:
     instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
-    found = answered(oef.noncooperative(), instance)
+    found = ask_policy(oef.noncooperative(), instance)
     assert found.exact
     assert found.share.tolist() == [[1, F(4, 7)], [0, F(3, 7)]]
-    other = answered(baselines.equal_split(), instance)
+    other = ask_policy(baselines.equal_split(), instance)
     assert not other.exact
     assert other.share.tolist() == [[F(1, 2), F(1, 2)]] * 2
-    assert at_its_word([[0.1]])[0, 0] == F(0.1) != F(1, 10)
+    assert exact_floats([[0.1]])[0, 0] == F(0.1) != F(1, 10)
 
 
 def test_noise_is_none_but_for_exact_optima() -> None:
     instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
-    exact, word = answered(oef.noncooperative(), instance), answered(baselines.equal_split(), instance)
+    exact, word = ask_policy(oef.noncooperative(), instance), ask_policy(baselines.equal_split(), instance)
     tiny = -F(1, 10**9)
     assert screened(tiny, word) == 0
     assert screened(tiny, exact) == tiny
@@ -164,21 +175,21 @@ def test_noise_is_none_but_for_exact_optima() -> None:
 
 
 def test_whom_a_policy_is_about() -> None:
-    assert set(kinds_of(oef.cooperative())) == {"tenants", "jobs"}
-    assert not kinds_of(oef.cooperative())["tenants"]
-    assert "is about tenants" in kinds_of(oef.cooperative())["jobs"]
-    assert "is about jobs" in kinds_of(FFT())["tenants"]
-    assert not any(kinds_of(gavel.max_min_fairness()).values())
+    assert set(supported_kinds(oef.cooperative())) == {"tenants", "jobs"}
+    assert not supported_kinds(oef.cooperative())["tenants"]
+    assert "is about tenants" in supported_kinds(oef.cooperative())["jobs"]
+    assert "is about jobs" in supported_kinds(FFT())["tenants"]
+    assert not any(supported_kinds(gavel.max_min_fairness()).values())
 
 
 def test_gangs_over_several_types_are_not_judged() -> None:
     """An audit of what they are worth would be wrong, so such cases decide nothing there; how many GPUs is plain."""
     jobs = hetopt.Instance.from_jobs([[1, 1]], [2], [40], [1, 1], round_seconds=300)
-    answer = answered(Hadar(), jobs)
+    answer = ask_policy(Hadar(), jobs)
     with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
-        answer.judged()
+        answer.comparable()
     one = F(1)
-    case = Posed("jobs", ((one, one),), (one, one), ((one, one),), (F(2),), (F(40),), (F(0),))
+    case = PolicyCase("jobs", ((one, one),), (one, one), ((one, one),), (F(2),), (F(40),), (F(0),))
     for key in ("envy-free", "pareto-efficient"):
         with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
             BY_KEY[key].check(case, Hadar())
@@ -223,25 +234,25 @@ def test_time_beyond_all_of_it_is_rounding_too() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda x: x * np.nan, "no finite numbers"),
-        (lambda x: x * np.inf, "no finite numbers"),
+        (lambda x: x * np.nan, "not finite numbers"),
+        (lambda x: x * np.inf, "not finite numbers"),
         (lambda x: x - 1, "a share below 0"),
     ],
 )
 def test_what_is_no_allocation_is_an_error(change: Callable[[Any], Any], said: str) -> None:
     case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
     with pytest.raises(InvalidPlan, match=said):
-        answered(Altered(change), case.instance)
+        ask_policy(Altered(change), case.instance)
 
 
 @pytest.mark.parametrize("key", ["envy-free", "sharing-incentive", "pareto-efficient"])
 def test_ten_times_what_there_is_fails_and_is_judged_no_further(key: str) -> None:
     case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
     assert BY_KEY["capacity"].check(case, Altered(lambda x: x * 10)).slack == -9
-    with pytest.raises(Undecided, match="the allocation itself is not possible"):
+    with pytest.raises(Undecided, match="the allocation is not possible"):
         BY_KEY[key].check(case, Altered(lambda x: x * 10))
-    lie = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
-    with pytest.raises(Undecided, match="the allocation itself is not possible"):
+    lie = of("tenants", MisreportKind.OVER, speed=[[2], [5]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    with pytest.raises(Undecided, match="the allocation is not possible"):
         no_gain(lie, Altered(lambda x: x * 10))
 
 
@@ -251,7 +262,7 @@ def test_ten_times_what_there_is_fails_and_is_judged_no_further(key: str) -> Non
 @pytest.mark.parametrize("key", ["envy-free", "sharing-incentive"])
 def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
     audit = {"envy-free": envy_free, "sharing-incentive": sharing_incentive}[key]
-    found = cell(baselines.efficiency_only(), "tenants", BY_KEY[key], SMALL)
+    found = decide_cell(baselines.efficiency_only(), "tenants", BY_KEY[key], SMALL)
     assert found.holds is False
     assert found.counterexample is not None
     case = found.counterexample.case
@@ -262,18 +273,18 @@ def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
     assert verdict.exact <= found.counterexample.finding.slack  # of several optima, the fairest counts there
 
 
-def test_the_papers_lie_pays_what_it_says() -> None:
+def test_the_misreport_of_the_paper_pays_what_it_prints() -> None:
     """Fig. 2: u1 of (1,2), (1,4) reports 3 and has 5/3 instead of 3/2, of 3 with the whole cluster."""
-    case = of("tenants", "over", speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    case = of("tenants", MisreportKind.OVER, speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
     assert found.slack == (F(3, 2) - F(5, 3)) / 3
-    assert found.words == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
-    honest = of("tenants", "under", speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    assert found.explanation == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
+    honest = of("tenants", MisreportKind.UNDER, speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     assert no_gain(honest, oef.cooperative()).slack >= 0
 
 
 def test_with_search_the_counterexample_is_smaller() -> None:
-    found = cell(oef.noncooperative(), "tenants", BY_KEY["under-report"], Effort(instances=5, seconds=4))
+    found = decide_cell(oef.noncooperative(), "tenants", BY_KEY["under-report"], Effort(instances=5, seconds=4))
     assert found.counterexample is not None
     space = BY_KEY["under-report"].space("tenants")
     assert space.weight(found.counterexample.numbers)[0] == 6  # two tenants, two types, who lies and what
@@ -281,10 +292,10 @@ def test_with_search_the_counterexample_is_smaller() -> None:
 
 
 @pytest.mark.parametrize(("policy", "kind", "key"), sorted(PROVED))
-def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: Kind, key: str) -> None:
-    assert claims()[PROVED[policy, kind, key]].expected == "true"
-    assert policy in claims()[PROVED[policy, kind, key]].policies
-    found = cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)
+def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: EntityKind, key: str) -> None:
+    assert all_claims()[PROVED[policy, kind, key]].expected is ClaimVerdict.TRUE
+    assert policy in all_claims()[PROVED[policy, kind, key]].policies
+    found = decide_cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)
     assert found.holds
     assert found.text == "proved"
 
@@ -292,9 +303,9 @@ def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: Kind, key: str)
 @pytest.mark.parametrize("name", policy_names())
 def test_every_policy_stays_within_the_gpus(name: str) -> None:
     policy = make_policy(name)
-    for kind, why in kinds_of(policy).items():
+    for kind, why in supported_kinds(policy).items():
         if not why:
-            found = cell(policy, kind, BY_KEY["capacity"], Effort(instances=4, seconds=0), name)
+            found = decide_cell(policy, kind, BY_KEY["capacity"], Effort(instances=4, seconds=0), name)
             assert found.holds is not False
 
 
@@ -307,15 +318,15 @@ def test_too_many_gpus_are_found_out() -> None:
             x = np.tile(entities.capacity, (len(entities.names), 1))
             return hetopt.Plan(entities, x, None, {}, None), None
 
-    found = cell(Greedy(), "tenants", BY_KEY["capacity"], SMALL)
+    found = decide_cell(Greedy(), "tenants", BY_KEY["capacity"], SMALL)
     assert found.holds is False
     assert found.counterexample is not None
-    assert "too many" in found.counterexample.finding.words
+    assert "too many" in found.counterexample.finding.explanation
 
 
-@pytest.mark.parametrize("key", [p.key for p in PROPERTIES if any(one.key == p.key for one in kept())])
-def test_every_case_that_is_kept_refutes_its_policies(key: str) -> None:
-    for one in kept():
+@pytest.mark.parametrize("key", [p.key for p in PROPERTIES if any(one.key == p.key for one in stored_refutations())])
+def test_every_stored_case_refutes_its_policies(key: str) -> None:
+    for one in stored_refutations():
         if one.key == key:
             case = BY_KEY[key].space(one.about).build(one.numbers)
             assert case is not None
@@ -324,18 +335,18 @@ def test_every_case_that_is_kept_refutes_its_policies(key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[1]", '[{"about": "jobs", "property": "group", "policies": []}]'])
-def test_a_spoilt_file_of_kept_cases_is_one_clear_line(
+def test_a_broken_file_of_stored_cases_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
 ) -> None:
     there = tmp_path / "refuting.json"
     there.write_text(text)
-    monkeypatch.setattr(matrix, "KEPT", there)
+    monkeypatch.setattr(property_matrix, "STORED", there)
     with pytest.raises(UnusableFile, match=r"refuting.json cannot be read: \w+Error"):
-        matrix.kept.__wrapped__()
+        property_matrix.stored_refutations.__wrapped__()
 
 
-def test_what_is_kept_is_found_at_once() -> None:
+def test_stored_cases_are_found_at_once() -> None:
     """A joint lie that a search of 20 seconds does not find."""
-    found = cell(baselines.efficiency_only(), "tenants", BY_KEY["group"], Effort(instances=1, seconds=0))
+    found = decide_cell(baselines.efficiency_only(), "tenants", BY_KEY["group"], Effort(instances=1, seconds=0))
     assert found.counterexample is not None
-    assert len(found.counterexample.case.liars) == 2
+    assert len(found.counterexample.case.misreporters) == 2

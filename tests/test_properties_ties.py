@@ -13,13 +13,12 @@ from scipy.optimize import linprog
 
 from hetopt.models import baselines, oef
 from hetopt.proofs.ledger.claim import Counterexample, Finding
-from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties import many
-from hetopt.proofs.properties.asking import answered, true_rates
-from hetopt.proofs.properties.cases import Posed, posed
-from hetopt.proofs.properties.checks import EVERY_OPTIMUM, PROPERTIES, no_gain
-from hetopt.proofs.properties.matrix import Cell
-from hetopt.proofs.properties.ties import Tied, kindest, only
+from hetopt.proofs.ledger.space import CaseNumbers
+from hetopt.proofs.properties import property_matrix
+from hetopt.proofs.properties.policy_answers import UndecidedTie, ask_policy, most_favourable, own_speeds, true_rates
+from hetopt.proofs.properties.policy_cases import MisreportKind, PolicyCase, policy_space
+from hetopt.proofs.properties.property_checks import EVERY_OPTIMUM, PROPERTIES, no_gain
+from hetopt.proofs.properties.property_matrix import MatrixCell
 from hetopt.tolerances import EQUAL
 
 F = Fraction
@@ -29,50 +28,54 @@ FEW = settings(max_examples=15, deadline=None)
 # -- several optima --------------------------------------------------------------------------------------------------
 
 
-def test_a_lie_that_pays_in_some_optima_alone_refutes_nothing() -> None:
+def test_a_misreport_that_pays_in_some_optima_refutes_nothing() -> None:
     """Cooperative OEF on (1, 1), (1, 2) and GPUs 2, 1: honestly u2 may have 2 to 5/2, after the lie 3/2 to 5/2."""
-    case = of("tenants", "under", speed=[[1], [2]], gpus=[[2, 1]], report=[[1]], liar=[[2]])
-    honest, lying = answered(oef.cooperative(), case.instance), answered(oef.cooperative(), case.told)
+    case = of("tenants", MisreportKind.UNDER, speed=[[1], [2]], gpus=[[2, 1]], report=[[1]], liar=[[2]])
+    honest, lying = ask_policy(oef.cooperative(), case.instance), ask_policy(oef.cooperative(), case.reported)
     ends = [
-        true_rates(case.instance, kindest(oef.cooperative(), instance, answer, only(case, (0, 1), 1, sign)))[1]
-        for instance, answer in ((case.instance, honest), (case.told, lying))
+        true_rates(
+            case.instance, most_favourable(oef.cooperative(), instance, answer, own_speeds(case, (0, 1), 1, sign))
+        )[1]
+        for instance, answer in ((case.instance, honest), (case.reported, lying))
         for sign in (-1, 1)
     ]
     assert ends == [2, F(5, 2), F(3, 2), F(5, 2)]
     assert no_gain(case, oef.cooperative()).slack >= 0
 
 
-def test_a_lie_that_pays_in_all_optima_refutes() -> None:
+def test_a_misreport_that_pays_in_all_optima_refutes() -> None:
     """u3 of (1, 1, 1), (1, 5, 6), (1, 3, 2) on GPUs 2, 3, 3 reports (1, 2, 2): 6 before, at least 23/3 after."""
-    case = of("tenants", "under", speed=[[1, 1], [5, 6], [3, 2]], gpus=[[2, 3, 3]], report=[[2, 2]], liar=[[3]])
+    case = of(
+        "tenants", MisreportKind.UNDER, speed=[[1, 1], [5, 6], [3, 2]], gpus=[[2, 3, 3]], report=[[2, 2]], liar=[[3]]
+    )
     found = no_gain(case, oef.cooperative())
     assert found.refutes
-    assert "has 23/3 instead of 6" in found.words
+    assert "has 23/3 instead of 6" in found.explanation
 
 
 def test_envy_in_every_optimum_is_one_and_in_some_a_tie() -> None:
     """Of GPU1 both gain the same, so either may have it; GPU2 goes to u2, whom u1 envies always."""
     case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
-    assert not answered(baselines.efficiency_only(), case.instance).unique
+    assert not ask_policy(baselines.efficiency_only(), case.instance).unique
     found = BY_KEY["envy-free"].check(case, baselines.efficiency_only())
     assert found.refutes
     assert found.certificate == (EVERY_OPTIMUM,)
     alike = of("tenants", speed=[[2], [2]], gpus=[[1, 1]])  # everything to one of them, or half to each
-    with pytest.raises(Tied):
+    with pytest.raises(UndecidedTie):
         BY_KEY["envy-free"].check(alike, baselines.efficiency_only())
     assert BY_KEY["sharing-incentive"].check(case, baselines.efficiency_only()).refutes
 
 
 @FEW
-@given(posed("tenants", "under").strategy())
-def test_no_kinder_optimum_is_found_by_chance(drawn: tuple[Numbers, Posed]) -> None:
+@given(policy_space("tenants", MisreportKind.UNDER).strategy())
+def test_no_kinder_optimum_is_found_by_chance(drawn: tuple[CaseNumbers, PolicyCase]) -> None:
     """Against the ends of the optimal face by scipy, which knows nothing of the road here."""
     case = drawn[1]
     n, k = len(case.speed), len(case.gpus)
     speed = np.array(case.speed, dtype=float)
     capacity = np.tile(np.eye(k), n)
     best = linprog(-speed.ravel(), capacity, np.array(case.gpus, dtype=float))
-    answer = answered(baselines.efficiency_only(), case.instance)
+    answer = ask_policy(baselines.efficiency_only(), case.instance)
     for e in range(n):
         own = np.zeros((n, k))
         own[e] = speed[e]
@@ -81,7 +84,7 @@ def test_no_kinder_optimum_is_found_by_chance(drawn: tuple[Numbers, Posed]) -> N
             np.vstack([capacity, -speed.ravel()]),
             np.append(np.array(case.gpus, dtype=float), best.fun + EQUAL),
         )
-        kind = kindest(baselines.efficiency_only(), case.instance, answer, only(case, range(n), e))
+        kind = most_favourable(baselines.efficiency_only(), case.instance, answer, own_speeds(case, range(n), e))
         assert float(true_rates(case.instance, kind)[e]) == pytest.approx(-far.fun, rel=1 / 1000)
 
 
@@ -92,22 +95,22 @@ def test_no_kinder_optimum_is_found_by_chance(drawn: tuple[Numbers, Posed]) -> N
 def test_counterexamples_against_one_policy_are_tried_on_the_others(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     """With nothing drawn for it but one simple case, the second policy fails by what was found against the first."""
     at = [p.key for p in PROPERTIES].index("envy-free")
-    small = Numbers({"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(1)),)})
-    large = Numbers({"speed": ((F(2),), (F(5),), (F(6),)), "gpus": ((F(1), F(1)),)})
+    small = CaseNumbers({"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(1)),)})
+    large = CaseNumbers({"speed": ((F(2),), (F(5),), (F(6),)), "gpus": ((F(1), F(1)),)})
     finding = Finding(F(-1), "x")
-    first = Cell(PROPERTIES[at], False, 1, counterexample=Counterexample(small, None, finding))
-    holds = Cell(PROPERTIES[at], True, 1)
-    fails = Cell(PROPERTIES[at], False, 1, counterexample=Counterexample(large, None, finding))
-    none = Cell(PROPERTIES[at], None, why="x")
+    first = MatrixCell(PROPERTIES[at], False, 1, counterexample=Counterexample(small, None, finding))
+    holds = MatrixCell(PROPERTIES[at], True, 1)
+    fails = MatrixCell(PROPERTIES[at], False, 1, counterexample=Counterexample(large, None, finding))
+    none = MatrixCell(PROPERTIES[at], None, why="x")
     given = {"gavel-total-throughput": first, "efficiency-only": holds, "sharing-incentive-only": fails, "ceei": none}
-    monkeypatch.setattr(many, "_cell", lambda task, *_: given[task[0]])
-    monkeypatch.setattr(many, "side_by_side", lambda _: ThreadPoolExecutor(jobs))
+    monkeypatch.setattr(property_matrix, "_decide", lambda task, *_: given[task[0]])
+    monkeypatch.setattr(property_matrix, "worker_pool", lambda _: ThreadPoolExecutor(jobs))
     tasks = [(name, "tenants", at) for name in given]
-    found = list(many.decided(tasks, (), SMALL, jobs))  # type: ignore[arg-type]
+    found = list(property_matrix.decide_cells(tasks, (), SMALL, jobs))  # type: ignore[arg-type]
     assert [one for task, one in found[:4] if given[task[0]] is not one] == []
     after = {task[0]: one for task, one in found[4:]}
     assert set(after) == {"efficiency-only"}  # the sharing incentive leaves no envy among two
     assert after["efficiency-only"].holds is False
     assert after["efficiency-only"].counterexample is not None
     assert after["efficiency-only"].counterexample.numbers == small
-    assert "would have" in after["efficiency-only"].counterexample.finding.words
+    assert "would have" in after["efficiency-only"].counterexample.finding.explanation

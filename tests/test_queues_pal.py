@@ -12,12 +12,12 @@ from queues_oracles import FREE, never_stopped, queues, schedule, sorted_by, typ
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server
-from hetopt.decisions.job_rates import Variability
-from hetopt.decisions.steps import check_placement
+from hetopt.decisions.speed_models import Variability
+from hetopt.decisions.system import check_placement
 from hetopt.models.queues import FIFO, LAS, PAL, SRTF
 from hetopt.models.queues.locality import LeastProduct, places_of
 from hetopt.registry import make_policy
-from hetopt.simulation.environment import World
+from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
 
 Spots = dict[str, int]
@@ -149,14 +149,14 @@ def test_what_it_believes_of_servers_may_come_true() -> None:
     """On the slow server 9 s are 18. When it fails at 4, the job has done 2 of 9, and waits for the other one."""
     slow, cluster = {"s0": 2.0}, Cluster((GPUType("A"),), SERVERS[:2])
     one = Instance(cluster, jobs=(job("j", 9, 1), job("k", 9, 2)))
-    world = World(overheads=FREE, speeds=Variability(slow))
-    log = hetopt.simulate(PAL(variability=slow, round_seconds=None), one, world=world)
+    environment = Environment(overheads=FREE, speeds=Variability(slow))
+    log = hetopt.simulate(PAL(variability=slow, round_seconds=None), one, environment=environment)
     assert log.spans[["job", "start", "end", "servers"]].to_numpy().tolist() == [
         ["j", 0, 9, "s1"],
         ["k", 0, 18, "s0"],
     ]
-    gone = World(overheads=FREE, speeds=Variability(slow), changes=(ServerChange(4, "s0"),))
-    log = hetopt.simulate(PAL(variability=slow, round_seconds=None), one, world=gone)
+    gone = Environment(overheads=FREE, speeds=Variability(slow), changes=(ServerChange(4, "s0"),))
+    log = hetopt.simulate(PAL(variability=slow, round_seconds=None), one, environment=gone)
     assert log.spans[["job", "start", "end", "servers"]].to_numpy().tolist() == [
         ["j", 0, 9, "s1"],
         ["k", 0, 4, "s0"],

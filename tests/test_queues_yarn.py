@@ -175,9 +175,7 @@ def test_settings_out_of_range_are_refused(make: Any, said: str) -> None:
 
 def test_jobs_that_fit_no_queue_are_refused() -> None:
     jobs = of_tenants(("a", "A", 9, 0, 2), ("b", "B", 9, 0, 3), gpus=4)
-    with pytest.raises(
-        InvalidInstance, match=r"jobs\['b'\] belongs to queue 'B', of which YARN.capacities does not tell"
-    ):
+    with pytest.raises(InvalidInstance, match=r"jobs\['b'\] belongs to queue 'B', which is not in YARN.capacities"):
         hetopt.solve(YARN({"A": 1}), jobs)
     with pytest.raises(InvalidInstance, match="belongs to queue 'default'"):
         hetopt.solve(YARN({"A": 1}), one_type(("c", 1, 0, 1), gpus=1))

@@ -12,10 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetopt
-from hetopt import Allocation, AsPrinted, Cluster, Instance, InvalidInstance, InvalidOption, InvalidPlan, Job, Tenant
-from hetopt.decisions.deviations import TICKS, settled
-from hetopt.decisions.whole_gpus import Rounder, nearest, sums
-from hetopt.decisions.whole_jobs import most_due
+from hetopt import (
+    Allocation,
+    Cluster,
+    Instance,
+    InvalidInstance,
+    InvalidOption,
+    InvalidPlan,
+    Job,
+    PrintedWholeGPUs,
+    Tenant,
+)
+from hetopt.decisions.rounders import TICKS, Rounder, most_due, nearest, settled_to_zero, sums
 from hetopt.tolerances import EQUAL
 
 WHOLE = hetopt.WholeGPUs()
@@ -65,7 +73,7 @@ def test_half_of_one_gpu_each_alternates_where_the_printed_rule_gives_two() -> N
     """Two tenants with 1/2 of one GPU each: the printed rule hands out 1 + 1."""
     instance = users(2, [1])
     ours = [plan.x.ravel().tolist() for plan in rounds(WHOLE, instance, [[0.5], [0.5]], 4)]
-    printed = [plan.x.ravel().tolist() for plan in rounds(AsPrinted(), instance, [[0.5], [0.5]], 2)]
+    printed = [plan.x.ravel().tolist() for plan in rounds(PrintedWholeGPUs(), instance, [[0.5], [0.5]], 2)]
     assert ours == [[1, 0], [0, 1], [1, 0], [0, 1]]
     assert printed == [[1, 1], [0, 0]]
 
@@ -113,7 +121,7 @@ def test_deadlines_keep_what_the_largest_remainder_does_not(parts: list[int], of
 def test_the_printed_rule_stays_within_a_half_but_not_within_capacity(data: st.DataObject) -> None:
     n, gpus = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
     x = [[float(v)] for v in data.draw(shares(n, gpus))]
-    for plan in rounds(AsPrinted(starvation_rule=False), users(n, [gpus]), x, 20):
+    for plan in rounds(PrintedWholeGPUs(starvation_rule=False), users(n, [gpus]), x, 20):
         assert np.abs(plan.owed).max() <= 0.5
 
 
@@ -144,7 +152,7 @@ def test_what_a_tenant_is_owed_survives_others_and_a_second_job_type() -> None:
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=8))
 def test_settling_shrinks_entries_until_they_sum_to_zero(owed: list[int]) -> None:
-    after = settled(np.array(owed, dtype=np.int64))
+    after = settled_to_zero(np.array(owed, dtype=np.int64))
     assert after.sum() == 0
     assert all(0 <= new * np.sign(old) <= abs(old) for old, new in zip(owed, after.tolist(), strict=True))
 
@@ -175,18 +183,18 @@ def test_starvation_rule_keeps_capacity_where_the_printed_one_asks_for_sixteen()
     ideal = [[1.0]] * 4
     ours = [plan.x.ravel().tolist() for plan in rounds(WHOLE, instance, ideal, 8)]
     assert ours == 2 * [[4, 0, 0, 0], [0, 4, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4]]
-    printed = [plan.x.sum() for plan in rounds(AsPrinted(), instance, ideal, 4)]
+    printed = [plan.x.sum() for plan in rounds(PrintedWholeGPUs(), instance, ideal, 4)]
     assert printed == [0, 0, 0, 16]
 
 
 def test_exactly_the_smallest_demand_is_enough() -> None:
     """The rule is >=: the paper's "greater than" would starve a tenant whose share is its demand."""
     instance = with_jobs(4, [[2, 3], [2]])
-    for rounder in (WHOLE, AsPrinted()):
+    for rounder in (WHOLE, PrintedWholeGPUs()):
         assert rounds(rounder, instance, [[2.0], [2.0]], 1)[0].x.ravel().tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("rounder", [WHOLE, AsPrinted()])
+@pytest.mark.parametrize("rounder", [WHOLE, PrintedWholeGPUs()])
 def test_a_demand_above_every_type_is_refused(rounder: Rounder) -> None:
     tenant = Tenant("t", {"A": 1.0, "B": 1.0})
     job = Job("big", {"A": 1.0, "B": 1.0}, 1.0, 3, tenant="t")

@@ -17,7 +17,7 @@ from hetopt.checks import LEAST
 from hetopt.data import documents, schema
 from hetopt.data import instance_files as encoding
 from hetopt.data.instance_files import to_instance
-from hetopt.proofs.whole import whole_instances
+from hetopt.proofs.strategies import whole_instances
 
 SCHEMA = json.loads(schema.json_schema())
 GOOD = documents.from_yaml((Path(__file__).parent / "good.yaml").read_text())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from hetopt.proofs.small_programs import Infeasible, Unbounded, maximise
+from hetopt.proofs.small_programs import Infeasible, Unbounded, maximise_exactly
 from hetopt.tolerances import EQUAL
 
 F = Fraction
@@ -33,7 +33,7 @@ def test_optima_are_proven_by_their_duals_and_agree_with_scipy(
     matrix, right = [[float(v) for v in a] for a, _ in rows], [float(b) for _, b in rows]
     other = linprog([-float(v) for v in c], A_ub=matrix, b_ub=right)
     try:
-        found = maximise(c, rows)
+        found = maximise_exactly(c, rows)
     except Infeasible:
         assert other.status == 2
         return
@@ -55,24 +55,24 @@ def test_unique_says_whether_any_coordinate_can_move_among_the_optima(
     """Oracle: each coordinate raised and lowered, exactly, on the face of optima."""
     c, rows = program
     try:
-        found = maximise(c, rows)
+        found = maximise_exactly(c, rows)
     except Infeasible:
         return
     kept = [*rows, ([-v for v in c], -found.value)]
     moves = False
     for j in range(len(c)):
         for sign in (1, -1):
-            most = maximise([F(sign) if i == j else F(0) for i in range(len(c))], kept)
+            most = maximise_exactly([F(sign) if i == j else F(0) for i in range(len(c))], kept)
             moves = moves or most.value != sign * found.x[j]
     assert found.unique == (not moves)
 
 
 def test_what_has_no_optimum() -> None:
     with pytest.raises(Unbounded):
-        maximise([1, 0], [([-1, 1], 3)])
+        maximise_exactly([1, 0], [([-1, 1], 3)])
     with pytest.raises(Infeasible):
-        maximise([1], [([1], 1), ([-1], -2)])
-    assert maximise([1], [([2], 1)]).x == (F(1, 2),)
+        maximise_exactly([1], [([1], 1), ([-1], -2)])
+    assert maximise_exactly([1], [([2], 1)]).x == (F(1, 2),)
 
 
 def test_cycling_ends() -> None:
@@ -82,12 +82,12 @@ def test_cycling_ends() -> None:
         ([F(1, 2), -90, F(-1, 50), 3], 0),
         ([0, 0, 1, 0], 1),
     ]
-    assert maximise([F(3, 4), -150, F(1, 50), -6], rows).value == F(1, 20)
+    assert maximise_exactly([F(3, 4), -150, F(1, 50), -6], rows).value == F(1, 20)
 
 
 def test_degenerate_starts_by_equations() -> None:
     """Two rows that make an equation, and the helper that stays in the basis at 0."""
-    found = maximise([1, 1], [([1, -1], 0), ([-1, 1], 0), ([1, 1], 4), ([-1, -1], -4)])
+    found = maximise_exactly([1, 1], [([1, -1], 0), ([-1, 1], 0), ([1, 1], 4), ([-1, -1], -4)])
     assert found.x == (2, 2)
     assert found.unique
     assert np.isclose(float(found.value), 4)

@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetopt.proofs.ledger.space import Numbers, Space, Table, complexity, parts, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, complexity, integers, rationals
 
 F = Fraction
 
 
-def plain(numbers: Numbers) -> Numbers:
+def plain(numbers: CaseNumbers) -> CaseNumbers:
     return numbers
 
 
 SPACE = Space(
     {"n": (1, 2), "k": (2, 3)},
-    {"w": Table("n", "k-1", whole(1, 3)), "m": Table(1, "k", parts(1, 2, 2))},
+    {"w": TableShape("n", "k-1", integers(1, 3)), "m": TableShape(1, "k", rationals(1, 2, 2))},
     plain,
 )
-NUMBERS = Numbers({"w": ((F(1), F(3)), (F(2), F(2))), "m": ((F(1), F(3, 2), F(2)),)})
+NUMBERS = CaseNumbers({"w": ((F(1), F(3)), (F(2), F(2))), "m": ((F(1), F(3, 2), F(2)),)})
 
 
 def test_values() -> None:
-    assert whole(2, 4) == (2, 3, 4)
-    assert parts(0, 1, 2, 3) == (0, F(1, 3), F(1, 2), F(2, 3), 1)
-    assert Table(1, 1, parts(0, 2, 2)).simplest_first == [0, 1, 2, F(1, 2), F(3, 2)]
+    assert integers(2, 4) == (2, 3, 4)
+    assert rationals(0, 1, 2, 3) == (0, F(1, 3), F(1, 2), F(2, 3), 1)
+    assert TableShape(1, 1, rationals(0, 2, 2)).simplest_first == [0, 1, 2, F(1, 2), F(3, 2)]
 
 
 def test_shapes_begin_with_the_fewest_entries() -> None:
@@ -46,14 +46,14 @@ def test_a_level_holds_all_numbers_of_the_simplest_values() -> None:
 
 
 @given(SPACE.strategy())
-def test_what_is_drawn_has_the_sizes_and_values_asked_for(drawn: tuple[Numbers, Numbers]) -> None:
+def test_what_is_drawn_has_the_sizes_and_values_asked_for(drawn: tuple[CaseNumbers, CaseNumbers]) -> None:
     numbers, case = drawn
     assert numbers == case
     n, k = len(numbers["w"]), len(numbers["m"][0])
     assert (n, k) in {(1, 2), (1, 3), (2, 2), (2, 3)}
     assert all(len(row) == k - 1 for row in numbers["w"])
-    assert {v for row in numbers["w"] for v in row} <= set(whole(1, 3))
-    assert Numbers.read(numbers.as_dict()) == numbers
+    assert {v for row in numbers["w"] for v in row} <= set(integers(1, 3))
+    assert CaseNumbers.read(numbers.as_dict()) == numbers
     assert SPACE.size_of(numbers, "n") == n
     assert SPACE.size_of(numbers, "k") == k
 
@@ -61,13 +61,13 @@ def test_what_is_drawn_has_the_sizes_and_values_asked_for(drawn: tuple[Numbers, 
 def test_only_what_meets_the_hypotheses_is_drawn() -> None:
     space = Space(
         {"n": (1, 3)},
-        {"w": Table(1, "n", whole(0, 3))},
+        {"w": TableShape(1, "n", integers(0, 3))},
         lambda numbers: numbers if sum(numbers.row("w")) == 3 else None,
     )
 
     @given(space.strategy())
     @settings(max_examples=50)
-    def look(drawn: tuple[Numbers, Numbers]) -> None:
+    def look(drawn: tuple[CaseNumbers, CaseNumbers]) -> None:
         assert sum(drawn[0].row("w")) == 3
 
     look()
@@ -76,16 +76,16 @@ def test_only_what_meets_the_hypotheses_is_drawn() -> None:
 def test_numbers_that_are_chosen_are_drawn_and_sampled() -> None:
     space = Space(
         {"n": (2, 2)},
-        {"w": Table(1, "n", whole(0, 9))},
+        {"w": TableShape(1, "n", integers(0, 9))},
         lambda numbers: numbers if numbers.row("w")[1] == 7 * numbers.row("w")[0] > 0 else None,
-        lambda choose, _: Numbers({"w": ((v := choose(whole(1, 5)), 7 * v),)}),
+        lambda choose, _: CaseNumbers({"w": ((v := choose(integers(1, 5)), 7 * v),)}),
     )
     sampled = [n for n in space.level({"n": 2}, 10, 10, random.Random(1)) if space.build(n)]
     assert len(sampled) >= 5
 
     @given(space.strategy())
     @settings(max_examples=20)
-    def look(drawn: tuple[Numbers, Numbers]) -> None:
+    def look(drawn: tuple[CaseNumbers, CaseNumbers]) -> None:
         assert drawn[0].row("w")[1] == 7 * drawn[0].row("w")[0]
 
     look()
@@ -108,8 +108,8 @@ def test_neighbours_differ_in_one_entry_by_a_step_or_two() -> None:
 
 def test_smaller_drops_rows_and_columns_of_all_tables_at_once() -> None:
     found = list(SPACE.smaller(NUMBERS))
-    assert Numbers({"w": ((F(2), F(2)),), "m": NUMBERS["m"]}) in found
-    assert Numbers({"w": ((F(3),), (F(2),)), "m": ((F(1), F(2)),)}) in found
+    assert CaseNumbers({"w": ((F(2), F(2)),), "m": NUMBERS["m"]}) in found
+    assert CaseNumbers({"w": ((F(3),), (F(2),)), "m": ((F(1), F(2)),)}) in found
     assert all(len(n["m"][0]) == len(n["w"][0]) + 1 for n in found)
     assert NUMBERS.replaced("m", 0, 1, F(1)) in found
     assert all(SPACE.weight(other) < SPACE.weight(NUMBERS) for other in found)
@@ -118,7 +118,7 @@ def test_smaller_drops_rows_and_columns_of_all_tables_at_once() -> None:
 def test_lighter_are_all_of_a_smaller_sum() -> None:
     """Oracle: every combination, summed."""
     sizes, total = {"n": 1, "k": 3}, 8
-    entries = [whole(1, 3)] * 2 + [parts(1, 2, 2)] * 3
+    entries = [integers(1, 3)] * 2 + [rationals(1, 2, 2)] * 3
     expected = [c for c in product(*entries) if sum(map(complexity, c)) < total]
     found = list(SPACE.lighter(sizes, total))
     assert SPACE.count_lighter(sizes, total) == len(expected) == len(found) == len({n.key() for n in found})
@@ -133,7 +133,7 @@ def test_a_size_that_no_table_has() -> None:
 
 
 @given(st.integers(0, 10**6))
-def test_jumbled_numbers_keep_their_shape(seed: int) -> None:
-    other = SPACE.jumbled(NUMBERS, 3, random.Random(seed))
+def test_randomly_changed_numbers_keep_their_shape(seed: int) -> None:
+    other = SPACE.randomly_changed(NUMBERS, 3, random.Random(seed))
     assert [len(row) for row in other["w"]] == [2, 2]
     assert len(other["m"][0]) == 3

@@ -10,8 +10,8 @@ from statistics import median
 import pytest
 
 from hetopt import InvalidOption, Job
-from hetopt.decisions.job_rates import FAMILIES, MEASURED, Spread
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.decisions.speed_models import FAMILIES, MEASURED, Spread
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.traces.paper_models import FFT, OEF
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -48,10 +48,12 @@ def test_a_table_of_ones_own_has_the_families_that_it_knows() -> None:
         Spread(families=3)  # type: ignore[arg-type]
 
 
-def test_worlds_slow_down_the_models_of_the_catalogues() -> None:
+def test_environment_settings_slow_down_the_models_of_the_catalogues() -> None:
     from hetopt import Cluster
 
-    speeds = WorldSettings(spread=True, spread_otherwise=0.5).world(Cluster.of({"G": 8}, gpus_per_server=4), 0).speeds
+    speeds = (
+        EnvironmentSettings(spread=True, spread_otherwise=0.5).build(Cluster.of({"G": 8}, gpus_per_server=4), 0).speeds
+    )
     assert isinstance(speeds, Spread)
     assert [factor(m, 4, 2, speeds) for m in ("VGG-16", "GPT-2-large")] == [0.576, 0.5]
 

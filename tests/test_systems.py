@@ -1,4 +1,4 @@
-"""Every system and baseline in random worlds: the invariants of the simulator, and what each promises."""
+"""Every system and baseline in random environments: the invariants of the simulator, and what each promises."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
-from test_world_properties import check, worlds
+from test_environment_properties import check, environments
 
 import hetopt
 from hetopt import Instance, Job, JobType, Tenant, instances, simulate
 from hetopt.errors import Stalled
 from hetopt.experiments.comparison import of_one_demand
 from hetopt.registry import make_system, policy_names, system_names
-from hetopt.simulation.environment import World
+from hetopt.simulation.environment import Environment
 from hetopt.simulation.log import Log
 
 QUEUES = ("fifo", "srtf", "srsf", "las", "tiresias", "tiresias-per-type", "yarn-cs", "pal", "themis", "hadar")
@@ -36,32 +36,32 @@ def owned(instance: Instance) -> Instance:
     return replace(instance, tenants=tuple(tenants), jobs=tuple(jobs))
 
 
-def run(name: str, instance: Instance, world: World) -> Log | None:
+def run(name: str, instance: Instance, environment: Environment) -> Log | None:
     """The log, or None where it moves jobs faster than they restart."""
     system = make_system(name)
     system = replace(system, placer=system.placer or hetopt.MoreWorkersFirst(sticky=True))
     try:
-        return simulate(system, instance, world=world, patience=60)
+        return simulate(system, instance, environment=environment, patience=60)
     except Stalled:
         return None
 
 
 @pytest.mark.parametrize("name", sorted({*system_names(), *QUEUES} - {"isolated"}))
-@given(case=worlds())
+@given(case=environments())
 @settings(max_examples=12, deadline=None)
-def test_invariants(name: str, case: tuple[Instance, World]) -> None:
-    instance, world = case
+def test_invariants(name: str, case: tuple[Instance, Environment]) -> None:
+    instance, environment = case
     if name == "allox":
         instance = of_one_demand(instance)
     if any(word in name for word in ("oef", "gandiva", "tenants")):
         instance = owned(instance)
-    log = run(name, instance, world)
+    log = run(name, instance, environment)
     if log is None:
         return
-    check(log, instance, world)
+    check(log, instance, environment)
     if name in ONE_TYPE:
         assert not log.spans["gpu_type"].str.contains("+", regex=False).any()
-    if name in KEEPS and not world.changes:
+    if name in KEEPS and not environment.changes:
         for _, own in log.spans.groupby("job"):  # several rows where it pauses for profiling runs
             assert own["seats"].nunique() == 1
             assert own["start"].tolist()[1:] == own["end"].tolist()[:-1]

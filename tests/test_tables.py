@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 import hetopt
 from hetopt import InvalidInstance, UnusableFile, instances
 from hetopt.data import tables
-from hetopt.proofs.whole import whole_instances
+from hetopt.proofs.strategies import whole_instances
 
 COLUMNS = {*tables.SERVER, *tables.TENANT, *tables.JOB}
 

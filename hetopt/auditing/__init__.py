@@ -1,14 +1,13 @@
-"""Audits: ``(Instance, Allocation) -> Verdict``, at any time and without the model that made the allocation."""
+"""Audits: ``(Instance, Allocation) -> Verdict``, without the model that made the allocation."""
 
 from hetopt.auditing.audit import Audit, audit
-from hetopt.auditing.candidates import Scale
-from hetopt.auditing.efficiency import pareto_efficient
 from hetopt.auditing.fairness import envy_free, envy_matrix, sharing_incentive
 from hetopt.auditing.feasibility import adjacent_types, within_capacity
-from hetopt.auditing.holdings import Holdings, Level, Result, holdings
-from hetopt.auditing.reports import Lie, Report, Reports
-from hetopt.auditing.strategy import KINDS, strategy_proof
-from hetopt.auditing.verdict import Verdict
+from hetopt.auditing.holdings import Holdings, Result, holdings
+from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale
+from hetopt.auditing.pareto import pareto_efficient
+from hetopt.auditing.strategy_proofness import DEFAULT_KINDS, strategy_proof
+from hetopt.auditing.verdict import AuditProperty, Level, Verdict
 from hetopt.auditing.witnesses import (
     BelowFairPart,
     Dominated,
@@ -21,21 +20,22 @@ from hetopt.auditing.witnesses import (
 )
 
 __all__ = [
-    "KINDS",
+    "DEFAULT_KINDS",
     "Audit",
+    "AuditProperty",
     "BelowFairPart",
     "Dominated",
     "Envy",
     "Gap",
     "Holdings",
     "Level",
-    "Lie",
     "Misreport",
+    "MisreportKind",
     "Overused",
     "Report",
-    "Reports",
+    "ReportGenerator",
+    "ReportScale",
     "Result",
-    "Scale",
     "SupportingPrices",
     "Verdict",
     "Witness",

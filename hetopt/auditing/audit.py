@@ -1,4 +1,4 @@
-"""All properties of one allocation at once."""
+"""Audit all properties of one allocation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.auditing.efficiency import pareto_efficient
 from hetopt.auditing.fairness import envy_free, sharing_incentive
 from hetopt.auditing.feasibility import adjacent_types, within_capacity
 from hetopt.auditing.holdings import Result, holdings
-from hetopt.auditing.search import NAME as STRATEGY_PROOF
-from hetopt.auditing.strategy import strategy_proof
-from hetopt.auditing.verdict import Verdict, undecided
+from hetopt.auditing.pareto import pareto_efficient
+from hetopt.auditing.strategy_proofness import strategy_proof
+from hetopt.auditing.verdict import AuditProperty, Level, Verdict, undecided
 from hetopt.checks import FrozenDict
 from hetopt.data.instance import Instance
 from hetopt.formulations.policies import Policy
@@ -28,10 +27,10 @@ class Audit:
     Attributes
     ----------
     envy_free, sharing_incentive, pareto_efficient, strategy_proof, capacity, adjacent_types:
-        One :class:`Verdict` each; those about (tenant, job type) pairs see each pair as a user of its own.
+        One :class:`Verdict` each; each (tenant, job type) pair counts as a user of its own.
     by_tenant:
-        Where a tenant has several job types: ``"envy_free (free reuse)"`` and so on, the verdicts on whole tenants,
-        see :data:`~hetopt.auditing.holdings.Level`. Else empty.
+        Where a tenant has several job types: label (``"envy_free (free reuse)"`` …) -> verdict on whole tenants, see
+        :data:`~hetopt.auditing.verdict.Level`. Else empty.
     """
 
     envy_free: Verdict
@@ -54,12 +53,11 @@ class Audit:
             self.capacity,
             self.adjacent_types,
         )
-        yield from ((verdict.name, verdict) for verdict in single)
-        yield from self.by_tenant.items()
+        yield from ((verdict.label, verdict) for verdict in (*single, *self.by_tenant.values()))
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per property: verdict in a word, slack, its unit, and the explanation."""
+        """A row per property: the verdict in a word, its slack with unit, and the explanation."""
         rows = {
             name: (v.word, v.slack, v.unit, v.witness.explain() if v.witness is not None else v.why) for name, v in self
         }
@@ -67,14 +65,11 @@ class Audit:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("property")
 
     def as_dict(self) -> dict[str, Any]:
-        """Property -> plain numbers and words, for JSON."""
+        """AuditProperty -> plain numbers and words, for JSON."""
         return {name: verdict.as_dict() for name, verdict in self}
 
     def __str__(self) -> str:
-        return "\n".join(
-            verdict.explain() if name == verdict.name else verdict.explain().replace(verdict.name, name, 1)
-            for name, verdict in self
-        )
+        return "\n".join(verdict.explain() for _, verdict in self)
 
     __repr__ = __str__
 
@@ -90,26 +85,26 @@ def audit(
     budget: int = 400,
     time_limit: float | None = None,
 ) -> Audit:
-    """Judge a result from the instance's arrays and its shares alone; its certificate and model are not trusted.
+    """Judge a result from the instance and the shares alone; its certificate and model are not used.
 
     Parameters
     ----------
     instance:
-        The truth.
+        The true speeds, weights and GPUs.
     result:
         An :class:`~hetopt.Allocation`, a :class:`~hetopt.Plan`, or a table of shares (entities x GPU types).
     policy:
-        What made it. Without it strategy-proofness is undecided, since that is a property of policies.
+        The policy that made the result. Without it strategy-proofness, a property of policies, is undecided.
     exact:
-        Decide everything but strategy-proofness in rational numbers, without tolerance. The allocation must have
+        Decide all properties but strategy-proofness in rational numbers, without tolerance. The allocation must have
         been solved with ``exact=True``.
     tolerance:
-        Slack down to minus this counts as none.
+        A property holds down to a slack of minus this.
     time_limited:
-        Whether a gang runs at most all the time, so that more GPUs bring it nothing; None: jobs do, tenants have
-        work for any number of GPUs. See :func:`~hetopt.auditing.holdings.holdings`.
+        Whether the size of a gang limits its rate; None: that of jobs does, and tenants have work for any number of
+        GPUs. See :func:`~hetopt.auditing.holdings.holdings`.
     budget, time_limit:
-        How often the policy may be asked in the search for misreports that pay, and seconds for it (None: no limit).
+        Most calls of the policy in the search for profitable misreports, and seconds for it (None: no limit).
 
     Returns
     -------
@@ -131,7 +126,7 @@ def audit(
     u1 has 0.5 GPU1 and a rate of 0.5; with what u2 has, 0.5 GPU1 + 1 GPU2, it would have 2.5, 2 more
     """
     if policy is None:
-        honest = undecided(STRATEGY_PROOF, "it is a property of the policy; give policy=…")
+        honest = undecided(AuditProperty.STRATEGY_PROOF, "it is a property of the policy; give policy=…")
     else:
         honest = strategy_proof(
             instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit, time_limited=time_limited
@@ -152,15 +147,11 @@ def audit(
 
 
 def _by_tenant(instance: Instance, result: Result, exact: bool, tolerance: float) -> dict[str, Verdict]:
-    """The same properties for whole tenants, where that is another question."""
+    """Label -> verdict on whole tenants; empty where no tenant has several job types."""
     if holdings(instance, result, level="free reuse").names == holdings(instance, result).names:
         return {}
-    verdicts: dict[str, Verdict] = {}
-    for level in ("even split", "free reuse"):
-        for check in (envy_free, sharing_incentive):
-            verdict = check(instance, result, level=level, exact=exact, tolerance=tolerance)
-            verdicts[f"{verdict.name} ({level})"] = verdict
-    verdicts["pareto_efficient (free reuse)"] = pareto_efficient(
-        instance, result, level="free reuse", exact=exact, tolerance=tolerance
-    )
-    return verdicts
+    levels: tuple[Level, ...] = ("even split", "free reuse")
+    checks = [(check, level) for level in levels for check in (envy_free, sharing_incentive)]
+    checks.append((pareto_efficient, "free reuse"))
+    verdicts = [check(instance, result, level=level, exact=exact, tolerance=tolerance) for check, level in checks]
+    return {verdict.label: verdict for verdict in verdicts}

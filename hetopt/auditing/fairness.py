@@ -1,4 +1,4 @@
-"""Envy-freeness and the sharing incentive, recomputed from arrays."""
+"""Envy-freeness and the sharing incentive of an allocation."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
-from hetopt.auditing.verdict import Verdict, judged
+from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
+from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
+from hetopt.data.worth import cluster_envy, row_blocks
 from hetopt.tolerances import EQUAL
-
-BLOCK = 2_000_000
-"""Pairs of entities compared at once, so that 100,000 tenants fit in memory."""
 
 
 def envy_free(
@@ -28,25 +26,25 @@ def envy_free(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Would nobody rather have the GPUs of another? [OEF, section 2.3.1 (2); weighted: section 4.2.3].
+    """Does no entity prefer the GPUs of another? [OEF, section 2.3.1 (2); weighted: section 4.2.3].
 
-    With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o:
-    ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``. Slack: the smallest difference as a part of ``v[e](m)``, e's rate with
-    the whole cluster m. For a tenant v[e](x) is the linear ``w[e].x``; for a job it ends where the gang runs all
-    the time.
+    With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o: ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``.
+    Slack: minus the largest :func:`~hetopt.data.worth.cluster_envy`, a part of ``v[e](m)``, e's rate with the whole
+    cluster m. For a tenant v[e](x) is the linear ``w[e].x``; the rate of a job is limited to that of its gang running
+    all the time.
 
     Parameters
     ----------
     instance, result, level, exact, time_limited:
         As in :func:`~hetopt.auditing.holdings.holdings`.
     tolerance:
-        Slack that still counts as none; exact verdicts need none.
+        The property holds down to a slack of minus this; exact verdicts need no tolerance.
 
     Returns
     -------
     Verdict
-        Its witness is the worst :class:`~hetopt.auditing.witnesses.Envy`. With one entity alone the slack is what
-        it has itself.
+        Its witness is the worst :class:`~hetopt.auditing.witnesses.Envy`. With a single entity the slack is its own
+        rate.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     e, o, slack = _worst_pair(held)
@@ -55,12 +53,12 @@ def envy_free(
         envious=held.names[e],
         envied=held.names[o],
         rate=_plain(held.rate[e]),
-        tempting_rate=_plain(held.tempting([e])[0, o]),
+        tempting_rate=_plain(held.cross_rates([e])[0, o]),
         own=held.bundle(e),
         other=held.bundle(o),
         weight_ratio=_plain(ratio),
     )
-    return judged("envy_free", slack, witness, tolerance=tolerance)
+    return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=level)
 
 
 def envy_matrix(
@@ -71,38 +69,38 @@ def envy_matrix(
     exact: bool = False,
     time_limited: bool | None = None,
 ) -> pd.DataFrame:
-    """(n, n) by how much the rate of the row would rise with the GPUs of the column, weights reckoned in.
+    """(n, n) :func:`~hetopt.data.worth.cluster_envy` of the row's entity towards the column's; above 0: envy.
 
-    Above 0: envy. In parts of the row's rate with the whole cluster: minus the slacks of :func:`envy_free`.
+    Each entry is the gain in rate with the other's GPUs (per weight) as a part of the row's rate with the whole
+    cluster: minus the slacks of :func:`envy_free`. Comparisons of policies show the same gain relative to the own rate,
+    :func:`~hetopt.data.worth.relative_envy`.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
-    matrix = np.concatenate([-slack for _, slack in _slacks(held)])
+    matrix = np.concatenate([envy for _, envy in _envy_blocks(held)])
     names = pd.Index(held.names, name="envious")
     return pd.DataFrame(matrix, index=names, columns=pd.Index(held.names, name="envied"))
 
 
-def _slacks(held: Holdings) -> Iterator[tuple[int, Numbers]]:
-    """Blocks of rows of the (n, n) slacks, each with the position of its first row."""
-    n = len(held.names)
-    step = max(1, BLOCK // n)
-    for start in range(0, n, step):
-        rows = slice(start, min(n, start + step))
-        yield start, (held.rate[rows, None] - held.tempting(rows)) / held.whole[rows, None]
+def _envy_blocks(held: Holdings) -> Iterator[tuple[int, Numbers]]:
+    """Blocks of rows of the (n, n) cluster envy, each with the position of its first row."""
+    for rows in row_blocks(len(held.names)):
+        yield rows.start, cluster_envy(held.rate[rows, None], held.cross_rates(rows), held.whole[rows, None])
 
 
 def _worst_pair(held: Holdings) -> tuple[int, int, Any]:
+    """(envious, envied, slack) of the pair with the largest envy."""
     if len(held.names) == 1:
         return 0, 0, held.rate[0] / held.whole[0]
     worst: tuple[int, int, Any] | None = None
-    for start, slack in _slacks(held):
-        block = slack.copy()
-        positions = np.arange(len(block))
-        block[positions, start + positions] = np.inf  # nobody envies itself
-        e, o = divmod(int(block.argmin()), block.shape[1])
-        if worst is None or block[e, o] < worst[2]:
-            worst = (start + e, o, block[e, o])
+    for start, envy in _envy_blocks(held):
+        positions = np.arange(len(envy))
+        envy[positions, start + positions] = -np.inf  # an entity does not envy itself
+        e, o = divmod(int(envy.argmax()), envy.shape[1])
+        if worst is None or envy[e, o] > worst[2]:
+            worst = (start + e, o, envy[e, o])
     assert worst is not None
-    return worst
+    e, o, most = worst
+    return e, o, 0 - most
 
 
 def sharing_incentive(
@@ -114,7 +112,7 @@ def sharing_incentive(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Does everyone have at least the rate of a cluster of its own, its part of every type? [OEF, section 2.3.1 (3)].
+    """Does each entity have at least the rate of its fair part of every GPU type? [OEF, section 2.3.1 (3)].
 
     For all e: ``v[e](x[e]) >= v[e](pi[e] / sum(pi) m)``. Slack: the smallest difference as a part of ``v[e](m)``,
     e's rate with the whole cluster m. Rates v as in :func:`envy_free`.
@@ -141,7 +139,7 @@ def sharing_incentive(
         own=held.bundle(e),
         fair=bundle(held.types, part[e] * held.capacity),
     )
-    return judged("sharing_incentive", slack[e], witness, tolerance=tolerance)
+    return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
 
 
 def _plain(value: Any) -> Any:

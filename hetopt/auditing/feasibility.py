@@ -1,4 +1,4 @@
-"""Capacity, and whether everyone's GPU types are adjacent."""
+"""Capacity, and whether the GPU types of each entity are adjacent."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from hetopt.auditing.holdings import Holdings, Result, holdings
-from hetopt.auditing.verdict import Verdict, judged
+from hetopt.auditing.verdict import AuditProperty, Verdict, judged
 from hetopt.auditing.witnesses import Gap, Overused
 from hetopt.data.instance import Instance
 from hetopt.tolerances import EQUAL, SUPPORT
 
 
 def within_capacity(instance: Instance, result: Result, *, exact: bool = False, tolerance: float = EQUAL) -> Verdict:
-    """Are no more GPUs given than there are, and never less than none? [OEF, eq. 9b].
+    """Is every share at least 0, and no GPU type overused? [OEF, eq. 9b].
 
     Slack: the smallest unused part of a GPU type; negative for overuse or a negative share, relative to the GPUs of
     the type (to 1 where there are none).
@@ -39,21 +39,21 @@ def capacity_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
     slack, witness = free[k], Overused(held.types[k], used[k], held.capacity[k])
     if least[e, j] < min(slack, 0):
         slack, witness = least[e, j], Overused(held.types[j], held.gpus[e, j], held.capacity[j], held.names[e])
-    return judged("capacity", slack, witness, tolerance=tolerance, unit="part of the GPUs of a type")
+    return judged(AuditProperty.CAPACITY, slack, witness, tolerance=tolerance, unit="part of the GPUs of a type")
 
 
 def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, threshold: float = SUPPORT) -> Verdict:
-    """Is what each entity holds an interval of the cluster's GPU types, without a gap? [OEF, Theorem 5.2].
+    """Do the GPU types of each entity form an interval of the cluster's types, without a gap? [OEF, Theorem 5.2].
 
-    Types of which the cluster has none do not count. Slack: 0, or minus the least part of a type's GPUs that someone
-    would have to give up to close its worst gap.
+    Types without GPUs do not count. Slack: 0, or minus the smallest part of a type's GPUs that an entity would have to
+    give up to close its worst gap.
 
     Parameters
     ----------
     instance, result, exact:
         As in :func:`~hetopt.auditing.fairness.envy_free`.
     threshold:
-        A share below this part of a type's GPUs is no share; exact verdicts count every share above 0.
+        A share below this part of a type's GPUs counts as none; exact verdicts count every share above 0.
     """
     held = holdings(instance, result, exact=exact)
     types = np.flatnonzero(held.capacity > 0)
@@ -65,7 +65,7 @@ def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, t
         if size > worst:
             worst = size
             witness = Gap(held.names[e], tuple(held.types[types[j]] for j in missing), held.bundle(e))
-    return judged("adjacent_types", 0 - worst, witness, tolerance=0.0, unit="part of the GPUs of a type")
+    return judged(AuditProperty.ADJACENT_TYPES, 0 - worst, witness, tolerance=0.0, unit="part of the GPUs of a type")
 
 
 def _gap(row: Any, there: Any) -> tuple[Any, list[int]]:

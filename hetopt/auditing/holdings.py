@@ -1,43 +1,32 @@
-"""Who holds which GPUs, and what they are worth to whom: all that an audit reads of an instance and a result."""
+"""The GPUs that each entity holds and their worth to each: all that an audit reads of an instance and a result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from hetopt.auditing.verdict import Level
 from hetopt.checks import expect
 from hetopt.data.entities import Entities, Numbers
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
-from hetopt.data.worth import most_at_once, tempting, worth
+from hetopt.data.worth import cross_rates, most_at_once, worth
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
 from hetopt.results.allocation import Allocation, Plan
 
 Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike
-"""What can be audited; a table or array holds shares, entities x GPU types (floats or Fractions)."""
-
-Level = Literal["job type", "even split", "free reuse"]
-"""Who is judged where a tenant has several job types (OEF, section 4.2.4).
-
-``"job type"``
-    Each (tenant, job type) as a virtual user of its own. Jobs: each job.
-``"even split"``
-    The tenant. Its rate is the sum over its job types as allocated; somebody else's GPUs, and its fair part,
-    would be split evenly among its job types.
-``"free reuse"``
-    The tenant. Whatever GPUs it holds, each runs the job type that is fastest there.
-"""
+"""Results that can be audited; a table or array holds shares, entities x GPU types (floats or Fractions)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """GPUs and their worth, in floats or in Fractions.
+    """GPUs and their worth to each entity, in floats or in Fractions.
 
     Attributes
     ----------
@@ -54,7 +43,7 @@ class Holdings:
     capacity:
         (k,) GPUs of each type.
     most:
-        (n,) GPUs that each can use at a time, a gang's size; None: no limit.
+        (n,) GPUs that each can use at a time, the size of its gang; None: no limit.
     exact:
         True if all numbers are Fractions.
     """
@@ -71,7 +60,7 @@ class Holdings:
 
     @cached_property
     def whole(self) -> Numbers:
-        """(n,) rate with the whole cluster; 1 where that is 0 (the size by which slacks are divided)."""
+        """(n,) rate with the whole cluster, by which slacks are divided; 1 where it is 0."""
         return np.where(self.whole_or_none > 0, self.whole_or_none, self.one)
 
     @cached_property
@@ -83,9 +72,9 @@ class Holdings:
         """(n,) rate of each with its row of ``gpus`` (n, k), or with the same (k,)."""
         return worth(self.value, gpus, self.most)
 
-    def tempting(self, rows: slice | list[int]) -> Numbers:
+    def cross_rates(self, rows: slice | list[int]) -> Numbers:
         """(len(rows), n) rate of the row's entity with the column's GPUs, times the ratio of their weights."""
-        return tempting(self.value, self.gpus, self.weight, self.most, rows)
+        return cross_rates(self.value, self.gpus, self.weight, self.most, rows)
 
     @property
     def one(self) -> Any:
@@ -124,18 +113,18 @@ def holdings(
     Parameters
     ----------
     instance:
-        The truth.
+        Speeds, weights and GPUs.
     result:
         An :class:`Allocation`, a :class:`Plan`, or a table of shares.
     level:
-        Who is judged.
+        Whom the audit judges.
     exact:
         In Fractions. An :class:`Allocation` must then have been solved with ``exact=True``; floats of the
         instance, and of a table, are read as the simple fractions that they round.
     time_limited:
-        What GPUs are worth, on average over time. True: a gang runs at most all the time, so more GPUs than it has
-        workers bring nothing (Gavel's row). False: the more the better, as for OEF's tenants, who have jobs enough.
-        None: True for jobs, False for tenants. A tenant with the limit is a job of one GPU.
+        True: a gang runs at most all the time, so that it cannot use more GPUs than it has workers (Gavel's row).
+        False: the rate grows with every GPU, as for OEF's tenants, which have enough jobs. None: True for jobs, False
+        for tenants. A tenant with the limit counts as a job of one GPU.
 
     Raises
     ------
@@ -174,7 +163,7 @@ def holdings(
 
 
 def _check_gangs(result: Result) -> None:
-    """Refuse plans whose gangs are no time averages on one type after another."""
+    """Refuse plans in which a gang is on several types at once or runs in copies."""
     if not isinstance(result, Plan) or result.placement is None:
         return
     for name, hosts in result.placement.hosts.items():
@@ -183,8 +172,8 @@ def _check_gangs(result: Result) -> None:
         if copies > 1 or len(types) > 1:
             how = f"runs in {copies} copies" if copies > 1 else f"has a gang over {len(types)} GPU types"
             raise InvalidPlan(
-                f"job {name!r} {how}; audits judge what GPUs are worth to a gang on one type at a time, and would "
-                "judge this plan wrongly"
+                f"job {name!r} {how}; audits value GPUs for a gang on one type at a time, and "
+                "would judge this plan wrongly"
             )
 
 
@@ -223,7 +212,7 @@ def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
     try:
         table = fractions(table) if exact else table.astype(float)
     except (TypeError, ValueError):
-        raise InvalidInstance("the shares hold what is no number; give floats or Fractions") from None
+        raise InvalidInstance("the shares hold something other than numbers; give floats or Fractions") from None
     if not np.isfinite(table.astype(float)).all():
         raise InvalidInstance("the shares hold NaN or infinite numbers; every share must be a number")
     if isinstance(result, Plan):

@@ -1,18 +1,42 @@
-"""What an audit says of one property: whether it holds, by how much, and why."""
+"""The verdict of an audit on one property: whether it holds, by how much, and why."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from hetopt.auditing.witnesses import Witness
 from hetopt.data.rationals import digits
 from hetopt.tolerances import EQUAL
 
 PART = "part of the rate with the whole cluster"
-"""Unit of most slacks: 0.01 is what 1 % of every GPU type yields. The same whatever unit speeds are in."""
+"""Unit of most slacks: 0.01 is what 1 % of every GPU type yields. It does not depend on the unit of speeds."""
+
+Level = Literal["job type", "even split", "free reuse"]
+"""Whom a verdict is about where a tenant has several job types (OEF, section 4.2.4).
+
+``"job type"``
+    Each (tenant, job type) as a virtual user of its own. Jobs: each job.
+``"even split"``
+    The tenant. Its rate is the sum over its job types as allocated; another tenant's GPUs, and its fair part, would be
+    split evenly among its job types.
+``"free reuse"``
+    The tenant. Each of its GPUs runs the job type that is fastest there.
+"""
+
+
+class AuditProperty(StrEnum):
+    """Properties that audits judge."""
+
+    ENVY_FREE = "envy_free"
+    SHARING_INCENTIVE = "sharing_incentive"
+    PARETO_EFFICIENT = "pareto_efficient"
+    STRATEGY_PROOF = "strategy_proof"
+    CAPACITY = "capacity"
+    ADJACENT_TYPES = "adjacent_types"
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,29 +46,31 @@ class Verdict:
     Attributes
     ----------
     name:
-        The property, e.g. ``"envy_free"``.
+        The property.
     holds:
-        True, False, or None: undecided, and ``why`` says why. A search for profitable lies that found none is
-        undecided too: it proves nothing, see :attr:`searched`.
+        True, False, or None: undecided, for the reason in ``why``. A search for profitable misreports that found none
+        is undecided too: it proves nothing, see :attr:`searched`.
     slack:
-        Above 0: how far from being violated. Below 0: by how much it is violated. NaN where nothing was measured.
+        Above 0: distance to a violation. Below 0: size of the violation. NaN where nothing was measured.
     witness:
         Where it fails: the answer to "why unfair?", a small object with ``explain()``. Else None.
     unit:
-        What ``slack`` is measured in.
+        Unit of ``slack``.
     why:
-        How it was decided, or why it could not be.
+        How the verdict was decided, or why it could not be, for people; nothing depends on it.
     tolerance:
         ``holds`` is True down to ``slack = -tolerance``; 0 for a verdict in rational numbers.
     exact:
         The slack as a fraction, where the verdict was made in rational numbers.
     proof:
-        What proves that it holds, where that is more than the slack (prices that prove Pareto efficiency).
+        Proof that the property holds, beyond the slack (prices that prove Pareto efficiency).
     searched:
         Kind of misreport -> how many were tried; empty for properties that are computed, not searched.
+    level:
+        Whom the verdict is about.
     """
 
-    name: str
+    name: AuditProperty
     holds: bool | None
     slack: float
     witness: Witness | None = None
@@ -54,6 +80,12 @@ class Verdict:
     exact: Fraction | None = None
     proof: Witness | None = None
     searched: dict[str, int] = field(default_factory=dict)
+    level: Level = "job type"
+
+    @property
+    def label(self) -> str:
+        """The property, with the level where it is not that of job types: ``envy_free (free reuse)``."""
+        return str(self.name) if self.level == "job type" else f"{self.name} ({self.level})"
 
     @property
     def decided(self) -> bool:
@@ -69,21 +101,21 @@ class Verdict:
 
     def __bool__(self) -> bool:
         if self.holds is None:
-            raise TypeError(f"{self.name} is undecided ({self.why}); ask for .holds, which may be None")
+            raise TypeError(f"{self.label} is undecided ({self.why}); read .holds, which may be None")
         return self.holds
 
     def explain(self) -> str:
         """One sentence or a few: the verdict, its slack, and the witness in words."""
         amount = "" if math.isnan(self.slack) else f", slack {self.slack:.6g} ({self.unit})"
         reason = self.witness.explain() if self.witness is not None else self.why
-        return f"{self.name} {self.word}{amount}" + (f": {reason}" if reason else "")
+        return f"{self.label} {self.word}{amount}" + (f": {reason}" if reason else "")
 
     __str__ = __repr__ = explain
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers and words, for JSON."""
         return {
-            "property": self.name,
+            "property": str(self.name),
             "holds": self.holds,
             "verdict": self.word,
             "slack": None if math.isnan(self.slack) else self.slack,
@@ -97,7 +129,7 @@ class Verdict:
 
 
 def judged(
-    name: str,
+    name: AuditProperty,
     slack: Any,
     witness: Witness,
     *,
@@ -105,8 +137,9 @@ def judged(
     unit: str = PART,
     why: str = "",
     proof: Witness | None = None,
+    level: Level = "job type",
 ) -> Verdict:
-    """The verdict for a measured ``slack``; one that is a Fraction is judged without tolerance."""
+    """The verdict for a measured ``slack``; a Fraction is judged without tolerance."""
     exact = slack if isinstance(slack, Fraction) else None
     limit = 0.0 if exact is not None else tolerance
     holds = bool(slack >= -limit)
@@ -120,9 +153,10 @@ def judged(
         tolerance=limit,
         exact=exact,
         proof=proof if holds else None,
+        level=level,
     )
 
 
-def undecided(name: str, why: str, unit: str = PART) -> Verdict:
+def undecided(name: AuditProperty, why: str, level: Level = "job type") -> Verdict:
     """A verdict that could not be made."""
-    return Verdict(name, None, math.nan, unit=unit, why=why)
+    return Verdict(name, None, math.nan, why=why, level=level)

@@ -1,4 +1,4 @@
-"""Witnesses: the answers to "why unfair?".
+"""Witnesses: why a property does not hold, or the proof that it does.
 
 Bundles are mappings GPU type -> GPUs (types without GPUs left out). Numbers are floats, or Fractions where the
 verdict was made in rational numbers. Rates are in the unit of the instance's speeds.
@@ -7,7 +7,7 @@ verdict was made in rational numbers. Rates are in the unit of the instance's sp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
@@ -22,7 +22,7 @@ Bundles: TypeAlias = Mapping[str, Bundle]
 
 
 class Witness(Protocol):
-    """Explains itself in a sentence and turns into plain data."""
+    """A record with a sentence for people and plain data for JSON."""
 
     def explain(self) -> str:
         """The witness in words."""
@@ -34,7 +34,7 @@ class Witness(Protocol):
 
 
 def number(value: Number) -> str:
-    """A number as people write it; fractions stay fractions where they are short."""
+    """A number with six digits; fractions of at most 12 characters stay fractions."""
     if isinstance(value, Fraction) and len(digits(value)) <= 12:
         return digits(value)
     return f"{float(value):.6g}"
@@ -57,7 +57,8 @@ def plain(value: Any) -> Any:
 class _Plain:
     def as_dict(self) -> dict[str, Any]:
         """The witness as plain numbers and words, for JSON."""
-        return {"kind": type(self).__name__, **{f.name: plain(getattr(self, f.name)) for f in fields(self)}}  # type: ignore[arg-type]
+        values = {f.metadata.get("key", f.name): plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        return {"kind": type(self).__name__, **values}
 
 
 def _table(bundles: Bundles) -> pd.DataFrame:
@@ -66,16 +67,16 @@ def _table(bundles: Bundles) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Envy(_Plain):
-    """``envious`` would do better with the GPUs of ``envied`` (both per unit of weight).
+    """``envious`` would have a higher rate with the GPUs of ``envied`` (both per unit of weight).
 
     Attributes
     ----------
     own, other:
         Their bundles.
     rate:
-        What the envious entity has now.
+        Rate of the envious entity.
     tempting_rate:
-        What it would have with ``weight ratio`` times the other's bundle.
+        Its rate with ``weight_ratio`` times the other's bundle.
     weight_ratio:
         Weight of the envious over weight of the envied.
     """
@@ -90,7 +91,7 @@ class Envy(_Plain):
 
     @property
     def excess(self) -> Number:
-        """By how much the rate would rise."""
+        """Envy in the unit of rates."""
         return self.tempting_rate - self.rate
 
     def explain(self) -> str:
@@ -105,7 +106,7 @@ class Envy(_Plain):
 
 @dataclass(frozen=True)
 class BelowFairPart(_Plain):
-    """``entity`` would do better with its part ``weight / sum(weight)`` of every GPU type."""
+    """``entity`` would have a higher rate with its part ``weight / sum(weight)`` of every GPU type."""
 
     entity: str
     rate: Number
@@ -123,7 +124,7 @@ class BelowFairPart(_Plain):
 
 @dataclass(frozen=True)
 class Dominated(_Plain):
-    """Another allocation takes from nobody and gives to some.
+    """Another allocation gives some entities a higher rate and none a lower one.
 
     Attributes
     ----------
@@ -144,21 +145,21 @@ class Dominated(_Plain):
 
     @property
     def gains(self) -> dict[str, Number]:
-        """Who gains, and how much rate; largest first. Among floats, what is noise beside the largest rate is none."""
+        """Entity -> gain in rate, largest first; floats without gains that are noise beside the largest rate."""
         gains = {name: self.after[name] - rate for name, rate in self.before.items()}
         exact = all(isinstance(gain, Fraction) for gain in gains.values())
         noise = 0.0 if exact else EQUAL * scale([float(rate) for rate in self.after.values()])
         return dict(sorted(((n, g) for n, g in gains.items() if g > noise), key=lambda item: -item[1]))
 
     def explain(self) -> str:
-        """The witness in words; at most four who gain are named."""
+        """The witness in words; names at most four entities that gain."""
         gains = list(self.gains)
         named = ", ".join(f"{n} {number(self.before[n])} -> {number(self.after[n])}" for n in gains[:4])
         more = f" and {len(gains) - 4} more gain" if len(gains) > 4 else ""
         shown = list(self.bundles.items())[:4]
         listed = "; ".join(f"{name}: {bundle_text(bundle)}" for name, bundle in shown)
         rest = "; …" if len(self.bundles) > 4 else ""
-        return f"nobody loses and {named}{more} with {listed}{rest}"
+        return f"no entity loses and {named}{more} with {listed}{rest}"
 
 
 @dataclass(frozen=True)
@@ -175,12 +176,12 @@ class SupportingPrices(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         listed = ", ".join(f"{kind} {number(p)}" for kind, p in self.prices.items())
-        return f"at prices per GPU of {listed}, everyone holds only what is worth its price"
+        return f"at prices per GPU of {listed}, each entity holds only GPUs that are worth their price to it"
 
 
 @dataclass(frozen=True)
 class Overused(_Plain):
-    """More GPUs of a type are given than there are, or (``entity`` named) less than none."""
+    """More GPUs of a type are given than there are, or (with an ``entity``) fewer than 0."""
 
     gpu_type: str
     given: Number
@@ -190,13 +191,13 @@ class Overused(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         if self.entity is not None:
-            return f"{self.entity} is given {number(self.given)} GPUs of {self.gpu_type}, less than none"
+            return f"{self.entity} is given {number(self.given)} GPUs of {self.gpu_type}, fewer than 0"
         return f"{number(self.given)} GPUs of {self.gpu_type} are given, and there are {number(self.capacity)}"
 
 
 @dataclass(frozen=True)
 class Gap(_Plain):
-    """``entity`` holds GPUs on both sides of the types ``missing``, of which it holds none."""
+    """``entity`` holds GPUs of types on both sides of the types ``missing``, and none of these."""
 
     entity: str
     missing: tuple[str, ...]
@@ -209,7 +210,7 @@ class Gap(_Plain):
 
 @dataclass(frozen=True)
 class Misreport(_Plain):
-    """A lie that pays: all ``liars`` have more at their true speeds.
+    """A profitable misreport: all ``misreporting`` entities have a higher rate at their true speeds.
 
     Attributes
     ----------
@@ -217,46 +218,46 @@ class Misreport(_Plain):
         ``"over"``, ``"under"``, ``"mixed"``, ``"coalition"``, ``"job type"`` (an added fake job type) or
         ``"tenant"`` (an added fake tenant).
     true, reported:
-        Rows of speeds that the lie changes: entity -> GPU type -> speed, in the instance's unit. A fake job
-        type or tenant stands only in ``reported``.
+        Rows of speeds that the report changes: entity -> GPU type -> speed, in the instance's unit. A fake job type
+        or tenant is only in ``reported``.
     before, after:
-        The liars' rates at their true speeds, honest and lying.
-    honest, lying:
-        Everyone's GPUs in both cases.
+        Rates of the misreporting entities at their true speeds, under truthful reports and under the misreport.
+    truthful, untruthful:
+        GPUs of all entities in both cases.
     """
 
     kind: str
-    liars: tuple[str, ...]
+    misreporting: tuple[str, ...] = field(metadata={"key": "liars"})
     true: Bundles
     reported: Bundles
     before: Mapping[str, float]
     after: Mapping[str, float]
-    honest: Bundles
-    lying: Bundles
+    truthful: Bundles = field(metadata={"key": "honest"})
+    untruthful: Bundles = field(metadata={"key": "lying"})
 
     @property
     def gains(self) -> dict[str, float]:
-        """Liar -> increase of its true rate."""
+        """Misreporting entity -> increase of its true rate."""
         return {name: self.after[name] - rate for name, rate in self.before.items()}
 
     @property
-    def honest_table(self) -> pd.DataFrame:
-        """The honest allocation, in GPUs."""
-        return _table(self.honest)
+    def truthful_table(self) -> pd.DataFrame:
+        """The allocation under truthful reports, in GPUs."""
+        return _table(self.truthful)
 
     @property
-    def lying_table(self) -> pd.DataFrame:
-        """The allocation under the lie, in GPUs."""
-        return _table(self.lying)
+    def untruthful_table(self) -> pd.DataFrame:
+        """The allocation under the misreport, in GPUs."""
+        return _table(self.untruthful)
 
     def explain(self) -> str:
         """The witness in words."""
-        told = [
+        reports = [
             f"{name} reports {_row(row)}" + (f" instead of {_row(self.true[name])}" if name in self.true else " (fake)")
             for name, row in self.reported.items()
         ]
-        paid = [f"{name} {number(rate)} -> {number(self.after[name])}" for name, rate in self.before.items()]
-        return f"{', '.join(told)}; true rate of {', '.join(paid)}"
+        gains = [f"{name} {number(rate)} -> {number(self.after[name])}" for name, rate in self.before.items()]
+        return f"{', '.join(reports)}; true rate of {', '.join(gains)}"
 
 
 def _row(speeds: Bundle) -> str:

@@ -36,7 +36,7 @@ from hetopt.solving.options import Options
 
 if TYPE_CHECKING:
     from hetopt.decisions.first_round import FirstRound
-    from hetopt.stages.mapped_jobs import Mapped
+    from hetopt.stages.mapping import MappedJobs
 
 app = new_app()
 
@@ -105,7 +105,7 @@ def audit_command(
 ) -> None:
     """Say which fairness properties hold for what a policy decides, and why not otherwise."""
     from hetopt.auditing import audit
-    from hetopt.auditing.verdict import undecided
+    from hetopt.auditing.verdict import AuditProperty, undecided
 
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
     with console.working(f"auditing {policy} on {file}"):
@@ -114,7 +114,7 @@ def audit_command(
             verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
             if search <= 0:
                 verdicts = replace(
-                    verdicts, strategy_proof=undecided("strategy_proof", "not searched for (--search 0)")
+                    verdicts, strategy_proof=undecided(AuditProperty.STRATEGY_PROOF, "not searched for (--search 0)")
                 )
     if as_json:
         print(json.dumps(verdicts.as_dict(), indent=2, default=str))
@@ -144,7 +144,7 @@ def place_command(
     within the servers that it got. A method alone maps each job that has stages by itself to all free GPUs.
     """
     from hetopt.presentation.console_views import iterations, mappings_json, show_mappings
-    from hetopt.stages.mapped_jobs import check_stages, map_jobs
+    from hetopt.stages.mapping import check_stages, map_jobs
 
     check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
     mapper = None if method is None else named_mapper(method, settings if policy is None else None, time_limit)
@@ -183,7 +183,7 @@ def _first_round(policy: Formulation | Policy, instance: Instance, file: str, na
             return place(instance, result)
 
 
-def _draw_mappings(mapped: Mapped, plot: Path, title: str, quiet: bool) -> None:
+def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> None:
     from hetopt.presentation.allocation_pictures import save_figure
     from hetopt.presentation.job_graph_pictures import draw_mapping
 

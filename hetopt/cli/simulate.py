@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from hetopt.cli.arguments import import_from_current_folder, parse_settings
 from hetopt.data.saving import check_folder
 from hetopt.errors import InvalidOption
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, ProgressCallback, SystemVariant
 from hetopt.experiments.run_store import RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
@@ -76,7 +76,7 @@ def simulate(
     round_seconds: Annotated[float | None, typer.Option("--round", help="Seconds; default: each policy's own.")] = None,
     world: Annotated[
         list[str] | None,
-        typer.Option(help="A setting of the world, e.g. restart_seconds=30, spread=true; repeatable."),
+        typer.Option(help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
     ] = None,
     settings: Settings = None,
     trace_settings: Annotated[
@@ -108,7 +108,7 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
-    around = WorldSettings.of(parse_settings(world, "--world"))
+    around = EnvironmentSettings.of(parse_settings(world, "--world"))
     experiment = Experiment(
         (workload,),
         system_variants(policies, settings, round_seconds),

@@ -15,7 +15,7 @@ from hetopt.data.instance_data import Floats as Floats
 from hetopt.data.instance_data import InstanceData, column, tenant_entity_names
 from hetopt.data.rationals import fractions
 from hetopt.data.workload import Job, Tenant
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 
 Numbers: TypeAlias = NDArray[Any]
 """An array of floats, or of Fractions (dtype object)."""
@@ -281,14 +281,17 @@ def owner_of(job: Job, tenants: dict[str, Tenant]) -> Owner:
     """
     if job.tenant is None:
         raise InvalidInstance(
-            f"jobs[{job.name!r}].tenant is None; GPUs are shared among tenants, so every job must name one of them"
+            "is None; GPUs are shared among tenants, so every job must name one of them",
+            ("jobs", Item(job.name), "tenant"),
         )
     kinds = tenants[job.tenant].job_types
     if job.job_type is not None:
         return job.tenant, job.job_type
     if len(kinds) > 1:
         names = ", ".join(kind.name for kind in kinds)
-        raise InvalidInstance(f"jobs[{job.name!r}].job_type is None; tenant {job.tenant!r} has several: {names}")
+        raise InvalidInstance(
+            f"is None; tenant {job.tenant!r} has several: {names}", ("jobs", Item(job.name), "job_type")
+        )
     return job.tenant, kinds[0].name
 
 

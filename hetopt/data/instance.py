@@ -21,7 +21,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, tenant_entity_names
 from hetopt.data.workload import Job, Tenant, check_scale, slowest_of_rows
-from hetopt.errors import InvalidInstance, MissingEntities
+from hetopt.errors import InvalidInstance, Item, NotApplicable
 
 
 @dataclass(frozen=True)
@@ -398,12 +398,14 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
 
     Raises
     ------
+    NotApplicable
+        There is none of that kind.
     InvalidInstance
-        There is none of that kind; a job that arrives later; a gang that is too large for every type that can run it.
+        A job that arrives later; a gang that is too large for every type that can run it.
     """
     if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
         other = "jobs" if kind == "tenants" else "tenants"
-        raise MissingEntities(
+        raise NotApplicable(
             f"is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}", policy
         )
     entities = instance.entities(kind)
@@ -418,8 +420,8 @@ def check_mixed_gangs(entities: Entities) -> None:
     room = (entities.task_speed > 0) @ entities.capacity
     for i in np.flatnonzero((entities.demand > room) & (room > 0)).tolist():
         raise InvalidInstance(
-            f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs; "
-            f"the types that can run it have {room[i]:g} together"
+            f"is {entities.demand[i]:g} GPUs; the types that can run it have {room[i]:g} together",
+            ("jobs", Item(entities.names[i]), "demand"),
         )
 
 
@@ -428,8 +430,9 @@ def _check_arrived(instance: Instance) -> None:
     for i in np.flatnonzero(arrival > instance.time)[:1].tolist():
         moment = max(instance.time, float(arrival.min()))
         raise InvalidInstance(
-            f"jobs[{instance.jobs[i].name!r}].arrival is {arrival[i]:.15g} s, after time = {instance.time:.15g} s; "
-            f"leave jobs out until they have arrived: instance.at({moment:.15g}) has those present then"
+            f"is {arrival[i]:.15g} s, after time = {instance.time:.15g} s; "
+            f"leave jobs out until they have arrived: instance.at({moment:.15g}) has those present then",
+            ("jobs", Item(instance.jobs[i].name), "arrival"),
         )
 
 
@@ -437,6 +440,7 @@ def _check_gangs(entities: Entities) -> None:
     for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
         if largest := entities.capacity[entities.task_speed[i] > 0].max():
             raise InvalidInstance(
-                f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs, and its gang runs on one type; "
-                f"the types that can run it have at most {largest:g}"
+                f"is {entities.demand[i]:g} GPUs, and its gang runs on one type; "
+                f"the types that can run it have at most {largest:g}",
+                ("jobs", Item(entities.names[i]), "demand"),
             )

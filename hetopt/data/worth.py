@@ -1,11 +1,22 @@
-"""Who would gain by how much with another's GPUs, as plain ratios for tables and pictures.
+"""What GPUs are worth to an entity: its rate with its own GPUs and with those of others, and measures of envy.
+
+With v[e](x) the rate of entity e with GPUs x, pi the weights and m all GPUs of the cluster, e compares its rate ``own =
+v[e](x[e])`` with ``cross = v[e](pi[e]/pi[o] x[o])``, its rate with the GPUs of o. The difference, in the unit of rates,
+is its envy of o. Tables need it without a unit, and there are two ways to divide it:
+
+relative envy
+    ``cross / own - 1``: by how many times its own rate e would gain. :func:`relative_envy`; used where policies are
+    compared.
+cluster envy
+    ``(cross - own) / v[e](m)``: the gain as a part of e's rate with the whole cluster. :func:`cluster_envy`; used by
+    audits and by the metrics of simulations. It is finite for an entity that has nothing, and adds up over time.
 
 Verdicts with slack and witness are in :mod:`hetopt.auditing.fairness`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,50 +27,66 @@ BLOCK = 2_000_000
 """Pairs of entities compared at once, so that 100,000 tenants fit in memory."""
 
 
-def envy_ratio(entities: Entities, gpus: Floats, rows: list[int] | slice = slice(None)) -> Floats:
-    """(len(rows), n) rate of the row's entity with the column's GPUs (per weight), relative to its own rate.
+def row_blocks(n: int) -> Iterator[slice]:
+    """Slices of the rows of an (n, n) matrix, at most :data:`BLOCK` entries each."""
+    step = max(1, BLOCK // n)
+    return (slice(start, min(n, start + step)) for start in range(0, n, step))
+
+
+def cluster_envy(own: Numbers, cross: Numbers, whole: Numbers) -> Numbers:
+    """Gain with another's GPUs as a part of the rate with the whole cluster; above 0: envy.
+
+    Parameters
+    ----------
+    own, whole:
+        (rows, 1) rate with the own GPUs, and with all GPUs of the cluster.
+    cross:
+        (rows, n) rate with the GPUs of each entity, as of :func:`cross_rates`.
+    """
+    return np.asarray((cross - own) / whole)
+
+
+def relative_envy(entities: Entities, gpus: Floats, rows: list[int] | slice = slice(None)) -> Floats:
+    """(len(rows), n) gain of the row's entity with the column's GPUs (per weight), in parts of its own rate.
 
     Parameters
     ----------
     entities:
-        n tenants or jobs; a job's rate ends where its gang runs all the time.
+        n tenants or jobs; the rate of a job is limited by the size of its gang.
     gpus:
-        (n, k) GPUs that each has.
+        (n, k) GPUs of each.
     rows:
         Positions of the entities that compare; default all.
 
     Returns
     -------
     numpy.ndarray
-        1 where an entity looks at itself; above 1 it envies the column's. Infinite for an entity that has nothing
-        and would like something.
+        0 on the diagonal; above 0: envy. Infinite for an entity that has nothing and could use the column's GPUs.
     """
     value, most = entities.per_gpu, most_at_once(entities)
     own = worth(value, gpus, most)[rows, None]
-    other = tempting(value, gpus, entities.weight, most, rows)
+    cross = cross_rates(value, gpus, entities.weight, most, rows)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(own > 0, other / own, np.where(other > 0, np.inf, 1.0)))
+        return np.asarray(np.where(own > 0, cross / own, np.where(cross > 0, np.inf, 1.0)) - 1.0)
 
 
-def largest_envy(entities: Entities, gpus: Floats) -> float:
-    """The largest gain that someone would have with another's GPUs, in parts of its own rate; 0: nobody envies."""
-    n = len(entities.names)
-    step = max(1, BLOCK // n)
-    blocks = (envy_ratio(entities, gpus, slice(start, start + step)) for start in range(0, n, step))
-    return max(0.0, max(float(block.max()) for block in blocks) - 1.0)
+def largest_relative_envy(entities: Entities, gpus: Floats) -> float:
+    """The largest :func:`relative_envy` of any pair; 0 for an envy-free allocation."""
+    blocks = (relative_envy(entities, gpus, rows) for rows in row_blocks(len(entities.names)))
+    return max(0.0, max(float(block.max()) for block in blocks))
 
 
 def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats | None:
-    """(n,) GPUs that each can use at a time: a gang's size; None where there is no limit.
+    """(n,) GPUs that each can use at a time: the size of its gang; None: no limit.
 
-    ``time_limited`` None: jobs have the limit and tenants do not. Tenants with it are jobs of one GPU.
+    ``time_limited`` None: jobs have the limit and tenants do not. Tenants with it count as jobs of one GPU.
     """
     limited = entities.kind == "jobs" if time_limited is None else time_limited
     return entities.demand if limited else None
 
 
 def worth(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:
-    """(n,) rate of each with its own row of ``gpus``.
+    """(n,) rate of each entity with its own row of ``gpus``.
 
     Parameters
     ----------
@@ -68,7 +95,7 @@ def worth(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers
     gpus:
         (n, k) GPUs on average over time, or (k,) the same for all.
     most:
-        (n,) GPUs that each can use at a time; None: no limit. With one, negative GPUs count as none.
+        (n,) GPUs that each can use at a time; None: no limit. With a limit, negative GPUs count as none.
     """
     gpus = np.broadcast_to(gpus, value.shape)
     if most is None:
@@ -78,14 +105,14 @@ def worth(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers
     return _used(zip(best.T, there.T, strict=True), most)
 
 
-def tempting(
+def cross_rates(
     value: Numbers, gpus: Numbers, weight: Numbers, most: Numbers | None = None, rows: slice | list[int] = slice(None)
 ) -> Numbers:
     """(len(rows), n) rate of the row's entity with the column's GPUs times ``weight[row] / weight[column]``.
 
-    Who can use so many at a time has them when the other has them: of a gang of ``most[o]`` GPUs that runs part of the
-    time, e uses ``min(weight[e] / weight[o] most[o], most[e])`` in that time. Where the other has more GPUs than it can
-    use all the time, they count as averages, as in :func:`worth`.
+    Two entities with a limit use the column's GPUs at the times at which the column has them: of a gang of ``most[o]``
+    GPUs that runs part of the time, e uses ``min(weight[e] / weight[o] most[o], most[e])`` in that time. Where the
+    other has more GPUs than it can use all the time, they count as averages, as in :func:`worth`.
 
     Parameters
     ----------
@@ -94,7 +121,7 @@ def tempting(
     weight:
         (n,) importance.
     rows:
-        Positions of those who compare; default all.
+        Positions of the entities that compare; default all.
     """
     per_weight, mine, value = (gpus / weight[:, None]).T, weight[rows, None], value[rows]
     if most is None:
@@ -113,7 +140,7 @@ def usable(weight: Numbers, most: Numbers | None, rows: slice | list[int] = slic
 
 
 def _used(types: Iterable[tuple[Numbers, Numbers]], left: Numbers) -> Numbers:
-    """Sum of value times GPUs used, where at most ``left`` are; (value, GPUs) of each type, the fastest first."""
+    """Sum of value times GPUs used, at most ``left`` GPUs; ``types``: (value, GPUs) of each, the fastest first."""
     total: Any = 0
     for value, gpus in types:
         used = np.minimum(np.maximum(gpus, 0), left)

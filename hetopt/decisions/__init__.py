@@ -1,1 +1,1 @@
-"""From shares to whole GPUs on servers: rounding, selection, placement, and the steps of a system."""
+"""From shares to whole GPUs on servers: rounding, selection, placement, and systems that combine them with a policy."""

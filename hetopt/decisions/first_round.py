@@ -1,4 +1,4 @@
-"""From any policy's result to jobs on servers in one round, and what waits and why."""
+"""From any policy's result to jobs on servers in one round, and why the other jobs wait."""
 
 from __future__ import annotations
 
@@ -8,28 +8,115 @@ from typing import Any
 
 import numpy as np
 
+from hetopt.checks import FrozenDict
 from hetopt.data.entities import Floats, owner_of, owners
 from hetopt.data.instance import Instance
-from hetopt.decisions.placement import HierarchicalPlacer, Placer
-from hetopt.decisions.steps import Decision, Pipeline
-from hetopt.decisions.whole_gpus import ByKind
+from hetopt.decisions.placers import HierarchicalPlacer, Placer
+from hetopt.decisions.rounders import ByKind
+from hetopt.decisions.system import Decision, DecisionSteps
 from hetopt.errors import InvalidInstance
-from hetopt.results.allocation import Allocation, Plan
+from hetopt.results.allocation import Allocation, Plan, WaitReason
 from hetopt.tolerances import SUPPORT
+
+
+@dataclass(frozen=True)
+class NoUsableGPUs:
+    """The cluster has no GPUs now of the types that the job can run on."""
+
+    def __str__(self) -> str:
+        return "the GPU types that it can run on have no GPU now"
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """The policy decides on whole jobs, and gives this one nothing.
+
+    Attributes
+    ----------
+    wake:
+        Second at which the policy decides again if nothing happens before; None: it names none.
+    """
+
+    wake: float | None = None
+
+    def __str__(self) -> str:
+        again = "" if self.wake is None else f", and would decide again at {self.wake:.6g} s"
+        return f"the policy lets it wait in this round{again}"
+
+
+@dataclass(frozen=True)
+class NoShare:
+    """The policy's allocation gives the job no time."""
+
+    def __str__(self) -> str:
+        return "the policy gives it no time"
+
+
+@dataclass(frozen=True)
+class LaterRound:
+    """The job has a share of time, and other jobs are owed more in this round.
+
+    Attributes
+    ----------
+    share:
+        Part of the time that the job runs.
+    """
+
+    share: float
+
+    def __str__(self) -> str:
+        return f"{self.share:.0%} of the time is due to it; in this round the GPUs go to jobs to which more is due"
+
+
+@dataclass(frozen=True)
+class TenantsGPUsInUse:
+    """The whole GPUs of the job's tenant do not suffice for it, or other jobs of the tenant use them.
+
+    Attributes
+    ----------
+    tenant:
+        The tenant, or the tenant's job type.
+    share:
+        GPUs that the allocation gives it.
+    gpus:
+        GPU type -> whole GPUs in this round.
+    used:
+        Of these, GPUs that its other jobs use.
+    demand, types:
+        GPUs that the job needs, and the only types that can run it; empty for any.
+    """
+
+    tenant: str
+    share: float
+    gpus: Mapping[str, int]
+    used: int
+    demand: int
+    types: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        gpus = " + ".join(_listed(self.gpus)) or "no GPU"
+        used = f", its other jobs use {self.used}" if self.used else ""
+        need = f"it needs {self.demand} of {' or '.join(self.types) or 'one type'}"
+        return f"{self.tenant} is due {self.share:.4g} GPUs and has {gpus} in this round{used}; {need}"
+
+
+def _listed(gpus: Mapping[str, int]) -> list[str]:
+    """GPUs by type, such as ``4 T4``."""
+    return [f"{n} {t}" for t, n in gpus.items()]
 
 
 @dataclass(frozen=True, eq=False)
 class FirstRound:
-    """What becomes of a result in the first of many rounds.
+    """A result, rounded and placed for the first of many rounds.
 
     Attributes
     ----------
     instance, result:
-        What was decided for whom, by whatever policy.
+        The instance, and the policy's result for it.
     plan:
         The result in whole GPUs, over tenants or jobs.
     decision:
-        The jobs that run, their servers, and what was given up on the way.
+        The jobs that run, their servers, and the losses of each step.
     """
 
     instance: Instance
@@ -46,7 +133,7 @@ class FirstRound:
     def rows(self) -> list[tuple[str, list[str], list[str]]]:
         """(job that runs, GPUs such as ``4 T4``, servers such as ``t4-0: 3``), in the order of the instance.
 
-        Of a forked job, servers with the work of their copies until the next decision.
+        For a forked job, servers with the work of their copies until the next decision.
         """
         where, rows = self.hosts, []
         copies = {} if self.decision.placement is None else self.decision.placement.dispatch
@@ -56,63 +143,61 @@ class FirstRound:
                 servers = [f"{s}: {sum(n.values())}" if many else s for s, n in where[name].items()]
                 if name in copies:
                     servers = [f"{s}: work {copies[name][s]:.4g}" for s in where[name]]
-                rows.append((name, self._spell(gpus), servers))
+                rows.append((name, _listed(self._gpus(gpus)), servers))
         return rows
 
     @property
-    def waiting(self) -> dict[str, str]:
+    def waiting(self) -> dict[str, WaitReason]:
         """Job without GPUs in this round -> why, in the order of the instance."""
         refused = {} if self.decision.placement is None else self.decision.placement.waiting
         idle = np.flatnonzero(~self.decision.gpus.any(axis=1)).tolist()
         names = [self.decision.entities.names[i] for i in idle]
-        return {name: refused.get(name) or self._why(name) for name in names}
+        return {name: refused.get(name) or self._reason(name) for name in names}
 
-    def _spell(self, gpus: Floats) -> list[str]:
-        return [f"{int(n)} {t}" for t, n in zip(self.decision.entities.types, gpus, strict=True) if n]
+    def _gpus(self, row: Floats) -> dict[str, int]:
+        """GPU type -> whole GPUs, types without GPUs left out."""
+        return {t: int(n) for t, n in zip(self.decision.entities.types, row, strict=True) if n}
 
-    def _why(self, name: str) -> str:
+    def _reason(self, name: str) -> WaitReason:
         if self.plan.entities.kind == "tenants":
             return self._tenants_reason(name)
         jobs = self.instance.entities("jobs")
         if not jobs.task_speed_now[jobs.position[name]].any():
-            return "the GPU types that it can run on have no GPU now"
+            return NoUsableGPUs()
         if isinstance(self.result, Plan):
-            again = "" if self.result.wake is None else f", and would decide again at {self.result.wake:.6g} s"
-            return f"the policy lets it wait in this round{again}"
-        part = float(self.result.x[self.result.entities.position[name]].sum())
-        if part <= SUPPORT:
-            return "the policy gives it no time"
-        return f"{part:.0%} of the time is due to it; in this round the GPUs go to jobs to which more is due"
+            return HeldBack(self.result.wake)
+        share = float(self.result.x[self.result.entities.position[name]].sum())
+        return NoShare() if share <= SUPPORT else LaterRound(share)
 
-    def _tenants_reason(self, name: str) -> str:
-        """What the tenant (or its job type) has in this round, who uses it, and what the job would need."""
+    def _tenants_reason(self, name: str) -> TenantsGPUsInUse:
         tenants = {t.name: t for t in self.instance.tenants}
         owner = owner_of(self.instance.job[name], tenants)
         row = next(row for row, own in owners(self.instance).items() if own == owner)
         position = self.plan.entities.position[row]
         result = self.result
         share = (result.x if isinstance(result, Plan) else result.entities.gpus(result.x))[position].sum()
-        mine = " + ".join(self._spell(self.plan.x[position])) or "no GPU"
         others = [i for i, job in enumerate(self.instance.jobs) if owner_of(job, tenants) == owner]
-        used = int(self.decision.gpus[others].sum())
-        demand = self.instance.job[name].demand
         jobs = self.instance.entities("jobs")
-        able = [t for t, ok in zip(jobs.types, jobs.allowed[jobs.position[name]], strict=True) if ok]
-        kinds = "one type" if len(able) == len(jobs.types) else " or ".join(able)
-        need = f"it needs {demand} of {kinds}"
-        others_use = f", its other jobs use {used}" if used else ""
-        return f"{row} is due {share:.4g} GPUs and has {mine} in this round{others_use}; {need}"
+        able = tuple(t for t, ok in zip(jobs.types, jobs.allowed[jobs.position[name]], strict=True) if ok)
+        return TenantsGPUsInUse(
+            tenant=row,
+            share=float(share),
+            gpus=FrozenDict(self._gpus(self.plan.x[position])),
+            used=int(self.decision.gpus[others].sum()),
+            demand=self.instance.job[name].demand,
+            types=able if len(able) < len(jobs.types) else (),
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: job -> GPUs, servers and work per second; jobs that wait; what was given up.
+        """Plain data: job -> GPUs, servers and work per second; jobs that wait, with reasons; losses of each step.
 
-        Of a forked job also ``copies``: server -> work of the copy there until the next decision.
+        For a forked job also ``copies``: server -> work of the copy there until the next decision.
         """
         entities, where = self.decision.entities, self.hosts
         copies = {} if self.decision.placement is None else self.decision.placement.dispatch
         jobs = {
             name: {
-                "gpus": {t: int(n) for t, n in zip(entities.types, row, strict=True) if n},
+                "gpus": self._gpus(row),
                 "servers": {server: dict(gpus) for server, gpus in where[name].items()},
                 "rate": float(rate),
                 **({"copies": dict(copies[name])} if name in copies else {}),
@@ -120,8 +205,9 @@ class FirstRound:
             for name, row, rate in zip(entities.names, self.decision.gpus, self.decision.rate, strict=True)
             if row.any()
         }
+        waiting = {name: str(reason) for name, reason in self.waiting.items()}
         given_up = {key: float(value) for key, value in self.decision.given_up.items()}
-        return {"jobs": jobs, "waiting": self.waiting, "given_up": given_up}
+        return {"jobs": jobs, "waiting": waiting, "given_up": given_up}
 
 
 def place(instance: Instance, result: Allocation | Plan, placer: Placer | None = None) -> FirstRound:
@@ -130,11 +216,11 @@ def place(instance: Instance, result: Allocation | Plan, placer: Placer | None =
     Parameters
     ----------
     instance:
-        What the result is for; ``held`` and ``placed`` say where jobs are now.
+        The instance of the result; ``held`` and ``placed`` say where jobs are now.
     result:
-        Over tenants or jobs, by whatever policy.
+        Over tenants or jobs, of any policy.
     placer:
-        Default: :class:`~hetopt.HierarchicalPlacer`, the same for all policies.
+        Default: :class:`~hetopt.HierarchicalPlacer` for all policies.
 
     Raises
     ------
@@ -146,5 +232,5 @@ def place(instance: Instance, result: Allocation | Plan, placer: Placer | None =
     if not instance.jobs:
         raise InvalidInstance("the instance has no jobs, and only jobs are placed on servers; add at least one")
     plan = result if isinstance(result, Plan) else ByKind()(result, instance)[0]
-    steps = Pipeline(lambda *_: (plan, None), placer=placer or HierarchicalPlacer())
+    steps = DecisionSteps(lambda *_: (plan, None), placer=placer or HierarchicalPlacer())
     return FirstRound(instance, result, plan, steps(instance)[0])

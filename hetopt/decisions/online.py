@@ -1,9 +1,10 @@
-"""Policies that are told of each event, for many thousand jobs: nothing is done for jobs that an event does not touch.
+"""Policies that decide event by event, for many thousand jobs: an event costs nothing for jobs that it does not touch.
 
-A policy is asked with the whole instance, which takes time in proportion to all who wait. One that also has a method
-``online(instance)`` gives the simulator a :class:`Scheduler` instead, which is told of each arrival and completion, and
-answers with the jobs that start. Both ways lead to the same schedule; but where new jobs are profiled first, the
-scheduler is told of them when they have been, while the instance says when they came.
+Calling a policy with the whole instance takes time in proportion to the number of jobs. A policy that also has a method
+``online(instance)`` gives the simulator an :class:`OnlineScheduler` instead. The simulator passes it each arrival and
+completion, and it returns the jobs that start. Both interfaces lead to the same schedule, with one exception: where new
+jobs are profiled first, the scheduler gets a job after its profiling runs, while the instance has the job's arrival
+time.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from hetopt.data.workload import Job
 
 
 @dataclass(frozen=True)
-class Start:
-    """A job that starts now and keeps its GPUs until it is finished.
+class JobStart:
+    """A job that starts now and keeps its GPUs until it finishes.
 
     Attributes
     ----------
@@ -27,7 +28,7 @@ class Start:
     hosts:
         Server -> GPU type -> GPUs.
     replicas:
-        Server -> replicas of each stage; empty where stages are not known.
+        Server -> replicas of each stage; empty for jobs without stages.
     """
 
     job: str
@@ -35,7 +36,7 @@ class Start:
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-class Scheduler(Protocol):
+class OnlineScheduler(Protocol):
     """Decides event by event; times in seconds, never decreasing."""
 
     def arrive(self, time: float, job: Job) -> None:
@@ -43,25 +44,25 @@ class Scheduler(Protocol):
         ...
 
     def finish(self, time: float, job: Job) -> None:
-        """``job`` is done, and its GPUs are free."""
+        """``job`` has finished, and its GPUs are free."""
         ...
 
-    def decide(self, time: float) -> Sequence[Start]:
-        """Asked once all arrivals and completions of that second have been told."""
+    def decide(self, time: float) -> Sequence[JobStart]:
+        """The jobs that start now; called after all arrivals and completions of that second."""
         ...
 
     @property
     def wake(self) -> float:
-        """When it wants to be asked again if nothing happens before; infinity for never."""
+        """Second of the next decision if nothing happens before; infinity for never."""
         ...
 
 
 @runtime_checkable
-class Online(Protocol):
+class OnlinePolicy(Protocol):
     """A policy that can also decide event by event."""
 
-    def online(self, instance: Instance) -> Scheduler:
-        """A scheduler for the cluster of ``instance``, which knows none of its jobs but those that are placed."""
+    def online(self, instance: Instance) -> OnlineScheduler:
+        """A scheduler for the cluster of ``instance``; of its jobs it knows only those that are placed."""
         ...
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Any, Any]:

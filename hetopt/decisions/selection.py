@@ -1,4 +1,4 @@
-"""Which of a tenant's jobs run on the GPUs that the tenant has got."""
+"""Which of a tenant's jobs run on the tenant's GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class LongestStarved:
-    """The job that has not run for longest comes first, [OEF, section 6.1.3]: round-robin within each tenant.
+    """Select the job that has not run for the longest time first, [OEF, section 6.1.3]: round-robin within each tenant.
 
     In that order each job takes the fastest of its tenant's GPU types that has room for its whole gang (among
     equally fast ones the one that it holds, then the first of the cluster), or waits. A job that has never run has
@@ -34,7 +34,7 @@ class LongestStarved:
     Parameters
     ----------
     mix:
-        A gang that fits on no single type may take GPUs of several, fastest first; the slowest sets its pace.
+        A gang that fits on no single type may take GPUs of several, fastest first; the slowest sets its rate.
     lend:
         GPUs that a tenant's own jobs leave idle go to waiting jobs of any tenant, longest starved first.
 
@@ -90,9 +90,7 @@ def _gang(jobs: Entities, i: int, left: Floats, mix: bool) -> Floats:
     """(k,) GPUs that job i takes of those ``left``: all that it demands, or none."""
     demand, gang = jobs.demand[i], np.zeros(len(left))
     held = np.zeros(len(left)) if jobs.held is None else jobs.held[i]
-    fastest = np.lexsort(
-        (-held, -jobs.task_speed[i])
-    )  # the last key is the first to decide; stable in the cluster's order
+    fastest = np.lexsort((-held, -jobs.task_speed[i]))  # by speed, then by GPUs held, then in the cluster's order
     fastest = fastest[jobs.task_speed[i][fastest] > 0]
     for k in fastest.tolist():
         if left[k] >= demand:
@@ -105,7 +103,7 @@ def _gang(jobs: Entities, i: int, left: Floats, mix: bool) -> Floats:
 
 
 def _last_ran(instance: Instance, state: Mapping[str, float]) -> dict[str, float]:
-    """Job -> when it last ran: now, if it holds GPUs."""
+    """Job -> second at which it last ran: now, if it holds GPUs."""
     ran = {job.name: state[job.name] for job in instance.jobs if job.name in state}
     for job in instance.jobs:
         if sum(instance.held.get(job.name, {}).values()) > 0:

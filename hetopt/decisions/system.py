@@ -1,34 +1,365 @@
-"""A scheduling system: a policy with the steps around it, ready to run."""
+"""Systems: a policy with the steps from its result to jobs on GPU types and servers.
+
+``Allocation --rounder--> Plan --selection--> jobs' Plan --placer--> Placement``. Each decision is checked, so that the
+simulator and the executor only get decisions that the cluster can carry out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.job_rates import Speeds
-from hetopt.decisions.placement import Placer
+from hetopt.data.workload import Job
+from hetopt.decisions.online import OnlinePolicy
+from hetopt.decisions.placers import Placer
+from hetopt.decisions.rounders import ByKind, Rounder
 from hetopt.decisions.selection import LongestStarved, Selection
-from hetopt.decisions.steps import Pipeline
-from hetopt.decisions.whole_gpus import ByKind, Rounder
-from hetopt.errors import InvalidOption
+from hetopt.decisions.speed_models import HeldGPUs, SpeedModel, StageSpeeds
+from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, ask, check_policy
-from hetopt.results.allocation import Allocation, Plan
+from hetopt.results.allocation import Allocation, Placement, Plan
+from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 
 @dataclass(frozen=True)
-class System:
-    """What a paper calls a scheduler: who decides, how often, and how the decision becomes jobs on servers.
+class Copy:
+    """One copy of a forked job: a whole gang on one server, with its part of the work until the next decision.
+
+    Attributes
+    ----------
+    server:
+        Server on which it runs.
+    gpus:
+        GPU type -> GPUs on that server.
+    rate:
+        Work per second.
+    work:
+        Work until the next decision (unit of ``Job.work``).
+    """
+
+    server: str
+    gpus: Mapping[str, int]
+    rate: float
+    work: float
+
+    @cached_property
+    def seats(self) -> HeldGPUs:
+        """(server, GPU type) -> GPUs."""
+        return {(self.server, t): n for t, n in sorted(self.gpus.items()) if n}
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The GPUs, servers and rate of each job until the next decision.
+
+    Attributes
+    ----------
+    entities:
+        The jobs.
+    gpus:
+        (n, k) GPUs; whole gangs, or time averages where the decision is fluid.
+    rate:
+        (n,) work per second.
+    placement:
+        Servers; None where jobs only get GPU types.
+    given_up:
+        Losses of rounding, selection and placement, by name.
+    wake:
+        Second at which the policy asks for another decision if nothing happens before; None: it does not.
+    copies:
+        Forked job -> its copies; their rates sum to its ``rate``.
+    promised:
+        Tenant (or its job type) -> rate in the allocation, before rounding; None for policies over jobs.
+    """
+
+    entities: Entities
+    gpus: Floats
+    rate: Floats
+    placement: Placement | None = None
+    given_up: Mapping[str, float] = field(default_factory=dict)
+    wake: float | None = None
+    copies: Mapping[str, tuple[Copy, ...]] = field(default_factory=dict)
+    promised: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class DecisionSteps:
+    """A policy with the steps after it; ``steps(instance, state) -> (Decision, state)``.
 
     Parameters
     ----------
     policy:
-        Decides.
+        ``policy(instance, state) -> (Allocation | Plan, state)`` over tenants or jobs.
+    rounder, selection, placer:
+        The steps that follow; without a placer jobs get GPU types, but no servers. A policy that places jobs itself
+        needs none.
+    rounds:
+        Whether decisions are made in rounds of equal length, as rounding requires.
+    fluid:
+        Run the shares of jobs as rates, without rounding.
+    speeds:
+        Work per second where stages are mapped to servers.
+    """
+
+    policy: Policy
+    rounder: Rounder = field(default_factory=ByKind)
+    selection: Selection = field(default_factory=LongestStarved)
+    placer: Placer | None = None
+    rounds: bool = True
+    fluid: bool = False
+    speeds: SpeedModel = field(default_factory=StageSpeeds)
+
+    @property
+    def places(self) -> bool:
+        """Whether jobs get servers."""
+        return self.placer is not None or isinstance(self.policy, OnlinePolicy) or getattr(self.policy, "places", False)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether a gang may have GPUs of several types."""
+        return bool(getattr(self.policy, "mixes", False) or getattr(self.selection, "mix", False))
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
+        """The decision, and the states of policy, rounder and selection.
+
+        Raises
+        ------
+        InvalidPlan
+            The result cannot be carried out.
+        InvalidOption
+            Fractional shares without rounds and without ``fluid``, or fluid shares of tenants.
+        """
+        own, owed, starved = state if state is not None else (None, None, None)
+        result, own = ask(self.policy, instance, own)
+        if isinstance(result, Allocation) and self.fluid:
+            return _fluid(result), (own, owed, starved)
+        promised = None
+        if isinstance(result, Allocation):
+            promised = _promised(result)
+            plan, owed = self._rounded(result, instance, owed)
+        else:
+            plan = result
+        if plan.entities.kind == "tenants":
+            check_capacity(plan.entities, plan.x)
+            plan, starved = self.selection(plan, instance, starved)
+        if plan.entities.names != (names := instance.entities("jobs").names):
+            raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
+        dispatch = plan.placement.dispatch if plan.placement is not None else {}
+        check_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
+        return self._placed(plan, instance, promised), (own, owed, starved)
+
+    def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
+        if self.rounds:
+            return self.rounder(result, instance, owed)
+        gpus = result.entities.gpus(result.x)
+        if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
+            raise InvalidOption(
+                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (--round; "
+                "the papers take 300), or fluid=True to run shares of jobs as rates"
+            )
+        return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
+
+    def _placed(self, plan: Plan, instance: Instance, promised: Mapping[str, float] | None) -> Decision:
+        x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement
+        if placement is None and self.placer is not None:
+            placement = self.placer(plan, instance)
+        if placement is not None:
+            check_placement(plan, placement, instance)
+            x = np.where([[name not in placement.waiting] for name in plan.entities.names], x, 0.0)
+            given_up |= placement.given_up
+        rate = gang_rate(plan.entities, x)
+        if placement is not None and placement.replicas:
+            rate_of = self.speeds.on(instance.cluster)
+            for name, replicas in placement.replicas.items():
+                check_replicas(instance.job[name], placement.hosts.get(name, {}), replicas)
+                at = plan.entities.position[name]
+                rate[at] = rate_of(instance.job[name], placement.hosts[name], replicas) if x[at].any() else 0.0
+        copies = {} if placement is None else _copies(plan.entities, placement)
+        for name, own in copies.items():
+            rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, promised)
+
+
+def _promised(result: Allocation) -> Mapping[str, float] | None:
+    entities = result.entities
+    if entities.kind != "tenants":
+        return None
+    return dict(zip(entities.names, entities.rate(result.x).tolist(), strict=True))
+
+
+def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[Copy, ...]]:
+    """The copies of forked jobs; the slowest GPU of each sets its rate."""
+    types = {t: k for k, t in enumerate(jobs.types)}
+    result = {}
+    for name, dispatch in placement.dispatch.items():
+        speed, hosts = jobs.task_speed[jobs.position[name]].tolist(), placement.hosts.get(name, {})
+        rate = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
+        result[name] = tuple(Copy(server, hosts[server], rate[server], work) for server, work in dispatch.items())
+    return result
+
+
+def _fluid(result: Allocation) -> Decision:
+    if result.entities.kind != "jobs":
+        raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
+    gpus = result.entities.gpus(result.x)
+    check_capacity(result.entities, gpus)
+    time = result.x.sum(axis=1)
+    for e in np.flatnonzero(time > 1 + FEASIBILITY).tolist():
+        raise InvalidPlan(
+            f"the policy runs {result.entities.names[e]!r} {time[e]:g} times at once; a job runs at most all the time: "
+            "add hetopt.models.gavel.TimeFraction()"
+        )
+    return Decision(result.entities, np.maximum(gpus, 0.0), result.entities.rate(result.x))
+
+
+def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
+    """(n,) work per second of each whole gang; its slowest GPU type sets the rate, [OEF, section 4.4]."""
+    slowest = np.where(gpus > 0, jobs.task_speed, np.inf).min(axis=1)
+    return np.asarray(np.where(gpus.any(axis=1), slowest, 0.0))
+
+
+def check_capacity(entities: Entities, gpus: Floats) -> None:
+    """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, on allowed types, and at most the capacity."""
+    if gpus.shape != entities.shape or not np.isfinite(gpus).all():
+        raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
+    slack = FEASIBILITY * float(entities.capacity.max())
+    wrong = (gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))
+    for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():
+        raise InvalidPlan(
+            f"the plan gives {entities.names[e]!r} {gpus[e, k]:g} GPUs of {entities.types[k]!r}, "
+            + ("fewer than 0" if gpus[e, k] < 0 else "on which it cannot run")
+        )
+    used = gpus.sum(axis=0)
+    over = used > entities.capacity + slack
+    for k in np.flatnonzero(over).tolist() if over.any() else ():
+        raise InvalidPlan(
+            f"the plan uses {used[k]:g} GPUs of {entities.types[k]!r}; there are {entities.capacity[k]:g}"
+        )
+
+
+def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | None = None) -> None:
+    """Raise :class:`InvalidPlan` unless every job has all the GPUs that it demands, or none.
+
+    Parameters
+    ----------
+    copies:
+        Forked job -> number of its copies, each of which has the job's demand.
+    """
+    check_capacity(entities, gpus)
+    total, gangs = gpus.sum(axis=1), np.ones(len(entities.names))
+    for name, number in (copies or {}).items():
+        if name not in entities.position:
+            raise InvalidPlan(f"the placement forks job {name!r}, which the plan does not have")
+        gangs[entities.position[name]] = number
+    wrong = (total != 0) & (total != gangs * entities.demand) | (gpus != np.rint(gpus)).any(axis=1)
+    for e in np.flatnonzero(wrong).tolist() if wrong.any() else ():
+        if gangs[e] != 1:
+            raise InvalidPlan(
+                f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; its {gangs[e]:g} copies run on "
+                f"{gangs[e] * entities.demand[e]:g}"
+            )
+        raise InvalidPlan(
+            f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; it runs on {entities.demand[e]:g} or on none"
+        )
+
+
+def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: Mapping[str, Sequence[int]]) -> None:
+    """Raise :class:`InvalidPlan` unless all replicas of the job's stages are placed, and use exactly its GPUs.
+
+    Parameters
+    ----------
+    hosts:
+        Server -> GPU type -> GPUs of the job.
+    replicas:
+        Server -> replicas of each stage.
+    """
+    for server, own in replicas.items():
+        if len(own) != len(job.stages) or min(own, default=0) < 0:
+            raise InvalidPlan(
+                f"job {job.name!r} has {list(own)} replicas of its stages on server {server!r}; "
+                f"it must have a number >= 0 for each of its {len(job.stages)} stages"
+            )
+        used = sum(n * stage.slices for n, stage in zip(own, job.stages, strict=True))
+        if used != (gpus := sum(hosts.get(server, {}).values())):
+            raise InvalidPlan(
+                f"the stages of job {job.name!r} use {used} GPUs of server {server!r}; it has {gpus} there"
+            )
+    for s, stage in enumerate(job.stages):
+        placed = sum(own[s] for own in replicas.values())
+        if placed != stage.replicas:
+            raise InvalidPlan(
+                f"job {job.name!r} has {placed} replicas of stage {s + 1} placed; it has {stage.replicas}"
+            )
+
+
+def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
+    """Raise :class:`InvalidPlan` unless every planned job is placed as planned or waits, and no server is overused."""
+    jobs, used = plan.entities, dict[tuple[str, str], int]()
+    for name in {**placement.hosts, **placement.replicas}:
+        if name not in jobs.position:
+            raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
+    placed: dict[tuple[int, str], int] = {}
+    below: list[str] = []
+    for name, hosts in placement.hosts.items():
+        e = jobs.position[name]
+        for server, gpus in hosts.items():
+            for t, n in gpus.items():
+                placed[e, t] = placed.get((e, t), 0) + n
+                used[server, t] = used.get((server, t), 0) + n
+                if n < 0:
+                    below.append(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
+    sits, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
+    for (e, t), n in placed.items():
+        if t in types:
+            sits[e, types[t]] = n
+    wanted = plan.x.copy()
+    wanted[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
+    for e, k in np.argwhere(sits != wanted)[:1].tolist():
+        raise InvalidPlan(
+            f"job {jobs.names[e]!r} is placed on {sits[e, k]:g} GPUs of {jobs.types[k]!r}; "
+            f"the plan says {plan.x[e, k]:g}"
+        )
+    if below:
+        raise InvalidPlan(below[0])
+    _check_dispatch(placement, instance)
+    for (server, t), n in used.items():
+        there = instance.cluster.by_name.get(server)
+        has = there.gpus.get(t, 0) if there else 0
+        if n > has:
+            raise InvalidPlan(f"the placement uses {n} GPUs of {t!r} on server {server!r}; it has {has}")
+
+
+def _check_dispatch(placement: Placement, instance: Instance) -> None:
+    """Raise :class:`InvalidPlan` unless each copy of a forked job is a whole gang with work to do."""
+    for name, dispatch in placement.dispatch.items():
+        hosts, demand = placement.hosts.get(name, {}), instance.job[name].demand
+        if dispatch.keys() != hosts.keys():
+            raise InvalidPlan(
+                f"forked job {name!r} is placed on servers {sorted(hosts)}, and has work on {sorted(dispatch)}"
+            )
+        for server, work in dispatch.items():
+            if not 0 < work < np.inf:
+                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has work {work:g}; it must be > 0")
+            if (gpus := sum(hosts[server].values())) != demand:
+                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has {gpus} GPUs; a gang has {demand}")
+
+
+@dataclass(frozen=True)
+class System:
+    """A scheduler: the policy, how often it decides, and the steps from its decision to jobs on servers.
+
+    Parameters
+    ----------
+    policy:
+        The policy.
     round_seconds:
         Length of a round; None: the policy's attribute of that name, else decisions at arrivals and completions.
     rounder, selection, placer:
@@ -39,7 +370,7 @@ class System:
     Raises
     ------
     InvalidOption
-        What is no policy, or a length that is not positive.
+        ``policy`` is not a policy, or the length of a round is not positive.
     """
 
     policy: Policy
@@ -55,35 +386,35 @@ class System:
             at_least(self.round_seconds, "System.round_seconds", 0.0, InvalidOption, strict=True)
         for key in ("rounder", "selection", "placer"):
             if isinstance(step := getattr(self, key), type):
-                raise InvalidOption(f"{key} is the class {step.__name__}; give one of it: {step.__name__}()")
+                raise InvalidOption(f"{key} is the class {step.__name__}; give an instance: {step.__name__}()")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
-        """What its policy decides, before the steps that follow."""
+        """The policy's result, before the steps that follow."""
         return ask(self.policy, instance, state)
 
     @property
     def seconds(self) -> float | None:
-        """Length of a round, the policy's where there is no own; None: at events."""
+        """Length of a round, by default the policy's; None: decisions at arrivals and completions."""
         own = getattr(self.policy, "round_seconds", None) if self.round_seconds is None else self.round_seconds
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
 
-    def pipeline(self, speeds: Speeds) -> Pipeline:
+    def steps(self, speeds: SpeedModel) -> DecisionSteps:
         """The policy and its steps, for jobs as fast as ``speeds`` say."""
         steps = (self.rounder or ByKind(), self.selection or LongestStarved(), self.placer)
-        return Pipeline(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
+        return DecisionSteps(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
 
     @classmethod
-    def of(cls, what: Policy | System, **settings: Any) -> System:
-        """``what`` as a system; settings that are not None (and ``fluid=True``) override its own."""
+    def of(cls, policy: Policy | System, **settings: Any) -> System:
+        """A policy or system as a system; settings that are not None (and ``fluid=True``) override its own."""
         given = {key: value for key, value in settings.items() if value is not None and value is not False}
-        if isinstance(what, System):
-            return replace(what, **given)
-        return cls(what, **given)
+        if isinstance(policy, System):
+            return replace(policy, **given)
+        return cls(policy, **given)
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What :class:`OnChange` remembers: for whom and on what the result was found, the result, the policy's state."""
+class CachedResult:
+    """State of :class:`OnChange`: the last result, for which entities, cluster and speeds, and the policy's state."""
 
     names: tuple[str, ...]
     cluster: Cluster
@@ -94,24 +425,24 @@ class Kept:
 
 @dataclass(frozen=True)
 class OnChange:
-    """Ask a policy again only when someone has come or gone, or the cluster has changed, as Gavel does.
+    """Call a policy only when an entity has arrived or left, or the cluster has changed, as Gavel does.
 
-    In the rounds between, its last result holds; a rounder goes on sharing it in time. What changes without anyone
-    coming or going (the work left, the time) is not seen until then; on which GPU types who can run is.
+    In the rounds between, its last result holds, and a rounder continues to share it in time. The policy does not see
+    the work left and the time until then. A change of the GPU types on which an entity can run calls it, too.
 
     Parameters
     ----------
     policy:
         A formulation or any policy.
     round_seconds:
-        Length of a round in seconds; None: what ``policy`` says, if it says anything.
+        Length of a round in seconds; None: that of ``policy``, if it has one.
     factor:
-        Ask again, too, when a speed has become so many times what it was, or that part of it; None: never.
+        Also call it when a speed has changed by this factor, up or down; None: never.
 
     Raises
     ------
     InvalidOption
-        What is no policy.
+        ``policy`` is not a policy, or a number is out of its range.
     """
 
     policy: Policy
@@ -127,15 +458,15 @@ class OnChange:
         else:
             at_least(self.round_seconds, "OnChange.round_seconds", 0.0, InvalidOption, strict=True)
 
-    def __call__(self, instance: Instance, state: Kept | None = None) -> tuple[Allocation | Plan, Kept]:
-        """The policy's result, new or kept."""
+    def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:
+        """The policy's result, new or cached."""
         now = instance.entities("jobs" if instance.jobs else "tenants")
         same = state is not None and state.cluster == instance.cluster and state.names == now.names
         if state is not None and same and self._alike(state.speed, now.speed):
             return state.result, state
         result, own = ask(self.policy, instance, None if state is None else state.state)
-        kept = Kept(now.names, instance.cluster, now.speed, result, own)
-        return result, kept
+        cached = CachedResult(now.names, instance.cluster, now.speed, result, own)
+        return result, cached
 
     def _alike(self, before: Floats, after: Floats) -> bool:
         if np.array_equal(before, after):

@@ -15,9 +15,8 @@ from sqlalchemy import RowMapping
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
-from hetopt.decisions.job_rates import StageSpeeds
-from hetopt.decisions.steps import Decision, Pipeline
-from hetopt.decisions.system import OnChange, System
+from hetopt.decisions.speed_models import StageSpeeds
+from hetopt.decisions.system import Decision, DecisionSteps, OnChange, System
 from hetopt.errors import InvalidPlan
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence
@@ -204,7 +203,7 @@ class Decider:
     def _most(self, capacity: Mapping[str, int], types: Collection[str]) -> int:
         """GPUs that a gang can have."""
         there = [capacity.get(t, 0) for t in types]
-        return sum(there) if self.pipeline.mixes else max(there, default=0)
+        return sum(there) if self.steps.mixes else max(there, default=0)
 
     def _too_few(self, form: JobForm, allowed: Collection[str], scene: Scene, cluster: Cluster) -> str:
         """Why a job cannot have its GPUs, now or at all."""
@@ -215,20 +214,20 @@ class Decider:
             return "no GPU type that it may run on has enough memory for it"
         if self._most(scene.whole or cluster.capacity, allowed) < form.workers:
             there = " + ".join(f"{(scene.whole or cluster.capacity).get(t, 0)} {t}" for t in allowed)
-            mixed = "" if self.pipeline.mixes else ", and this policy mixes no types"
+            mixed = "" if self.steps.mixes else ", and this policy mixes no types"
             return f"it wants {form.workers} worker{plural}; the GPUs on which it can run are {there}{mixed}"
         why = "too few are there now (down, drained or in use by others)"
         return f"of the GPU types on which it can run {why} for {form.workers} worker{plural}"
 
     @property
-    def pipeline(self) -> Pipeline:
+    def steps(self) -> DecisionSteps:
         """The policy and the steps after it."""
-        return self.system.pipeline(getattr(self.system.policy, "speeds", None) or StageSpeeds())
+        return self.system.steps(getattr(self.system.policy, "speeds", None) or StageSpeeds())
 
     def decide(self, instance: Instance, ids: Mapping[str, int]) -> tuple[list[Target], Decision, float]:
         """The targets, the decision behind them, and the seconds that it took."""
         began = time.perf_counter()
-        decision, self.memory = self.pipeline(instance, self.memory)
+        decision, self.memory = self.steps(instance, self.memory)
         self.wake = math.inf if decision.wake is None else decision.wake
         whole = {job.name for job in instance.jobs if job.copies == 1}
         return targets_of(decision, ids, whole), decision, time.perf_counter() - began

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,25 @@ from hetopt.executor.store import StateStore
 INTENT, STARTED, SEALED = "intent", "started", "sealed"
 TRAIN, PROFILE = "train", "profile"
 
-PART_ENDED = "part of the gang has ended"
-"""Why a lease is stopped though nobody wishes it."""
 
-NOT_BEGUN = "the engine has not begun it in time"
-"""Why one is taken back that waits for something, such as cores that jobs of others have."""
+class StopReason(StrEnum):
+    """Why a lease was asked to stop. The values are stored in the state database and in the job's stop file."""
+
+    MOVES = "it moves"
+    PREEMPTED = "the decision gives its GPUs to others"
+    PROFILING = "a profiling run comes first"
+    ROUND_ENDED = "its round is over"
+    NODE_DRAINED = "its node shall be emptied"
+    GPU_LOST = "its GPU is gone"
+    CANCELLED = "cancelled"
+    PART_ENDED = "part of the gang has ended"
+    """Not requested: a process of the gang ended, so the rest of it stops."""
+    NOT_STARTED = "the engine has not begun it in time"
+    """The lease waits for something at the engine, such as cores that jobs of others have, and is taken back."""
+
+
+TRIED_AGAIN = "failed "
+"""Begins the stored reason of a job that failed and is tried again, see :func:`is_tried_again`."""
 
 MOST_FAILURES = 3
 """A job that fails so often in a row, without a new checkpoint between, is not started again."""
@@ -226,9 +241,9 @@ def mark_started(store: StateStore, leases: Sequence[Open]) -> None:
         store.note_all(connection, [("started", lease.job["name"], {"tag": lease.tag}) for lease in begun])
 
 
-def ask_stop(store: StateStore, asked: Sequence[tuple[Open, str]]) -> None:
+def ask_stop(store: StateStore, asked: Sequence[tuple[Open, StopReason]]) -> None:
     """Note which leases shall stop, and why; the first reason stays."""
-    by_reason: dict[str, dict[int, Open]] = {}
+    by_reason: dict[StopReason, dict[int, Open]] = {}
     for lease, reason in asked:
         by_reason.setdefault(reason, {})[lease.row["id"]] = lease
     with store.writing() as connection:
@@ -354,7 +369,7 @@ def _state_after(
         return _refused(store, ending, job["losses"] + 1)
     if ending.failure is not None:
         return fresh | _failed(store, ending, (0 if fresh else job["failures"]) + 1)
-    wished = row["stop_asked"] is not None and row["stop_reason"] != PART_ENDED
+    wished = row["stop_asked"] is not None and row["stop_reason"] != StopReason.PART_ENDED
     if fresh or wished or ending.outcome == "revoked":
         return fresh
     if ending.outcome == "profiled" and ending.ticked is not None:
@@ -366,7 +381,12 @@ def _failed(store: StateStore, ending: Ending, failures: int) -> dict[str, Any]:
     """Of a job that has failed so often in a row."""
     if ending.fatal or failures >= MOST_FAILURES:
         return {"failures": failures, "state": FAILED, "finished": store.now(), "reason": ending.failure}
-    return {"failures": failures, "reason": f"failed {failures} of {MOST_FAILURES} times: {ending.failure}"}
+    return {"failures": failures, "reason": f"{TRIED_AGAIN}{failures} of {MOST_FAILURES} times: {ending.failure}"}
+
+
+def is_tried_again(job: Mapping[str, Any] | RowMapping) -> bool:
+    """Whether the stored reason of a job is its last failure, which a reason to wait must not replace."""
+    return bool(job["failures"]) and (job["reason"] or "").startswith(TRIED_AGAIN)
 
 
 def _refused(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from hetopt.executor import tables
 from hetopt.executor.deciding import Target, shares
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, grant, steps_of
+from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, StopReason, grant, steps_of
 from hetopt.executor.queue import QUEUED
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Tender
@@ -65,7 +65,7 @@ class Reconciler:
     tender: Tender
 
     def stop(
-        self, leases: Sequence[Open], targets: Sequence[Target], round_number: int, leave: Mapping[str, str]
+        self, leases: Sequence[Open], targets: Sequence[Target], round_number: int, leave: Mapping[str, StopReason]
     ) -> None:
         """Stop leases that the targets do not want as they are, and at once those that shall ``leave`` (tag -> why).
 
@@ -73,7 +73,7 @@ class Reconciler:
         keep everybody starting for ever.
         """
         wanted = {(target.job, target.copy): target for target in targets}
-        asked: list[tuple[Open, str]] = []
+        asked: list[tuple[Open, StopReason]] = []
         for lease in leases:
             row = lease.row
             if row["stop_asked"] is None and lease.tag in leave:
@@ -85,11 +85,11 @@ class Reconciler:
                 continue
             target = wanted.get((row["job"], row["copy"]))
             if row["forked"] and row["round"] != round_number:
-                asked.append((lease, "its round is over"))
+                asked.append((lease, StopReason.ROUND_ENDED))
             elif target is None:
-                asked.append((lease, "the decision gives its GPUs to others"))
+                asked.append((lease, StopReason.PREEMPTED))
             elif target.seats != lease.held or target.forked != row["forked"]:
-                asked.append((lease, "it moves"))
+                asked.append((lease, StopReason.MOVES))
         self.tender.stop(asked)
 
     def _is_starting(self, row: RowMapping) -> bool:
@@ -138,7 +138,7 @@ class Reconciler:
                 holders.append((lease, float(number)))
         numbered = [(i, number) for i, (_, number) in enumerate(holders)]
         chosen = fewest(trial.workers - there - coming, numbered)
-        self.tender.stop([(holders[i][0], "a profiling run comes first") for i in chosen])
+        self.tender.stop([(holders[i][0], StopReason.PROFILING) for i in chosen])
 
     def start(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -17,14 +16,11 @@ from hetopt.executor import tables
 from hetopt.executor.complaints import Complaints
 from hetopt.executor.deciding import Decider, Scene, Target, fitted
 from hetopt.executor.evidence import Evidence
+from hetopt.executor.leases import is_tried_again
 from hetopt.executor.reconciling import write_targets
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import restart_seconds
 from hetopt.plugins import raised
-
-OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
-"""How messages about a job begin."""
-
 
 AGAIN_SECONDS = 60.0
 """After so long a policy that could not decide is asked again where there are no rounds."""
@@ -118,7 +114,7 @@ class Rounds:
             self.next = float(self.store.fact(connection, "next_round") or 0.0)
             if {key: self.store.fact(connection, key) for key in chosen} != chosen:
                 self.next = 0.0
-            mixes = "yes" if self.decider.pipeline.mixes else "no"  # for who hands in jobs
+            mixes = "yes" if self.decider.steps.mixes else "no"  # for who hands in jobs
             for key, value in {**chosen, "mixes": mixes}.items():
                 self.store.say(connection, key, value)
             query = select(tables.memories.c.state).where(tables.memories.c.policy == self.policy)
@@ -181,7 +177,7 @@ class Rounds:
             except (Exception, SystemExit) as problem:  # a policy may be anybody's
                 self.decider.memory, self.decider.wake = before
                 why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
-                culprit = ids.get(named[1]) if (named := OF_A_JOB.match(why)) else None
+                culprit = ids.get(_job_of(problem) or "")
                 if culprit is not None and culprit not in left_out:
                     left_out[culprit] = why
                 elif self._failures >= TRIES and self.decider.memory is not None:  # say, of GPUs that are gone
@@ -201,7 +197,7 @@ class Rounds:
         targets, decision, took = self.decider.decide(instance, ids)
         unable = waits
         if decision.placement is not None:
-            waits = {**waits, **{ids[name]: why for name, why in decision.placement.waiting.items()}}
+            waits = {**waits, **{ids[name]: str(why) for name, why in decision.placement.waiting.items()}}
         return Answer(targets, self.decider.remembered(), waits, unable, int(decision.gpus.sum()), took)
 
     def _keep(self, scene: Scene, answer: Answer) -> None:
@@ -228,7 +224,7 @@ class Rounds:
             connection.execute(insert(tables.rounds).values(row))
             self.store.note(connection, "round", **row)
             for job in scene.jobs:
-                if job["id"] not in placed and not (job["failures"] and (job["reason"] or "").startswith("failed ")):
+                if job["id"] not in placed and not is_tried_again(job):
                     why = answer.waits.get(job["id"], "others come first this round" if placed else "the policy waits")
                     if why != job["reason"]:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
@@ -256,6 +252,12 @@ class Rounds:
         if self.seconds is None:
             return 0.0
         return (math.floor(self.store.now() / self.seconds) + 1) * self.seconds
+
+
+def _job_of(problem: BaseException) -> str | None:
+    """Name of the job that an error is about; None for other errors."""
+    path = problem.path if isinstance(problem, HetoptError) else ()
+    return str(path[1]) if len(path) > 1 and path[0] == "jobs" else None
 
 
 def _shown(scene: Scene) -> object:

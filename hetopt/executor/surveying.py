@@ -15,7 +15,7 @@ from hetopt.executor.deciding import Scene
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.kept import Kept
-from hetopt.executor.leases import INTENT, NOT_BEGUN, PROFILE, TRAIN, Open
+from hetopt.executor.leases import INTENT, PROFILE, TRAIN, Open, StopReason
 from hetopt.executor.queue import FAILED, QUEUED, form_of
 from hetopt.executor.reconciling import Trial
 from hetopt.executor.speeds import (
@@ -129,7 +129,7 @@ class Survey:
             rows = connection.execute(
                 select(own.sealed, own.tag, seats.node, seats.gpu_type)
                 .join(tables.seats, seats.lease == own.id)
-                .where(own.outcome == "revoked", own.stop_reason == NOT_BEGUN)
+                .where(own.outcome == "revoked", own.stop_reason == StopReason.NOT_STARTED)
                 .where(own.sealed > self.store.now() - IN_VAIN_SECONDS)
             )
             return [(sealed, tag, node, gpu_type) for sealed, tag, node, gpu_type in rows]
@@ -194,16 +194,16 @@ class Survey:
                     gone.add(seat.place)
         return replace(node, seats=tuple(seat for seat in node.seats if seat.place not in gone))
 
-    def leave(self, leases: Sequence[Open]) -> dict[str, str]:
+    def leave(self, leases: Sequence[Open]) -> dict[str, StopReason]:
         """Tag of a lease that shall end at once, whatever it holds besides -> why."""
-        found = dict[str, str]()
+        found = dict[str, StopReason]()
         if not (self.drained or self._missing):
             return found
         for lease in leases:
             if any(node in self.drained for node in lease.held):
-                found[lease.tag] = "its node shall be emptied"
+                found[lease.tag] = StopReason.NODE_DRAINED
             elif any(self._is_gone(lease, seat) for seat in lease.seats):
-                found[lease.tag] = "its GPU is gone"
+                found[lease.tag] = StopReason.GPU_LOST
         return found
 
     def _write_down(self, said: Mapping[str, str]) -> frozenset[str]:

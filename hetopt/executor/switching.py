@@ -7,18 +7,19 @@ from statistics import median
 from sqlalchemy import Connection, select
 
 from hetopt.executor import tables
+from hetopt.executor.leases import StopReason
 
 NEWEST = 50
 """Restarts over which the median is taken."""
 
-MOVES = ("it moves", "a profiling run comes first", "the decision gives its GPUs to others")
-"""Reasons to stop after which a job is started again."""
+RESTARTS = (StopReason.MOVES, StopReason.PROFILING, StopReason.PREEMPTED)
+"""Reasons to stop after which a job starts again."""
 
 
 def stopping(connection: Connection) -> list[float]:
     """Seconds from the request to stop to the seal, of the newest leases that were to move."""
     found: list[tuple[float, float]] = []
-    for reason in MOVES:  # one after another, each by the index: most leases may have ended for another reason
+    for reason in RESTARTS:  # one after another, each by the index: most leases may have ended for another reason
         rows = connection.execute(
             select(tables.leases.c.sealed, tables.leases.c.stop_asked)
             .where(tables.leases.c.sealed.is_not(None), tables.leases.c.stop_reason == reason)

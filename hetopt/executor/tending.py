@@ -22,11 +22,10 @@ from hetopt.executor.kept import Kept
 from hetopt.executor.lease_file import written
 from hetopt.executor.leases import (
     INTENT,
-    NOT_BEGUN,
-    PART_ENDED,
     PROFILE,
     Ending,
     Open,
+    StopReason,
     ask_stop,
     mark_started,
     mark_trained,
@@ -255,7 +254,7 @@ class Tender:
             most_seconds_to_first_tick=self.terms.first_tick_seconds,
         )
 
-    def stop(self, asked: Sequence[tuple[Open, str]]) -> None:
+    def stop(self, asked: Sequence[tuple[Open, StopReason]]) -> None:
         """Ask leases to stop: in the books, then by the file, which a runner reads; the engine is asked later."""
         if asked:
             ask_stop(self.store, asked)
@@ -274,7 +273,7 @@ class Tender:
             return True
         if row["state"] == INTENT:
             if late and row["stop_asked"] is None:
-                ask_stop(self.store, [(lease, NOT_BEGUN)])
+                ask_stop(self.store, [(lease, StopReason.NOT_STARTED)])
             if lease.job["cancelled"] or row["stop_asked"] is not None or late:
                 return self._take_back(lease, evidence)
             return False
@@ -284,9 +283,9 @@ class Tender:
                 return False
             return phases is not None and self._fence(lease, evidence)
         if lease.job["cancelled"] and row["stop_asked"] is None:
-            self.stop([(lease, "cancelled")])
+            self.stop([(lease, StopReason.CANCELLED)])
         if evidence.exits and row["stop_asked"] is None:
-            self.stop([(lease, PART_ENDED)])
+            self.stop([(lease, StopReason.PART_ENDED)])
         if row["stop_asked"] is not None and self._ask(lease, evidence):
             return True
         if phases is None:
@@ -298,7 +297,7 @@ class Tender:
             if files.now() - seen.ended >= self._patience():
                 return self._give_up(lease, evidence, "the engine has no such process any more")
         elif late and not evidence.claims and row["stop_asked"] is None:
-            self.stop([(lease, NOT_BEGUN)])
+            self.stop([(lease, StopReason.NOT_STARTED)])
         return False
 
     def _take_back(self, lease: Open, evidence: Evidence) -> bool:

@@ -15,9 +15,9 @@ import pandas as pd
 from hetopt.auditing import pareto_efficient
 from hetopt.data.entities import Entities, Floats, members
 from hetopt.data.instance import Instance
-from hetopt.data.worth import largest_envy, most_at_once, worth
+from hetopt.data.worth import largest_relative_envy, most_at_once, worth
 from hetopt.decisions.first_round import FirstRound, place
-from hetopt.errors import HetoptError, reason_of
+from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
 from hetopt.results.allocation import Allocation, Plan
@@ -56,7 +56,9 @@ COLUMNS: Mapping[str, Column] = {
     "sharing": Column(
         "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds", least=1.0
     ),
-    "envy": Column("largest gain of a tenant or job with another's GPUs; 0: envy-free", most=0.0),
+    "envy": Column(
+        "largest gain with another's GPUs, relative to the own rate (relative envy); 0: envy-free", most=0.0
+    ),
     "pareto": Column(
         "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
         most=0.0,
@@ -176,7 +178,7 @@ def compare(
             rows[name] = {**measure(instance, result), "seconds": seconds}
             results[name] = result
         except HetoptError as problem:
-            refused[name] = reason_of(problem)
+            refused[name] = problem.reason
             continue
         try:
             if instance.jobs:
@@ -184,7 +186,7 @@ def compare(
                 placed[name] = measure_placed(first, rows[name]["total"])
                 rounds[name] = first
         except HetoptError as problem:
-            unplaced[name] = reason_of(problem)
+            unplaced[name] = problem.reason
     return Comparison(instance, results, _frame(rows, COLUMNS), refused, rounds, _frame(placed, PLACED), unplaced)
 
 
@@ -222,7 +224,7 @@ def measure(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
         "total": float(rate.sum()),
         "least": float((rate / entities.weight).min()),
         "sharing": float((rate / fair).min()),
-        "envy": largest_envy(entities, gpus),
+        "envy": largest_relative_envy(entities, gpus),
         "pareto": max(0.0, -pareto_efficient(instance, plan).slack),
         "gpus": float(gpus.sum()),
     }

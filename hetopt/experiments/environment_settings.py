@@ -1,4 +1,4 @@
-"""The world of a simulation as plain values: what a command line or a stored file can say."""
+"""The environment of a simulation as plain values, for the command line and stored files."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 from hetopt.checks import at_least, choices
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.decisions.job_rates import Spread
+from hetopt.decisions.speed_models import Spread
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
-from hetopt.simulation.environment import World
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.environment import Environment
+from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange, failures
 
 
 @dataclass(frozen=True)
-class WorldSettings:
-    """A :class:`~hetopt.simulation.environment.World` in numbers; zero (or no) leaves a part out.
+class EnvironmentSettings:
+    """A :class:`~hetopt.simulation.environment.Environment` in numbers; zero (or no) leaves a part out.
 
     Parameters
     ----------
     restart_seconds, resume_seconds, start_seconds, save_seconds, merge_seconds, transfer:
         As of :class:`~hetopt.simulation.overheads.Overheads`.
     spread:
-        Gangs on several servers are slower, as measured (:class:`~hetopt.decisions.job_rates.Spread`).
+        Gangs on several servers are slower, as measured (:class:`~hetopt.decisions.speed_models.Spread`).
     spread_otherwise:
         Relative speed on several servers of models that were not measured; 1 for no loss.
     local_disks:
@@ -36,13 +36,13 @@ class WorldSettings:
     disk_bytes:
         Size of every server's disk in bytes; 0: as the cluster says.
     source_bytes_per_s:
-        What the repository of datasets gives each server, in bytes/s; 0: no limit but the network card.
+        Bandwidth from the repository of datasets to each server, in bytes/s; 0: limited by the network card only.
     evict_seconds, proactive:
         As of :class:`~hetopt.simulation.datasets.LocalDisks`.
     profiling_seconds:
         Length of a profiling run; 0 for none.
     throughput_error, work_error:
-        Of what policies believe, see :class:`~hetopt.simulation.estimates.Beliefs`.
+        Errors of the policies' estimates, see :class:`~hetopt.simulation.estimate_errors.EstimateErrors`.
     mtbf_hours, mttr_hours:
         Mean time until a server fails, and until it is repaired; 0: none fails.
     failing_hours:
@@ -50,7 +50,7 @@ class WorldSettings:
     checkpoint_seconds:
         Between checkpoints of training jobs; 0: nothing is lost when a server fails.
     liar, lie:
-        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: nobody lies.
+        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: none.
 
     Raises
     ------
@@ -94,12 +94,13 @@ class WorldSettings:
                 object.__setattr__(self, item.name, at_least(value, f"world setting {item.name}", 0.0, InvalidOption))
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
-                f"world settings liar and lie are {self.liar!r} and {self.lie!r}; give both: who lies, and by how much"
+                f"world settings liar and lie are {self.liar!r} and {self.lie!r}; "
+                "give both: the tenant, and the part by which it overstates"
             )
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> WorldSettings:
-        """The settings by name.
+    def of(cls, settings: Mapping[str, Any]) -> EnvironmentSettings:
+        """Settings from names and values.
 
         Raises
         ------
@@ -109,13 +110,13 @@ class WorldSettings:
         known = [item.name for item in fields(cls)]
         for key in settings:
             if key not in known:
-                raise InvalidOption(f"there is no world setting {key!r}; {choices(key, known)}")
+                raise InvalidOption(f"there is no environment setting {key!r}; {choices(key, known)}")
         made = cls(**settings)
-        made.world(Cluster.of({"GPU": 1}), 0)  # refuses what the parts refuse
+        made.build(Cluster.of({"GPU": 1}), 0)  # raises the errors of the parts
         return made
 
-    def world(self, cluster: Cluster, seed: int) -> World:
-        """The world for a cluster; the seed is that of errors and failures."""
+    def build(self, cluster: Cluster, seed: int) -> Environment:
+        """The environment for a cluster; ``seed``: of errors and failures."""
         overheads = Overheads(
             self.restart_seconds,
             self.resume_seconds,
@@ -126,41 +127,41 @@ class WorldSettings:
         )
         source = self.source_bytes_per_s or float("inf")
         wrong = self.throughput_error or self.work_error or self.lie
-        lies = {self.liar: self.lie} if self.liar else {}
+        overstated = {self.liar: self.lie} if self.liar else {}
         changes: tuple[ServerChange, ...] = ()
         if self.mtbf_hours:
             hour = 3600.0
             changes = failures(cluster, self.mtbf_hours * hour, self.mttr_hours * hour, self.failing_hours * hour, seed)
         slower = self.spread or self.spread_otherwise != 1.0
-        return World(
+        return Environment(
             overheads=overheads,
             speeds=Spread(otherwise=self.spread_otherwise) if slower else None,
             datasets=LocalDisks(source, self.evict_seconds, self.proactive) if self.local_disks else None,
             profiling=Profiling(self.profiling_seconds) if self.profiling_seconds else None,
             changes=changes,
             checkpoint_seconds=self.checkpoint_seconds or None,
-            beliefs=Beliefs(self.throughput_error, self.work_error, seed, lies) if wrong else None,
+            estimate_errors=EstimateErrors(self.throughput_error, self.work_error, seed, overstated) if wrong else None,
         )
 
     def check(self, instance: Instance) -> None:
-        """Refuse what this instance cannot have.
+        """Raise an error for settings that do not fit the instance.
 
         Raises
         ------
         InvalidOption
-            A liar who is no tenant; servers that fail too often to be simulated.
+            ``liar`` is no tenant; servers fail too often to be simulated.
         """
-        world = self.world(instance.cluster, 0)
-        if world.beliefs is not None:
-            world.beliefs.of(instance)
+        environment = self.build(instance.cluster, 0)
+        if environment.estimate_errors is not None:
+            environment.estimate_errors.of(instance)
 
     def on(self, cluster: Cluster) -> Cluster:
-        """The cluster with disks of the size that is asked for."""
+        """The cluster with disks of ``disk_bytes``."""
         if not self.disk_bytes:
             return cluster
         return replace(cluster, servers=tuple(replace(s, disk_bytes=self.disk_bytes) for s in cluster.servers))
 
     def changed(self) -> dict[str, Any]:
         """Settings that are not the default."""
-        plain = asdict(WorldSettings())
+        plain = asdict(EnvironmentSettings())
         return {key: value for key, value in asdict(self).items() if value != plain[key]}

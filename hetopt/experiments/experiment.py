@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from hetopt import __version__
 from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.decisions.system import System
-from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, reason_of
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import ExperimentWorkload
@@ -20,7 +20,7 @@ from hetopt.metrics.overall import summary
 from hetopt.plugins import raised
 from hetopt.registry import make_system
 from hetopt.simulation.log import Log
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 ProgressCallback = Callable[[RunKey, float], None]
 """Called with a run and the finished part of its jobs; 1 when it is stored."""
@@ -71,7 +71,7 @@ class Experiment:
         All pairs are run.
     seeds:
         Seeds of the trace, of drawn models, of errors and failures.
-    world:
+    environment:
         Settings of the environment, the same for all runs.
     until:
         Seconds after which every run ends; None: until all jobs are finished.
@@ -85,7 +85,7 @@ class Experiment:
     workloads: tuple[ExperimentWorkload, ...]
     systems: tuple[SystemVariant, ...]
     seeds: tuple[int, ...] = (0,)
-    world: WorldSettings = field(default_factory=WorldSettings)
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     until: float | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Experiment:
         for workload in self.workloads:
             for seed in self.seeds:
                 for system in self.systems:
-                    yield RunSpec(workload, system, seed, self.world, self.until)
+                    yield RunSpec(workload, system, seed, self.environment, self.until)
 
     def check(self, jobs: int = 1) -> None:
         """Check the systems and ``jobs`` before anything is run or written.
@@ -196,7 +196,7 @@ class RunSpec:
     workload: ExperimentWorkload
     system: SystemVariant
     seed: int
-    world: WorldSettings
+    environment: EnvironmentSettings
     until: float | None = None
 
     @property
@@ -216,7 +216,7 @@ class RunSpec:
             "system_files": file_digests([self.system.name, own]),
             "round_seconds": self.system.round_seconds,
             "seed": self.seed,
-            "world": self.world.changed(),
+            "world": self.environment.changed(),
             "until": self.until,
         }
 
@@ -229,9 +229,11 @@ class RunSpec:
             The policy failed, or gave a plan that cannot be carried out.
         """
         instance = self.workload.instance(self.seed)
-        instance = instance.replace(cluster=self.world.on(instance.cluster)) if self.world.disk_bytes else instance
+        instance = (
+            instance.replace(cluster=self.environment.on(instance.cluster)) if self.environment.disk_bytes else instance
+        )
         capacity = float(sum(instance.cluster.capacity.values()))
-        world = self.world.world(instance.cluster, self.seed)
+        environment = self.environment.build(instance.cluster, self.seed)
         progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
         system = self.workload.prepare(self.system.build(), self.seed)
@@ -242,11 +244,11 @@ class RunSpec:
 
         began = time.perf_counter()
         try:
-            log = simulate(system, instance, world=world, until=until, progress=progress)
+            log = simulate(system, instance, environment=environment, until=until, progress=progress)
         except InvalidPlan as problem:
             raise InvalidPlan(f"{self.key}: {problem}") from None
         except HetoptError as problem:
-            seconds, refused = time.perf_counter() - began, " ".join(reason_of(problem).split())
+            seconds, refused = time.perf_counter() - began, " ".join(problem.reason.split())
             return record({}, seconds, refused), None
         except (Exception, SystemExit) as problem:
             raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem

@@ -18,7 +18,7 @@ import pandas as pd
 from hetopt.checks import FrozenDict, shown
 from hetopt.data.saving import save
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
-from hetopt.metrics.gangs import seats_in
+from hetopt.metrics.log_reading import seats_in
 from hetopt.simulation.log import ROUNDS, SPANS, Log
 
 ENDINGS = ("csv.gz", "parquet")

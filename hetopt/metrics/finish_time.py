@@ -1,6 +1,6 @@
-"""Finish-time fairness: how long a job took, relative to how long it would have taken otherwise.
+"""Finish-time fairness: the completion time of a job relative to an ideal time.
 
-``rho = shared / ideal``; papers differ in what the ideal is. Below, d is a job's demand, W its work, v[k] the work per
+``rho = shared / ideal``; papers differ in the ideal. Below, d is a job's demand, W its work, v[k] the work per
 second of its gang on type k, m[k] the GPUs of that type and M those of all types.
 """
 
@@ -15,8 +15,8 @@ from hetopt.checks import lookup
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.worth import worth
-from hetopt.metrics.steps import present_over_time, range_sums, reach
-from hetopt.metrics.tables import Lives, lives
+from hetopt.metrics.log_reading import JobTimes, job_times
+from hetopt.metrics.step_functions import present_over_time, range_sums, reach
 from hetopt.simulation.log import Log
 
 
@@ -26,10 +26,10 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
     Parameters
     ----------
     definition:
-        What the ideal is:
+        The ideal:
 
         ``"exclusive"``
-            The time alone in the whole cluster, as [FFT, section 6.1.5] is printed: W / r with r the pace of the best
+            The time alone in the whole cluster, as [FFT, section 6.1.5] is printed: W / r with r the rate of the best
             gang. That is the largest v such that the types with v[k] >= v have d GPUs together. No gang is ever faster,
             so rho >= 1 for jobs that are not forked.
         ``"themis"``
@@ -47,9 +47,9 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
     DataFrame
         A row per job that arrived with work to do: ``shared`` (finish - arrival, seconds; NaN while unfinished),
         ``ideal`` (seconds), ``rho`` (no unit). All of a job's work counts, from its arrival. For a gang that no single
-        type has room for, v[k] is the pace of the best gang over several, on each type that it can use. Jobs that are
-        unfinished when the log ends count as present from then on. What an iteration of mapped stages takes is not
-        considered: paces are ``Job.throughput``.
+        type has room for, v[k] is the rate of the best gang over several, on each type that it can use. Jobs that are
+        unfinished at the end of the log count as present from then on. Rates are ``Job.throughput``, also for jobs with
+        mapped stages.
 
     Raises
     ------
@@ -57,13 +57,13 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
         There is no such definition.
     """
     ideal = lookup(IDEALS, definition, "definition of finish-time fairness")
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     shared = jobs.finish - jobs.arrival
     seconds = ideal(jobs, instance.entities("jobs"))
     return pd.DataFrame({"shared": shared, "ideal": seconds, "rho": shared / seconds}, index=jobs.names)
 
 
-def pace_alone(entities: Entities) -> Floats:
+def rate_alone(entities: Entities) -> Floats:
     """(n,) work per second of each job's best gang, alone in the cluster; 0 where none is possible."""
     order = np.argsort(-entities.task_speed, axis=1, kind="stable")
     fastest = np.take_along_axis(entities.task_speed, order, axis=1)
@@ -72,10 +72,10 @@ def pace_alone(entities: Entities) -> Floats:
     return np.where(enough.any(axis=1), fastest[np.arange(len(first)), first], 0.0)
 
 
-def _paces(entities: Entities) -> Floats:
-    """(n, k) work per second of gangs on one type; of those that need several, that of the best on all of them."""
+def _rates(entities: Entities) -> Floats:
+    """(n, k) work per second of gangs on one type; for those that need several, the rate of the best on each type."""
     single = entities.allowed.any(axis=1, keepdims=True)
-    several = np.where(entities.task_speed > 0, pace_alone(entities)[:, None], 0.0)
+    several = np.where(entities.task_speed > 0, rate_alone(entities)[:, None], 0.0)
     return np.where(single, entities.speed, several)
 
 
@@ -84,27 +84,27 @@ def _seconds(work: Floats, rate: Floats) -> Floats:
         return np.asarray(work / rate)
 
 
-def _exclusive(jobs: Lives, entities: Entities) -> Floats:
-    return _seconds(entities.source.job_array("work")[jobs.at], pace_alone(entities)[jobs.at])
+def _exclusive(jobs: JobTimes, entities: Entities) -> Floats:
+    return _seconds(entities.source.job_array("work")[jobs.at], rate_alone(entities)[jobs.at])
 
 
-def _themis(jobs: Lives, entities: Entities) -> Floats:
+def _themis(jobs: JobTimes, entities: Entities) -> Floats:
     number = np.full(len(jobs.at), np.nan)
     done = jobs.finished
     number[done] = mean_present(jobs)[done]
     demand = entities.demand[jobs.at]
     share = entities.capacity / number[:, None]
-    rate = worth(_paces(entities)[jobs.at] / demand[:, None], share, demand)
+    rate = worth(_rates(entities)[jobs.at] / demand[:, None], share, demand)
     return _seconds(entities.source.job_array("work")[jobs.at], rate)
 
 
-def _present(jobs: Lives) -> tuple[Floats, Floats]:
-    """Times at which a job comes or goes, and how many are present from then on."""
+def _present(jobs: JobTimes) -> tuple[Floats, Floats]:
+    """Times at which a job arrives or finishes, and the number present from then on."""
     return present_over_time(jobs.arrival, np.where(jobs.finished, jobs.finish, np.inf))
 
 
-def mean_present(jobs: Lives) -> Floats:
-    """(n,) number of jobs present on average over the stay of each job that finished; NaN of the others."""
+def mean_present(jobs: JobTimes) -> Floats:
+    """(n,) mean number of jobs present from arrival to finish of each finished job; NaN for the others."""
     times, present = _present(jobs)
     first = np.searchsorted(times, jobs.arrival)
     last = np.where(jobs.finished, np.searchsorted(times, jobs.finish), first)
@@ -113,9 +113,9 @@ def mean_present(jobs: Lives) -> Floats:
     return np.where(jobs.finished, mean, np.nan)
 
 
-def _gavel(jobs: Lives, entities: Entities) -> Floats:
+def _gavel(jobs: JobTimes, entities: Entities) -> Floats:
     times, present = _present(jobs)
-    demand, scale = entities.demand[jobs.at], (_paces(entities) @ entities.capacity)[jobs.at]
+    demand, scale = entities.demand[jobs.at], (_rates(entities) @ entities.capacity)[jobs.at]
     need = _seconds(entities.source.job_array("work")[jobs.at], scale)
     ideal = np.full(len(jobs.at), np.inf)
     for size in np.unique(demand).tolist():
@@ -126,15 +126,15 @@ def _gavel(jobs: Lives, entities: Entities) -> Floats:
 
 
 class _Isolated:
-    """Gangs of one size in Gavel's isolated share: parts of time per GPU, which times the sum of v m are rates."""
+    """Gavel's isolated share of gangs of one size, as parts of time per GPU; times the sum of v m they are rates."""
 
     def __init__(self, times: Floats, present: Floats, size: float, gpus: float) -> None:
         self.times = times
         self.here = np.minimum(1.0 / (np.maximum(present, 1.0) * size), 1.0 / gpus)
-        self.stays = np.minimum(1.0 / ((present + 1.0) * size), 1.0 / gpus)  # for one more than the log says
+        self.stays = np.minimum(1.0 / ((present + 1.0) * size), 1.0 / gpus)  # with one more job than in the log
 
     def finish(self, arrival: Floats, finish: Floats, need: Floats) -> Floats:
-        """(q,) when the integral from ``arrival`` on is ``need``; the log counts these jobs up to ``finish``."""
+        """(q,) time at which the integral from ``arrival`` is ``need``; the log has these jobs up to ``finish``."""
         length = np.diff(self.times)
         first = np.searchsorted(self.times, arrival)
         last = np.where(np.isnan(finish), len(self.times), np.searchsorted(self.times, finish))
@@ -148,7 +148,7 @@ class _Isolated:
         return end
 
 
-IDEALS: dict[str, Callable[[Lives, Entities], Floats]] = {
+IDEALS: dict[str, Callable[[JobTimes, Entities], Floats]] = {
     "exclusive": _exclusive,
     "themis": _themis,
     "gavel": _gavel,

@@ -1,4 +1,4 @@
-"""How often jobs were moved, whether it helped them, and what it cost."""
+"""Moves of jobs: how many, whether they were beneficial, and their cost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.instance import Instance
-from hetopt.metrics.gangs import places, types_of
-from hetopt.metrics.tables import column, lives
+from hetopt.metrics.log_reading import column, job_times, places, types_of
 from hetopt.simulation.log import Log
 
 HOUR = 3600.0
@@ -29,18 +28,18 @@ MOVES = {
 
 
 class _Stop(NamedTuple):
-    """Where a job is from ``time`` on, and where its copies are, if it is forked."""
+    """GPUs of a job (and of its copies) from ``time`` on."""
 
     job: str
     time: float
     types: tuple[str, ...]
     servers: tuple[str, ...]
     places: set[tuple[object, ...]]
-    pace: float
+    rate: float
 
 
 def _stops(log: Log, instance: Instance) -> Iterator[_Stop]:
-    """All stops, job by job, in order of time."""
+    """All stops, by job, in order of time."""
     spans, kinds = log.spans.reset_index(drop=True), types_of(log, instance)
     order = spans.sort_values(["job", "start", "servers", "gpu_type"], kind="stable").index.tolist()
     names, starts = spans["job"].tolist(), spans["start"].tolist()
@@ -63,10 +62,10 @@ def moves(log: Log, instance: Instance) -> pd.DataFrame:
     DataFrame
         A row per move, in order of time: ``time``, ``job``, ``from_type``, ``to_type``, ``from_servers``,
         ``to_servers``, ``between_types`` (whether the types differ), ``beneficial`` (whether the job is faster on the
-        new types, [FFT, Fig. 10a]; copies of a forked job count together). A gang that is only divided
-        otherwise among its servers moves, too, where the log has ``seats``. Jobs of a fluid run do not move.
+        new types, [FFT, Fig. 10a]; copies of a forked job count together). In a log with ``seats``, another division of
+        a gang among the same servers is a move, too. Jobs of a fluid run do not move.
     """
-    lives(log, instance)
+    job_times(log, instance)
     rows = []
     for before, stop in pairwise(_stops(log, instance)):
         if before.job != stop.job or stop.places <= before.places:
@@ -74,13 +73,13 @@ def moves(log: Log, instance: Instance) -> pd.DataFrame:
         between = stop.types != before.types
         types = " ".join(before.types), " ".join(stop.types)
         servers = " ".join(before.servers), " ".join(stop.servers)
-        rows.append((stop.time, stop.job, *types, *servers, between, between and stop.pace > before.pace))
+        rows.append((stop.time, stop.job, *types, *servers, between, between and stop.rate > before.rate))
     table = pd.DataFrame(rows, columns=list(MOVES)).astype(MOVES)
     return table.sort_values(["time", "job"], kind="stable", ignore_index=True)
 
 
 def migrations(log: Log, instance: Instance) -> pd.DataFrame:
-    """What moving meant for each job.
+    """Moves of each job, and their cost.
 
     Returns
     -------
@@ -90,7 +89,7 @@ def migrations(log: Log, instance: Instance) -> pd.DataFrame:
         ``present`` (seconds from arrival to finish or end of the log), ``running`` (seconds on GPUs, of copies each),
         ``lost`` (of these, seconds of starting and moving).
     """
-    jobs, changes = lives(log, instance), moves(log, instance)
+    jobs, changes = job_times(log, instance), moves(log, instance)
     between = changes[changes["between_types"]].groupby("job")["beneficial"].agg(["size", "sum"])
     spans = log.spans.assign(length=log.spans["end"] - log.spans["start"]).groupby("job")[["length", "lost"]].sum()
     table = pd.DataFrame(index=jobs.names)
@@ -132,14 +131,14 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def wasted_share(log: Log, instance: Instance) -> pd.Series[float]:
-    """Part of what each job trained that was lost when servers failed: lost work / (work done + lost work).
+    """Part of the trained work of each job that server failures lost: lost work / (work done + lost work).
 
     Raises
     ------
     UnknownName
-        The log does not tell.
+        The log has no lost work.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     lost = column(log, "jobs", "wasted").reindex(jobs.names)
     trained = log.jobs["done"].reindex(jobs.names) + lost
     share: pd.Series[float] = (lost / trained.where(trained > 0)).fillna(0.0)

@@ -1,4 +1,4 @@
-"""All numbers of a simulation in one row, for tables that compare policies."""
+"""All metrics of a simulation in one row, for tables that compare policies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import pandas as pd
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.metrics.completion_times import completion, counts, jct, totals
+from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
 from hetopt.metrics.definitions import METRICS
-from hetopt.metrics.envious import envy
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
 from hetopt.metrics.moving import switching, wasted_share
-from hetopt.metrics.rounds import changes, decision_seconds, stragglers
-from hetopt.metrics.tenants import TOTAL, efficiency, sharing
+from hetopt.metrics.tenant_metrics import TOTAL, efficiency, envy, sharing
 from hetopt.metrics.usage import cru, gru, utilisation
 from hetopt.simulation.log import Log
 from hetopt.tolerances import EQUAL
@@ -25,8 +24,8 @@ from hetopt.tolerances import EQUAL
 def summary(log: Log, instance: Instance) -> pd.Series[float]:
     """The numbers of :data:`~hetopt.metrics.definitions.METRICS` for one simulation.
 
-    A number that does not apply is NaN: those of tenants without tenants, of servers without a placer, sums while jobs
-    are unfinished, and what the log does not tell. Its own function says why.
+    A metric that does not apply is NaN: those of tenants without tenants, of servers without a placer, sums while jobs
+    are unfinished, and those whose columns the log lacks. The function of the metric raises the reason.
 
     Examples
     --------
@@ -63,7 +62,7 @@ _FREQUENCIES = {"job": "mean", "job_hour": "per_hour", "round": "per_round"}
 
 
 def _or_nan(compute: Callable[[], Any], otherwise: Any = np.nan) -> Any:
-    """What ``compute`` gives, or ``otherwise`` where the log does not tell."""
+    """The result of ``compute``, or ``otherwise`` where the log lacks its columns."""
     try:
         return compute()
     except (UnknownName, InvalidOption):

@@ -1,6 +1,6 @@
-"""How much of the cluster was in use. A GPU is in use while its gang trains; starting and moving is not training.
+"""Utilisation of the cluster. A GPU is in use while its gang trains, not while the gang starts or moves.
 
-Servers that are away for a while count as there.
+Servers that are down for a while count as up.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import pandas as pd
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.metrics.gangs import by_type, servers_of
-from hetopt.metrics.steps import merged
-from hetopt.metrics.tables import lives
+from hetopt.metrics.log_reading import by_type, job_times, servers_of
+from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals
 
 MIXED = "mixed"
-"""Column of gangs over several types of which the log does not tell how many GPUs of each they have."""
+"""Column of gangs over several types for which the log does not say how many GPUs of each they have."""
 
 
 def _training(log: Log) -> tuple[Floats, Floats]:
-    """(spans,) when training began and ended."""
+    """(spans,) begin and end of training."""
     begins = (log.spans["start"] + log.spans["lost"]).to_numpy(dtype=float)
     ends = log.spans["end"].to_numpy(dtype=float)
     return np.minimum(begins, ends), ends
@@ -33,11 +32,11 @@ def gru(log: Log, instance: Instance) -> float:
     "The percentage of the total job run-time during which GPUs are utilized" is read as the part of the total time
     duration in which a GPU trains, on average over all GPUs of the cluster: GPU-seconds of training / (GPUs * T), T
     from the first arrival (or the beginning of the log, where that is later) to the last finish, or to the end of the
-    log where a job is unfinished. So GPUs that stay idle while jobs wait count against it, as Hadar says of Gavel, and
-    so does what preemption costs, since it says of YARN-CS that it is best for having none. Relative to the time in
-    which each job runs, idle GPUs would not show.
+    log where a job is unfinished. So GPUs that are idle while jobs wait lower it, as Hadar says of Gavel, and so does
+    the cost of preemption, as it says of YARN-CS, which has none. Relative to the running time of each job, idle GPUs
+    would not show.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     if not len(jobs.names):
         return np.nan
     begins, ends = _training(log)
@@ -56,11 +55,11 @@ def cru_per_round(log: Log, instance: Instance) -> pd.Series[float]:
     InvalidOption
         The log does not say on which servers jobs ran.
     """
-    lives(log, instance)
+    job_times(log, instance)
     hosts = servers_of(log, instance)
     if any(not own for own in hosts):
         raise InvalidOption(
-            "the log does not say on which servers jobs ran, so servers cannot be told busy from idle; simulate with a "
+            "the log does not say on which servers jobs ran, so that busy servers are unknown; simulate with a "
             "placer, or take utilisation(), which counts GPUs"
         )
     nodes = {server.name: i for i, server in enumerate(s for s in instance.cluster.servers if s.gpus)}
@@ -96,8 +95,8 @@ def cru(log: Log, instance: Instance) -> float:
 
 
 def _gpus(log: Log, instance: Instance) -> dict[str, tuple[Floats, float]]:
-    """Column -> (spans,) GPUs, and how many GPUs there are: all, of each type, and in gangs of unknown make-up."""
-    lives(log, instance)
+    """Column -> (spans,) GPUs, and GPUs in the cluster: all, of each type, and in gangs over unknown types."""
+    job_times(log, instance)
     split, total = by_type(log, instance), log.spans["gpus"].to_numpy(dtype=float)
     unknown = np.isnan(split).any(axis=1)
     columns: dict[str, tuple[Floats, float]] = {"all": (total, log.capacity)}

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from hetopt.data import saving
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.worth import envy_ratio
+from hetopt.data.worth import relative_envy
 from hetopt.errors import InvalidOption
 from hetopt.presentation.fonts import font_settings, heading, label, labels
 from hetopt.results.allocation import Allocation, Plan
@@ -78,7 +78,7 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     """Rates with another's GPUs relative to the own rate: white is equal, red is envy."""
     entities = result.entities
     shown = _shown(entities)
-    ratio = envy_ratio(entities, _gpus(result), shown)[:, shown]
+    ratio = 1.0 + relative_envy(entities, _gpus(result), shown)[:, shown]
     top = max(1.05, float(np.max(ratio[np.isfinite(ratio)], initial=1.05)))
     drawn = np.minimum(ratio, top)
     norm = TwoSlopeNorm(1.0, min(0.0, float(drawn.min()) - 0.01), top)

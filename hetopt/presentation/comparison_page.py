@@ -89,7 +89,7 @@ def _hosts(comparison: Comparison, name: str) -> str:
         for job, gpus, servers in first.rows
     ]
     head = "<tr><th>job</th><th>GPUs</th><th>servers</th></tr>"
-    waits = [f"<li>{escape(job)}: {escape(why)}</li>" for job, why in first.waiting.items()]
+    waits = [f"<li>{escape(job)}: {escape(str(why))}</li>" for job, why in first.waiting.items()]
     listed = f"<p>Waiting:</p><ul>{''.join(waits)}</ul>" if waits else ""
     return (
         f"<details><summary>Where jobs run in the first round ({len(rows)} run, {len(waits)} wait)</summary>"

@@ -21,8 +21,7 @@ from hetopt.presentation.formatting import (
     format_significant,
 )
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.stages.mapped_jobs import Mapped
-from hetopt.stages.mapping import GPUMapping
+from hetopt.stages.mapping import GPUMapping, MappedJobs
 
 if TYPE_CHECKING:
     from hetopt.auditing import Audit
@@ -101,8 +100,9 @@ def show_audit(verdicts: Audit, policy: str) -> None:
     for i, (unit, names) in enumerate(measured.items()):
         of = f" of {', '.join(map(str, names))}" if i else ", below 0 if violated"
         say("  ", bold("slack"), f"{of}: {unit}")
+    shown = {str(key) for _, verdict in verdicts for key in (verdict.name, verdict.level)}
     for name, text in PROPERTIES.items():
-        if any(name in str(key) for key in table.index):
+        if name in shown:
             say("  ", bold(name), f": {text}")
 
 
@@ -148,7 +148,7 @@ def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] 
     title = f"{policy}: jobs on servers in the first round"
     show_table(title, ["job", "GPUs", "servers", *more], rows, sentences=2 + len(more))
     if first.waiting:
-        show_table("waiting", ["job", "why"], first.waiting.items(), sentences=1)
+        show_table("waiting", ["job", "why"], [(job, str(why)) for job, why in first.waiting.items()], sentences=1)
     used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
     say(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
     lost = [f"{what} {format_rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
@@ -189,7 +189,7 @@ MOST_SERVERS = 10
 """Largest number of servers with a column each; more are listed in one cell per stage."""
 
 
-def show_mappings(mapped: Mapped) -> None:
+def show_mappings(mapped: MappedJobs) -> None:
     """The replicas of stages on servers and the time of an iteration, by job; then the jobs without a mapping."""
     for name, mapping in mapped.mappings.items():
         _show_replicas(f"{name}: replicas of its stages on servers with {mapped.gpu_type[name]}", mapping)
@@ -242,7 +242,7 @@ def _facts(mapping: GPUMapping) -> dict[str, str]:
     }
 
 
-def iterations(mapped: Mapped) -> dict[str, str]:
+def iterations(mapped: MappedJobs) -> dict[str, str]:
     """Job -> formatted time of an iteration."""
     return {name: format_seconds(own.iteration_seconds) for name, own in mapped.mappings.items()}
 
@@ -253,7 +253,7 @@ def _limits(mapping: GPUMapping) -> tuple[float, float]:
     return float(mapping.timing.least(pipeline, servers)), float(mapping.timing.most(pipeline, servers))
 
 
-def mappings_json(mapped: Mapped, method: str) -> dict[str, Any]:
+def mappings_json(mapped: MappedJobs, method: str) -> dict[str, Any]:
     """Mappings in JSON types; gaps are relative to the minimised quantity, replicas are listed by stage."""
     jobs = {name: {"gpu_type": mapped.gpu_type[name], **_json(own)} for name, own in mapped.mappings.items()}
     return {"method": method, "mappings": jobs, "not_mapped": dict(mapped.refused)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -147,6 +148,14 @@ class Plan:
         return f"Plan({int(self.x.sum())} GPUs)\n{self.gpus}"
 
 
+class WaitReason(Protocol):
+    """Why a job has no GPUs in a round: a record whose ``str()`` is the text for people."""
+
+    def __str__(self) -> str:
+        """The reason as text."""
+        ...
+
+
 @dataclass(frozen=True)
 class Placement:
     """Which GPUs on which server.
@@ -167,7 +176,7 @@ class Placement:
     """
 
     hosts: Mapping[str, Mapping[str, Mapping[str, int]]]
-    waiting: Mapping[str, str] = field(default_factory=dict)
+    waiting: Mapping[str, WaitReason] = field(default_factory=dict)
     given_up: Mapping[str, float] = field(default_factory=dict)
     replicas: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     dispatch: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""A policy through time."""
+"""Simulations: a policy on an instance through time."""

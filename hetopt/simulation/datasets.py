@@ -16,22 +16,22 @@ from hetopt.errors import InvalidOption
 class LocalDisks:
     """Every server that a job enters must have the job's dataset on its disk; else it is fetched first.
 
-    The servers of a job fetch side by side; the slowest decides. Who needs what is just being fetched waits for the
-    rest of it, and a fetch for which nobody waits any more is given up. A dataset in use is never evicted. Where all
-    else is evicted and there is still no room, the dataset is fetched and not kept, so that it must be fetched again.
-    Without this part of the world (the default), datasets lie on shared storage, and samples are read ahead while the
-    job computes: nothing is lost.
+    The servers of a job fetch in parallel; the slowest decides. A job that needs a dataset being fetched waits for the
+    rest of the fetch, and a fetch without waiting jobs is cancelled. A dataset in use is never evicted. If there is too
+    little room after all evictions, the dataset is streamed and not stored, so that it must be fetched again.
+    Without this part of the environment (the default), datasets lie on shared storage, and samples are read ahead while
+    the job computes: nothing is lost.
 
     Parameters
     ----------
     source_bytes_per_s:
-        What the repository gives each server, in bytes/s; infinity: only the server's network card limits.
+        Bandwidth from the repository to each server, in bytes/s; infinity: limited by the server's network card only.
     evict_seconds:
         To delete one dataset.
     proactive:
-        Evict as soon as a disk has less room than its largest dataset takes, while nobody waits for it
-        [FFT, section 6.2.3]; else only when the next dataset needs the room, and the job that needs it waits for the
-        deletion. What has not been used for longest goes first.
+        Evict as soon as a disk has less room than its largest dataset takes, in the background [FFT, section 6.2.3];
+        else only when the next dataset needs the room, and its job waits for the deletion. The least recently used
+        dataset goes first.
 
     Raises
     ------
@@ -54,16 +54,16 @@ class LocalDisks:
 
 
 class Disks:
-    """What lies on which disk now."""
+    """The datasets on each disk."""
 
     def __init__(self, rules: LocalDisks, cluster: Cluster) -> None:
         self.rules, self.servers = rules, cluster.by_name
-        self._kept: defaultdict[str, OrderedDict[str, float]] = defaultdict(OrderedDict)  # least recently used first
+        self._stored: defaultdict[str, OrderedDict[str, float]] = defaultdict(OrderedDict)  # least recently used first
         self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        self._there: dict[tuple[str, str], float] = {}  # when the fetch ends, or ended
+        self._there: dict[tuple[str, str], float] = {}  # end of the fetch
 
     def enter(self, job: Job, servers: Iterable[str], time: float) -> float:
-        """Seconds after ``time`` until all of these servers have the job's dataset; it uses it from then on."""
+        """Seconds after ``time`` until all of these servers have the job's dataset, which it then uses."""
         if job.dataset is None:
             return 0.0
         return max((self._enter(job, server, job.dataset, time) for server in servers if server), default=0.0)
@@ -76,49 +76,49 @@ class Disks:
             users = self._users[server, job.dataset]
             users.discard(job.name)
             if not users and self._there.get((server, job.dataset), 0.0) > time:
-                self._kept[server].pop(job.dataset, None)
+                self._stored[server].pop(job.dataset, None)
             if self.rules.proactive:
                 self._tidy(server)
 
     def lose(self, server: str) -> None:
-        """The server is gone, and what was on its disk."""
-        self._kept.pop(server, None)
+        """The server is down, and the datasets on its disk are lost."""
+        self._stored.pop(server, None)
 
     def bytes_on(self, server: str) -> float:
         """Bytes of all datasets on the server's disk."""
-        return sum(self._kept[server].values())
+        return sum(self._stored[server].values())
 
     def _enter(self, job: Job, server: str, dataset: str, time: float) -> float:
-        kept, disk = self._kept[server], self.servers[server].disk_bytes
+        stored, disk = self._stored[server], self.servers[server].disk_bytes
         self._users[server, dataset].add(job.name)
-        if dataset in kept:
-            kept.move_to_end(dataset)
+        if dataset in stored:
+            stored.move_to_end(dataset)
             return max(self._there[server, dataset] - time, 0.0)
         seconds = job.dataset_bytes / min(self.rules.source_bytes_per_s, self.servers[server].nic_bytes_per_s)
         need = job.dataset_bytes
         if disk is None or need <= disk:
             seconds += self._evict(server, need) * self.rules.evict_seconds
             if disk is None or self.bytes_on(server) + need <= disk:
-                kept[dataset] = need
+                stored[dataset] = need
                 self._there[server, dataset] = time + seconds
         return seconds
 
     def _evict(self, server: str, need: float) -> int:
-        """Delete what nobody uses until there is room, the least recently used first; the datasets deleted."""
-        kept, disk = self._kept[server], self.servers[server].disk_bytes
+        """Delete unused datasets until there is room, the least recently used first; returns how many."""
+        stored, disk = self._stored[server], self.servers[server].disk_bytes
         if disk is None:
             return 0
-        idle = [name for name in kept if not self._users[server, name]]
-        if self.bytes_on(server) - sum(kept[name] for name in idle) + need > disk:
-            return 0  # it would not help
+        idle = [name for name in stored if not self._users[server, name]]
+        if self.bytes_on(server) - sum(stored[name] for name in idle) + need > disk:
+            return 0  # deleting them all does not make enough room
         deleted = 0
         for name in idle:
             if self.bytes_on(server) + need <= disk:
                 break
-            del kept[name]
+            del stored[name]
             deleted += 1
         return deleted
 
     def _tidy(self, server: str) -> None:
-        largest = max(self._kept[server].values(), default=0.0)
+        largest = max(self._stored[server].values(), default=0.0)
         self._evict(server, largest)

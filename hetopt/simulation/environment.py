@@ -1,64 +1,66 @@
-"""What happens to jobs whatever the policy believes: costs of moving, speeds, disks, profiling, servers that fail."""
+"""The environment of a simulation: costs of moving, speeds, disks, profiling, server failures, wrong estimates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from hetopt.checks import at_least, expect
-from hetopt.decisions.job_rates import Speeds
+from hetopt.decisions.speed_models import SpeedModel
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.overheads import Overhead, Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange
 
 
 @dataclass(frozen=True)
-class World:
-    """The physics of a simulation; every policy meets the same.
+class Environment:
+    """What happens to jobs in a simulation, the same for every policy.
 
     Parameters
     ----------
     overheads:
         Seconds lost by starting, resuming and moving.
     speeds:
-        Work per second of jobs on the servers that they have. Default: the policy's attribute of that name, else
-        :class:`~hetopt.decisions.job_rates.StageSpeeds`.
+        Work per second of jobs on their servers. Default: the policy's attribute of that name, else
+        :class:`~hetopt.decisions.speed_models.StageSpeeds`.
     datasets:
-        Datasets on local disks; None: on shared storage, which costs nothing.
+        Datasets on local disks; None: on shared storage, without cost.
     profiling:
         Short runs of new jobs; None: throughputs are known at arrival.
     changes:
-        Servers that fail, come back or are added.
+        Servers that go down, come back or are added.
     checkpoint_seconds:
-        Training jobs write a checkpoint every so many seconds; what they did since is lost when a server fails (and
-        counted as ``wasted``); of a job in copies, what the copy there did since the last decision. None: nothing is
-        lost. A job that is stopped in order loses nothing either.
-    beliefs:
-        Errors of what policies are told about jobs.
+        Training jobs write a checkpoint every so many seconds; the work since then is lost when a server fails (and
+        counted as ``wasted``); of a forked job, the work of the copy there since the last decision. None: nothing is
+        lost. A decision that stops a job loses no work.
+    estimate_errors:
+        Errors of the estimates that policies get of jobs.
 
     Raises
     ------
     InvalidOption
-        A part of another kind, or a number out of its range.
+        A part of the wrong type, or a number out of its range.
     """
 
     overheads: Overhead = field(default_factory=Overheads)
-    speeds: Speeds | None = None
+    speeds: SpeedModel | None = None
     datasets: LocalDisks | None = None
     profiling: Profiling | None = None
     changes: tuple[ServerChange, ...] = ()
     checkpoint_seconds: float | None = None
-    beliefs: Beliefs | None = None
+    estimate_errors: EstimateErrors | None = None
 
     def __post_init__(self) -> None:
-        for key, kind in (("datasets", LocalDisks), ("profiling", Profiling), ("beliefs", Beliefs)):
+        for key, kind in (("datasets", LocalDisks), ("profiling", Profiling), ("estimate_errors", EstimateErrors)):
             if getattr(self, key) is not None:
-                expect(kind, getattr(self, key), f"World.{key}", InvalidOption)
+                expect(kind, getattr(self, key), f"Environment.{key}", InvalidOption)
         for key in ("overheads", "speeds"):
             if isinstance(made := getattr(self, key), type):
-                raise InvalidOption(f"World.{key} is the class {made.__name__}; give one of it: {made.__name__}()")
+                raise InvalidOption(
+                    f"Environment.{key} is the class {made.__name__}; give an instance: {made.__name__}()"
+                )
         object.__setattr__(self, "changes", tuple(self.changes))
         if self.checkpoint_seconds is not None:
-            at_least(self.checkpoint_seconds, "World.checkpoint_seconds", 0.0, InvalidOption, strict=True)
+            at_least(self.checkpoint_seconds, "Environment.checkpoint_seconds", 0.0, InvalidOption, strict=True)

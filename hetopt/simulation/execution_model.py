@@ -1,4 +1,4 @@
-"""The world of a simulation at work: how fast a job is where it is now, and what it loses by coming there."""
+"""Rates of jobs on their GPUs, and the time and work that they lose by starting, moving and failures."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ import numpy as np
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.job_rates import Rate, Speeds
-from hetopt.decisions.steps import Decision
-from hetopt.simulation.environment import World
-from hetopt.simulation.forked import Copy
-from hetopt.simulation.overheads import Where
+from hetopt.decisions.speed_models import HeldGPUs, Rate, SpeedModel
+from hetopt.decisions.system import Copy, Decision
+from hetopt.simulation.environment import Environment
 from hetopt.tolerances import WORK
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a decision gives to one job: GPUs by type, and by server where it is placed."""
+class JobPlacement:
+    """The GPUs of one job by a decision: by type, and by server where it is placed."""
 
     gpus: Floats
-    where: Where
+    where: HeldGPUs
     hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -35,41 +33,41 @@ class Place:
         return tuple(np.flatnonzero(self.gpus > 0).tolist())
 
 
-class Physics:
-    """Speeds and losses of jobs, by their position in the instance."""
+class ExecutionModel:
+    """Rates and losses of jobs, by their position in the instance."""
 
-    def __init__(self, instance: Instance, world: World, speeds: Speeds, fluid: bool) -> None:
+    def __init__(self, instance: Instance, environment: Environment, speeds: SpeedModel, fluid: bool) -> None:
         self.cluster: Cluster = instance.cluster
         self.jobs, self.entities = instance.jobs, instance.entities("jobs")
-        self.world, self.fluid = world, fluid
+        self.environment, self.fluid = environment, fluid
         self.rate_of: Rate = speeds.on(instance.cluster)
-        self.merge_seconds: float = getattr(world.overheads, "merge_seconds", 0.0)
-        self.disks = None if world.datasets is None else world.datasets.on(instance.cluster)
-        self._places: dict[bytes, Place] = {}
+        self.merge_seconds: float = getattr(environment.overheads, "merge_seconds", 0.0)
+        self.disks = None if environment.datasets is None else environment.datasets.on(instance.cluster)
+        self._places: dict[bytes, JobPlacement] = {}
         self._type = {t: k for k, t in enumerate(self.entities.types)}
 
-    def place(self, decision: Decision, row: int) -> Place:
-        """What the job in that row of the decision gets."""
+    def place(self, decision: Decision, row: int) -> JobPlacement:
+        """The GPUs of the job in that row of the decision."""
         gpus = decision.gpus[row]
         if decision.placement is None:
             return self._by_type(gpus)
         name = decision.entities.names[row]
         hosts = decision.placement.hosts[name]
         where = {(server, t): n for server, own in sorted(hosts.items()) for t, n in own.items() if n}
-        return Place(gpus, where, hosts, decision.placement.replicas.get(name, {}))
+        return JobPlacement(gpus, where, hosts, decision.placement.replicas.get(name, {}))
 
-    def _by_type(self, gpus: Floats) -> Place:
-        """GPU types as places, where there are no servers."""
+    def _by_type(self, gpus: Floats) -> JobPlacement:
+        """GPUs by type, without servers; the server is ""."""
         key = gpus.tobytes()
         if key not in self._places:
             pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
-            place = Place(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
-            if self.fluid:  # there is no end of these
+            place = JobPlacement(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
+            if self.fluid:  # fluid shares hardly repeat
                 return place
             self._places[key] = place
         return self._places[key]
 
-    def rate(self, i: int, place: Place) -> float:
+    def rate(self, i: int, place: JobPlacement) -> float:
         """Work per second of job i there."""
         speed = self.entities.task_speed
         if self.fluid:
@@ -78,30 +76,30 @@ class Physics:
             return self.rate_of(self.jobs[i], place.hosts, place.replicas)
         return min([speed.item(i, k) for k in place.kinds])
 
-    def pace(self, i: int, copy: Copy) -> float:
-        """Work per second of one copy of job i; its slowest GPU sets it."""
+    def copy_rate(self, i: int, copy: Copy) -> float:
+        """Work per second of one copy of job i, that of its slowest GPU."""
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
 
-    def lost(self, i: int, before: Where | None, place: Where, time: float) -> float:
-        """Seconds after ``time`` until job i trains there, and its dataset is in use on those servers."""
+    def start_seconds(self, i: int, before: HeldGPUs | None, place: HeldGPUs, time: float) -> float:
+        """Seconds after ``time`` until job i trains on these GPUs; marks its dataset as used on their servers."""
         if self.fluid:
             return 0.0
         job = self.jobs[i]
-        seconds = self.world.overheads(job, before, place, self.cluster)
+        seconds = self.environment.overheads(job, before, place, self.cluster)
         if self.disks is not None:
             seconds += self.disks.enter(job, {server for server, _ in place}, time + seconds)
         return seconds
 
-    def left(self, i: int, place: Where, time: float) -> None:
-        """Job i does not run there any more."""
+    def leave(self, i: int, place: HeldGPUs, time: float) -> None:
+        """Job i leaves these GPUs: its dataset is not used there any more."""
         if self.disks is not None:
             self.disks.leave(self.jobs[i], {server for server, _ in place}, time)
 
     def undone(self, rate: float, trained: float) -> float:
-        """Work lost by a job that trained so many seconds at that rate when one of its servers fails."""
-        every = self.world.checkpoint_seconds
+        """Work since the last checkpoint of a job that trained so many seconds at that rate."""
+        every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0
-        written = math.floor(trained / every * (1 + WORK))  # also one that is due now, whatever rounding says
+        written = math.floor(trained / every * (1 + WORK))  # with one that is due now, despite rounding
         return rate * max(0.0, trained - written * every)

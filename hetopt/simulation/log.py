@@ -1,4 +1,4 @@
-"""What happened in a simulation: who had what when, as tables."""
+"""The log of a simulation: jobs, the GPUs that they held, decisions and events, as tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.simulation.overheads import Where
+from hetopt.decisions.speed_models import HeldGPUs
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """Kinds of events, in the order in which they are handled at the same second."""
 
     FINISH = 0
@@ -37,20 +37,20 @@ class Log:
     jobs:
         One row per job that has arrived: ``tenant``, ``demand`` (GPUs), ``arrival``, ``start`` (when it first got
         GPUs), ``finish``, ``jct`` (finish - arrival), ``starvation`` (start - arrival), ``switches`` (restarts on other
-        GPUs than before), ``rounds`` (from the first round that it could run in, to the one it finished in, both
-        counted; missing where there are no rounds), ``lost`` (seconds of starting, moving and pausing for profiles; of
-        copies on average), ``work``, ``done``, ``wasted`` (lost with servers that failed; unit of ``Job.work``). Times
-        that have not come to pass are NaN.
+        GPUs than before), ``rounds`` (from the first round in which it could run to the one in which it finished, both
+        counted; missing without rounds), ``lost`` (seconds of starting, moving and pausing for profiling runs; mean of
+        copies), ``work``, ``done``, ``wasted`` (lost by server failures; unit of ``Job.work``). Times of events that
+        did not happen are NaN.
     spans:
-        One row per job and stretch of time on the same GPUs (of a forked job per copy and decision, as long as the copy
-        has work to do; a pause for a profiling run begins a new row), for Gantt charts: ``job``, ``tenant``, ``start``,
+        One row per job and interval on the same GPUs (for a forked job per copy and decision, until the copy has done
+        its work; a pause for a profiling run begins a new row), for Gantt charts: ``job``, ``tenant``, ``start``,
         ``end``, ``gpu_type``, ``servers`` (several joined by ``+``), ``gpus``, ``seats`` (JSON: server -> GPU type ->
-        how many; the server is ``""`` where none was chosen), ``lost`` (seconds at its beginning: starting, moving,
+        GPUs; the server is ``""`` where none was chosen), ``lost`` (seconds at its beginning: starting, moving,
         pausing), ``work`` (done in it).
     rounds:
-        One row per decision, until the next: ``start``, ``end``, ``present`` (jobs), ``running`` (jobs), ``held``
-        and ``trained`` (GPU-seconds held, and of these spent training), ``utilisation`` (trained over what the
-        cluster has), ``given_up`` (by rounding, selection and placement, by name).
+        One row per decision, until the next: ``start``, ``end``, ``present`` (jobs), ``running`` (jobs), ``held`` and
+        ``trained`` (GPU-seconds held, and of these spent training), ``utilisation`` (``trained`` over the GPU-seconds
+        of the cluster), ``given_up`` (losses of rounding, selection and placement, by name).
     events:
         ``time``, ``kind`` (``finish``, ``down``, ``up``, ``arrive``, ``profile``, ``decide``), ``job`` (of ``down`` and
         ``up`` the server), in the order in which they were handled.
@@ -58,12 +58,12 @@ class Log:
         (decisions, tenants) mean normalised throughput of each tenant (or tenant/job type) from that decision to the
         next: GPUs times speedup, times the part of the time spent training. Index: ``start``. Empty without tenants.
     estimated:
-        The same table of what the policy's allocations promised, before rounding and placement [OEF, section 6.1.4];
-        NaN for those who were not there. Empty where the policy does not share among tenants.
+        The same table for the policy's allocations, before rounding and placement [OEF, section 6.1.4]; NaN for absent
+        tenants. Empty where the policy does not share among tenants.
     decision_seconds:
-        What each decision took on this machine, by its second; all else is the same from run to run.
+        Wall-clock seconds of each decision on this machine, by its second; all other tables are deterministic.
     end:
-        When the simulation was over.
+        Last second of the simulation.
     capacity:
         GPUs in the cluster.
     """
@@ -104,12 +104,12 @@ class Log:
 
 @dataclass(slots=True)
 class _Span:
-    """A job on the same GPUs; training begins after the seconds lost."""
+    """An interval of a job on the same GPUs; training begins after the seconds lost."""
 
     job: str
     tenant: str | None
     start: float
-    where: Where
+    where: HeldGPUs
     end: float = 0.0
     lost: float = 0.0
     work: float = 0.0
@@ -120,7 +120,7 @@ class _Span:
 
 @lru_cache(maxsize=4096)
 def _seats(where: tuple[tuple[tuple[str, str], float], ...]) -> tuple[str, str, float, str]:
-    """GPU types, servers, number of GPUs and how they are divided, as in :data:`SPANS`."""
+    """GPU types, servers, number of GPUs and seats, as in :data:`SPANS`."""
     types, seats = "+".join(dict.fromkeys(t for (_, t), _ in where)), dict[str, dict[str, float]]()
     for (server, kind), number in where:
         seats.setdefault(server, {})[kind] = float(number)
@@ -133,7 +133,7 @@ Key: TypeAlias = str | tuple[str, str]
 
 
 class Recorder:
-    """Writes the tables while the simulation runs."""
+    """Collects the tables during a simulation."""
 
     def __init__(self, capacity: float, tenants: Mapping[str, str]) -> None:
         """``tenants``: job -> column of the throughput table, for the jobs that belong to a tenant."""
@@ -147,22 +147,22 @@ class Recorder:
         self._round: tuple[Any, ...] | None = None
         self._promise: Mapping[str, float] | None = None
 
-    def event(self, time: float, kind: Kind, job: str | None = None) -> None:
-        """Note an event."""
+    def event(self, time: float, kind: EventKind, job: str | None = None) -> None:
+        """Record an event."""
         self.events.append((time, NAMES[kind], job))
 
     def begin_round(
         self, time: float, present: int, running: int, gpus: float, given_up: Mapping[str, float], seconds: float
     ) -> None:
-        """A decision that took so many seconds: so many jobs run on so many GPUs from now on."""
+        """Record a decision: jobs that run from now on, their GPUs, losses, and wall-clock seconds."""
         self._round = (time, present, running, gpus, dict(given_up), seconds)
 
     def promise(self, rates: Mapping[str, float] | None) -> None:
-        """What the decision just begun promises to tenants; None where it is not about them."""
+        """Record the rates of tenants in the allocation of this decision; None for policies over jobs."""
         self._promise = rates
 
     def end_round(self, time: float) -> None:
-        """The time of that decision is over."""
+        """End the interval of the last decision."""
         current, self._round = self._round, None
         if current is not None and time > current[0]:
             start, present, running, gpus, given_up, seconds = current
@@ -171,21 +171,21 @@ class Recorder:
             if self._promise is not None:
                 self.promises.append((start, self._promise))
 
-    def start(self, time: float, job: str, tenant: str | None, where: Where, key: Key | None = None) -> None:
-        """``job`` begins on ``where``; ``key``: what tells one of its copies from the others."""
+    def start(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
+        """``job`` begins on ``where``; ``key``: identifies one of its copies."""
         self._open[job if key is None else key] = _Span(job, tenant, time, where)
 
     def is_open(self, key: Key) -> bool:
-        """Whether it has begun and not ended."""
+        """Whether the job (or copy) has an open span."""
         return key in self._open
 
     def work_of(self, key: Key) -> float:
-        """Work done so far where the job (or copy) is now."""
+        """Work of the job (or copy) so far on its present GPUs."""
         span = self._open[key]
         return span.earlier + span.work
 
     def pause(self, time: float, job: str) -> None:
-        """The job pauses where it is: what it loses now comes after what it has done, so a new row begins."""
+        """The job pauses on its GPUs; a new row begins if it has trained in the present one."""
         span = self._open.get(job)
         if span is not None and time > span.start + span.lost:
             self.stop(time, job)
@@ -199,7 +199,7 @@ class Recorder:
         span.speedup = speedup
 
     def stop(self, time: float, key: Key) -> None:
-        """The job (or copy) leaves its GPUs, if it has any, or has nothing more to do on them."""
+        """End the span of the job (or copy), if it has one."""
         span = self._open.pop(key, None)
         if span is not None and time > span.start:
             span.end = time
@@ -209,8 +209,8 @@ class Recorder:
         """The finished log; ``jobs`` are the columns of its first table, with -1 for no rounds."""
         table = pd.DataFrame(jobs).set_index("job")
         table["rounds"] = table["rounds"].astype("Int64").mask(table["rounds"] < 0)
-        places = {id(span.where): span.where for span in self.spans}  # many are at the same ones
-        seats = {key: _seats(tuple(where.items())) for key, where in places.items()}
+        held = {id(span.where): span.where for span in self.spans}  # many spans share one
+        seats = {key: _seats(tuple(where.items())) for key, where in held.items()}
         ordered = sorted(self.spans, key=lambda span: (span.start, span.job))
         found = [seats[id(span.where)] for span in ordered]
         columns = {key: [getattr(span, key) for span in ordered] for key in ("job", "tenant", "start", "end")}
@@ -227,7 +227,7 @@ class Recorder:
         return Log(table, spans, rounds, events, self._throughput(rounds), self.capacity, self._estimated(), took, end)
 
     def _estimated(self) -> pd.DataFrame:
-        """(decisions, tenants) rates that were promised."""
+        """(decisions, tenants) rates in the allocations."""
         names = [name for name in dict.fromkeys(self.tenants.values()) if self.promises]
         index = pd.Index([start for start, _ in self.promises], name="start", dtype=float)
         columns = {name: [rates.get(name, np.nan) for _, rates in self.promises] for name in names}
@@ -263,13 +263,13 @@ def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops
     at = np.concatenate([np.searchsorted(times, begins), np.searchsorted(times, ends)])
     many = np.bincount(at, weights=np.repeat([1.0, -1.0], len(rates)), minlength=len(times)).cumsum()[:-1]
     total = np.bincount(at, weights=np.concatenate([rates, -rates]), minlength=len(times)).cumsum()[:-1]
-    area = np.where(many > 0, total, 0.0) * np.diff(times)  # what rounding leaves where nobody is, is nothing
+    area = np.where(many > 0, total, 0.0) * np.diff(times)  # 0, despite rounding, where no interval is
     inside = np.searchsorted(starts, times[:-1], side="right") - 1
     there = (inside >= 0) & (times[:-1] < stops[inside])
     found: Floats = np.bincount(inside[there], weights=area[there], minlength=len(starts)).astype(float)
     return found
 
 
-NAMES = {kind: kind.name.lower() for kind in Kind}
+NAMES = {kind: kind.name.lower() for kind in EventKind}
 SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "seats", "lost", "work"]
 ROUNDS = ["start", "end", "present", "running", "held", "trained", "utilisation", "given_up"]

@@ -1,27 +1,24 @@
-"""What it costs a job to start, to resume, and to move."""
+"""Seconds that a job loses to start, to resume and to move."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job
+from hetopt.decisions.speed_models import HeldGPUs
 from hetopt.errors import InvalidOption
-
-Where: TypeAlias = Mapping[tuple[str, str], float]
-"""(server, GPU type) -> GPUs; the server is "" where jobs are not placed on servers."""
 
 
 class Overhead(Protocol):
     """Seconds that a job loses before it trains on new GPUs."""
 
-    def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
+    def __call__(self, job: Job, before: HeldGPUs | None, now: HeldGPUs, cluster: Cluster) -> float:
         """Seconds lost when ``job``, which last ran on ``before``, starts on ``now``.
 
-        ``before`` is None if it never ran, and empty if it lost its GPUs with a server that failed.
+        ``before`` is None if it never ran, and empty if it lost its GPUs by a server failure.
         """
         ...
 
@@ -30,26 +27,26 @@ class Overhead(Protocol):
 class Overheads:
     """Seconds lost by a job that starts, resumes after a pause, or restarts on other GPUs.
 
-    A restart takes ``restart_seconds`` and the transfer of the job's ``checkpoint_bytes`` over the slowest network
-    card among the servers that it leaves and enters [FFT, section 4.2.3]. Nothing is transferred where every server
-    that it enters is one that it left. Without servers, a change of GPU type counts as a change of servers, and
-    GPUs of the same type count as the same GPUs (FFT's optimistic assumption). A job whose server failed restarts
-    wherever it goes, with its last checkpoint from shared storage: over the cards of the servers that it enters.
+    A restart takes ``restart_seconds`` and the transfer of the job's ``checkpoint_bytes`` over the slowest network card
+    among the servers that it leaves and enters [FFT, section 4.2.3]. Nothing is transferred if it left every server
+    that it enters. Without servers, a change of GPU type counts as a change of servers, and GPUs of the same type count
+    as the same GPUs (FFT's optimistic assumption). A job whose server failed always restarts, and reads its last
+    checkpoint from shared storage over the cards of the servers that it enters.
 
     Parameters
     ----------
     restart_seconds:
-        On other GPUs than it last ran on, besides the transfer.
+        To restart on other GPUs than the last ones, besides the transfer.
     resume_seconds:
-        After a pause, on the GPUs that it last ran on.
+        To resume on the last GPUs after a pause.
     start_seconds:
-        The first time.
+        To start for the first time.
     transfer:
         Whether to count the transfer of the checkpoint.
     merge_seconds:
-        Per decision and copy of a job that is forked in several: collecting, averaging and sending its parameters.
+        Per decision and copy of a forked job: to collect, average and send its parameters.
     save_seconds:
-        To write the checkpoint of a job that is interrupted; counted when it resumes or restarts. Not after a failure.
+        To write the checkpoint of an interrupted job; counted when it resumes or restarts, not after a failure.
 
     Raises
     ------
@@ -68,7 +65,7 @@ class Overheads:
         for key in ("restart_seconds", "resume_seconds", "start_seconds", "merge_seconds", "save_seconds"):
             at_least(getattr(self, key), f"Overheads.{key}", 0.0, InvalidOption)
 
-    def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
+    def __call__(self, job: Job, before: HeldGPUs | None, now: HeldGPUs, cluster: Cluster) -> float:
         """Seconds lost when ``job``, which last ran on ``before`` (None: never), starts on ``now``."""
         if before is None:
             return self.start_seconds
@@ -78,8 +75,8 @@ class Overheads:
         return moving + (transfer_seconds(job, before, now, cluster) if self.transfer else 0.0)
 
 
-def transfer_seconds(job: Job, before: Where, now: Where, cluster: Cluster) -> float:
-    """Seconds in which the job's checkpoint goes from ``before`` to ``now``."""
+def transfer_seconds(job: Job, before: HeldGPUs, now: HeldGPUs, cluster: Cluster) -> float:
+    """Seconds to transfer the job's checkpoint from ``before`` to ``now``."""
     if not job.checkpoint_bytes:
         return 0.0
     left, entered = _servers(before, cluster), _servers(now, cluster)
@@ -90,8 +87,8 @@ def transfer_seconds(job: Job, before: Where, now: Where, cluster: Cluster) -> f
     return job.checkpoint_bytes / slowest
 
 
-def _servers(where: Where, cluster: Cluster) -> set[str]:
-    """The servers in ``where``; without servers, all that have GPUs of its types."""
+def _servers(where: HeldGPUs, cluster: Cluster) -> set[str]:
+    """The servers in ``where``; without servers, all servers with GPUs of its types."""
     named = {server for server, _ in where if server}
     types = {t for server, t in where if not server}
     return named | {s.name for s in cluster.servers if any(s.gpus.get(t, 0) for t in types)}

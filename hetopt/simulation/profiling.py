@@ -1,4 +1,4 @@
-"""Profiling rounds: short runs on each GPU type before a new job is scheduled, for which running jobs pause."""
+"""Profiling: short runs of a new job on each GPU type before it is scheduled, for which running jobs pause."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from hetopt.errors import InvalidOption
 class Profiling:
     """Each new job runs for a short time on each GPU type, with all its workers [FFT, section 5].
 
-    The runs come one after another, the type with the largest memory first, so that the job's memory is known after
-    the first and types with too little are left out. They have priority: where too few GPUs of the type are idle, jobs
-    on it pause for as long as the run takes, the fewest that make room; what other runs have is theirs until they are
-    over, so that runs may have to wait for each other. Only then policies see the job. A job that cannot have a whole
-    gang of a type is not run there.
+    The runs follow one another, the type with the largest memory first, so that the job's memory is known after the
+    first and types with too little are left out. They have priority: where too few GPUs of the type are idle, the
+    fewest jobs that make room pause for the length of the run. Runs do not preempt each other, so that they may wait.
+    Policies see the job after its last run. A job is not profiled on a type with too few GPUs for its gang.
 
     Parameters
     ----------
     seconds:
-        Of one run.
+        Length of one run.
 
     Raises
     ------
@@ -37,7 +36,7 @@ class Profiling:
         at_least(self.seconds, "Profiling.seconds", 0.0, InvalidOption, strict=True)
 
     def types(self, job: Job, cluster: Cluster) -> tuple[str, ...]:
-        """GPU types on which the job is run, in their order."""
+        """GPU types on which the job is profiled, in the order of the runs."""
         memory = {t.name: float("inf") if t.memory_bytes is None else t.memory_bytes for t in cluster.gpu_types}
         fits = [
             t
@@ -48,9 +47,9 @@ class Profiling:
 
 
 def fewest(need: float, holders: list[tuple[int, float]]) -> list[int]:
-    """The fewest jobs that hold ``need`` GPUs together; ``holders``: (job, GPUs), ties to the first.
+    """The fewest jobs that hold ``need`` GPUs together; ``holders``: (job, GPUs), ties go to the first.
 
-    One that alone has enough, with least to spare; else the largest, and then again for the rest.
+    Best fit: the smallest job that has enough alone; else the largest, and the same for the rest.
     """
     chosen, left = [], sorted(holders, key=lambda pair: -pair[1])
     while need > 0 and left:

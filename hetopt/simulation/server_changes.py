@@ -1,4 +1,4 @@
-"""Servers that fail, come back, or are added while a simulation runs."""
+"""Servers that fail, come back, or are added during a simulation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hetopt.data.cluster import Cluster
 from hetopt.errors import InvalidInstance, InvalidOption
 
 MANY = 1e6
-"""Failures that :func:`failures` makes at most."""
+"""Most failures that :func:`failures` draws."""
 
 
 @dataclass(frozen=True, order=True)
 class ServerChange:
-    """A server that goes or comes.
+    """A server that goes down or comes up.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ class ServerChange:
     server:
         Its name in the instance's cluster.
     up:
-        Whether it comes (True) or goes. A server whose first change is that it comes is absent before.
+        Whether it comes up (True) or goes down. A server whose first change is that it comes up is absent before.
 
     Raises
     ------
     InvalidInstance
-        The time is no number >= 0, the name no text.
+        The time is not a number >= 0, or the name is not a text.
     """
 
     time: float
@@ -45,27 +45,27 @@ class ServerChange:
         object.__setattr__(self, "up", boolean(self.up, f"changes[{self.server!r}].up", InvalidInstance))
 
 
-def checked(changes: Iterable[ServerChange], cluster: Cluster) -> tuple[ServerChange, ...]:
-    """The changes in order of time; those of a server alternate.
+def check_changes(changes: Iterable[ServerChange], cluster: Cluster) -> tuple[ServerChange, ...]:
+    """The changes in order of time, checked: those of each server alternate.
 
     Raises
     ------
     InvalidInstance
-        A server that the cluster does not have, or that goes (comes) twice in a row.
+        A server that the cluster does not have, or that goes down (comes up) twice in a row.
     """
     found = sorted(members(tuple(changes), ServerChange, "changes"), key=lambda change: change.time)
     last: dict[str, bool] = {}
     for change in found:
         known(change.server, cluster.by_name, "changes", "server")
         if last.get(change.server) == change.up:
-            what = "comes" if change.up else "goes"
+            what = "comes up" if change.up else "goes down"
             raise InvalidInstance(f"changes: server {change.server!r} {what} at {change.time:g} s, as it did before")
         last[change.server] = change.up
     return tuple(found)
 
 
-def there_at(time: float, changes: tuple[ServerChange, ...], cluster: Cluster) -> set[str]:
-    """Names of the servers that are there just before ``time``; ``changes`` in order."""
+def servers_up_at(time: float, changes: tuple[ServerChange, ...], cluster: Cluster) -> set[str]:
+    """Names of the servers that are up just before ``time``; ``changes`` in order."""
     there = {server.name for server in cluster.servers}
     seen: set[str] = set()
     for change in changes:
@@ -79,23 +79,23 @@ def there_at(time: float, changes: tuple[ServerChange, ...], cluster: Cluster) -
 
 
 def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int = 0) -> tuple[ServerChange, ...]:
-    """Servers that fail and are repaired at random, each by itself: times between are exponential.
+    """Random failures and repairs of servers, independent, with exponential times between them.
 
     Parameters
     ----------
     cluster:
         Its servers.
     mtbf, mttr:
-        Mean seconds that a server works until it fails, and until it is repaired.
+        Mean seconds from a repair to the next failure, and from a failure to its repair.
     until:
-        No server fails after this second (one that has failed is still repaired).
+        No server fails after this second; failed servers are still repaired.
     seed:
-        The same seed gives the same failures; those of a server do not depend on the others.
+        The same seed gives the same failures; those of a server do not depend on other servers.
 
     Raises
     ------
     InvalidOption
-        A number that is not positive, or a seed that is none.
+        A number that is not positive, or an invalid seed.
     """
     for key, value in (("mtbf", mtbf), ("mttr", mttr), ("until", until)):
         at_least(value, key, 0.0, InvalidOption, strict=True)
@@ -114,5 +114,5 @@ def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int
 
 
 def _after(time: float, seconds: float) -> float:
-    """So many seconds later, and later in any case: a server does not fail and come back at the same time."""
+    """So many seconds later, and at least the next float: a server does not fail and come back at the same time."""
     return max(time + float(seconds), math.nextafter(time, math.inf))

@@ -1,7 +1,7 @@
-"""What a policy sees of a simulation: the instance as it is now.
+"""The instance that a policy sees at some time of a simulation.
 
-The instance that is simulated has been checked as a whole, so what is shown of it is not checked again: it is put
-together from slices of its arrays. Mappings such as ``held`` are made only if somebody reads them.
+The simulated instance has been checked as a whole, so the visible part is not checked again: it is assembled from
+slices of its arrays. Mappings such as ``held`` are built only when they are read.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats, Owner, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Tenant
-from hetopt.simulation.book import Book, Positions
-from hetopt.simulation.estimates import believed_left
-from hetopt.simulation.forked import Copy
-from hetopt.simulation.overheads import Where
+from hetopt.decisions.speed_models import HeldGPUs
+from hetopt.decisions.system import Copy
+from hetopt.simulation.estimate_errors import estimated_left
+from hetopt.simulation.job_states import JobStates, Positions
 
 Value = TypeVar("Value")
 
@@ -29,8 +29,8 @@ COLUMNS = ("arrival", "work", "weight", "checkpoint_bytes")
 """Numbers of jobs that policies read in every round."""
 
 
-def where_at_first(instance: Instance, job: Job, on_servers: bool) -> Where | None:
-    """The GPUs on which the instance says that the job runs: by server where that is wanted and known, else by type."""
+def held_at_start(instance: Instance, job: Job, on_servers: bool) -> HeldGPUs | None:
+    """GPUs that the job holds in the instance: by server if wanted and known, else by type; None without any."""
     placed = instance.placed.get(job.name, {})
     if placed and on_servers:
         return {(server, t): n for server, gpus in sorted(placed.items()) for t, n in gpus.items() if n}
@@ -41,8 +41,8 @@ def where_at_first(instance: Instance, job: Job, on_servers: bool) -> Where | No
     return held or None
 
 
-class Late(Mapping[str, Value]):
-    """A mapping that is made when somebody first looks into it."""
+class LazyMapping(Mapping[str, Value]):
+    """A mapping that is built when it is first read."""
 
     def __init__(self, make: Callable[[], dict[str, Value]]) -> None:
         self._make = make
@@ -67,17 +67,17 @@ class Late(Mapping[str, Value]):
         return dict, (self._made,)
 
 
-class Crowd:
-    """The jobs that are shown, as long as no one comes or goes and the servers stay the same."""
+class VisibleJobs:
+    """The visible jobs between two changes of the jobs or servers, with their arrays."""
 
-    def __init__(self, view: View, who: Positions, cluster: Cluster) -> None:
-        whole, believed = view.entities, view.believed
+    def __init__(self, view: InstanceView, who: Positions, cluster: Cluster) -> None:
+        whole, estimated = view.entities, view.estimated
         self.who, self.cluster = who, cluster
-        self.jobs = tuple(believed.jobs[i] for i in who.tolist())
+        self.jobs = tuple(estimated.jobs[i] for i in who.tolist())
         self.names = tuple(whole.names[i] for i in who.tolist())
         self.by_name = {job.name: job for job in self.jobs}
         self.position = {name: i for i, name in enumerate(self.names)}
-        self.columns = {key: _read_only(believed.job_array(key)[who]) for key in COLUMNS}
+        self.columns = {key: _read_only(estimated.job_array(key)[who]) for key in COLUMNS}
         any_type = _read_only(whole.task_speed[who])
         demand = _read_only(whole.demand[who])
         capacity = _read_only(np.array([cluster.capacity[t] for t in whole.types], dtype=float))
@@ -96,20 +96,20 @@ class Crowd:
         self.tenants, self.entity_of = view.tenants(self.owners)
 
 
-class View:
-    """Makes the instance that a policy sees at some time.
+class InstanceView:
+    """Builds the instance that a policy sees at some time.
 
     Parameters
     ----------
     instance:
-        What is simulated.
-    believed:
-        The same as policies believe it to be.
+        The simulated instance.
+    estimated:
+        The same with the errors of estimates, see :class:`~hetopt.simulation.estimate_errors.EstimateErrors`.
     """
 
-    def __init__(self, instance: Instance, believed: Instance) -> None:
-        self.believed = believed
-        self.true, self.entities = instance.entities("jobs"), believed.entities("jobs")
+    def __init__(self, instance: Instance, estimated: Instance) -> None:
+        self.estimated = estimated
+        self.true, self.entities = instance.entities("jobs"), estimated.entities("jobs")
         tenants = {t.name: t for t in instance.tenants}
         self.owner: dict[str, Owner] = {
             j.name: owner_of(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
@@ -121,67 +121,67 @@ class View:
             for t in instance.tenants
             for kind in t.job_types
         }
-        self._crowd: Crowd | None = None
-        self._shown: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
+        self._visible: VisibleJobs | None = None
+        self._tenants_of: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
 
     def tenants(self, present: frozenset[Owner]) -> tuple[tuple[Tenant, ...], dict[Owner, str]]:
         """The tenants with the job types ``present``, and the entity name of each."""
-        if present != self._shown[0]:
-            kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.believed.tenants}
+        if present != self._tenants_of[0]:
+            kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.estimated.tenants}
             tenants = tuple(replace(t, job_types=own) for t, own in kinds.items() if own)
-            names = owners(Instance(self.believed.cluster, tenants=tenants))
-            self._shown = present, tenants, {owner: name for name, owner in names.items()}
-        return self._shown[1:]
+            names = owners(Instance(self.estimated.cluster, tenants=tenants))
+            self._tenants_of = present, tenants, {owner: name for name, owner in names.items()}
+        return self._tenants_of[1:]
 
-    def instance(self, time: float, who: Positions, cluster: Cluster, book: Book) -> Instance:
-        """The instance with the jobs ``who`` and with those tenants and job types that have one of them.
+    def instance(self, time: float, who: Positions, cluster: Cluster, states: JobStates) -> Instance:
+        """The instance with the jobs ``who`` and the tenants and job types that have one of them.
 
-        ``held`` stays empty (unknown) until the first job has run; from then on it tells what everyone has. The same
+        ``held`` stays empty (unknown) until the first job has run; from then on it has the GPUs of all jobs. The same
         array ``who`` stands for the same jobs.
         """
-        crowd = self._crowd
-        if crowd is None or crowd.who is not who or crowd.cluster is not cluster:
-            crowd = self._crowd = Crowd(self, who, cluster)
-        said = crowd.columns["work"]
-        left = _read_only(believed_left(said, book.work[who] - book.left_at(time, who)))
-        ran = [i for i in who.tolist() if book.where[i] is not None]
+        visible = self._visible
+        if visible is None or visible.who is not who or visible.cluster is not cluster:
+            visible = self._visible = VisibleJobs(self, who, cluster)
+        estimate = visible.columns["work"]
+        left = _read_only(estimated_left(estimate, states.work[who] - states.left_at(time, who)))
+        ran = [i for i in who.tolist() if states.where[i] is not None]
         instance = object.__new__(Instance)
         instance.__dict__.update(
             cluster=cluster,
-            tenants=crowd.tenants,
-            jobs=crowd.jobs,
+            tenants=visible.tenants,
+            jobs=visible.jobs,
             time=time,
-            held=Late(lambda: self._held(crowd, ran, where, running)) if ran else {},
-            done=Late(lambda: dict(zip(crowd.names, (said - left).tolist(), strict=True))),
-            placed=Late(lambda: _placed([self.entities.names[i] for i in ran], where, running)) if ran else {},
-            name=self.believed.name,
-            source=self.believed.source,
-            job=crowd.by_name,
-            _job_arrays={**crowd.columns, "work_left": left},
+            held=LazyMapping(lambda: self._held(visible, ran, where, running)) if ran else {},
+            done=LazyMapping(lambda: dict(zip(visible.names, (estimate - left).tolist(), strict=True))),
+            placed=LazyMapping(lambda: _placed([self.entities.names[i] for i in ran], where, running)) if ran else {},
+            name=self.estimated.name,
+            source=self.estimated.source,
+            job=visible.by_name,
+            _job_arrays={**visible.columns, "work_left": left},
         )
-        where, running = [book.where[i] for i in ran], book.running[ran].tolist()
-        held = _read_only(book.held[who]) if ran else None
-        jobs = Entities(**crowd.arrays, held=held, instance=instance)
-        jobs.__dict__["position"] = crowd.position
+        where, running = [states.where[i] for i in ran], states.running[ran].tolist()
+        held = _read_only(states.held[who]) if ran else None
+        jobs = Entities(**visible.arrays, held=held, instance=instance)
+        jobs.__dict__["position"] = visible.position
         instance.__dict__["_jobs"] = jobs
         return instance
 
     def _held(
-        self, crowd: Crowd, ran: list[int], where: list[Where | None], running: list[bool]
+        self, visible: VisibleJobs, ran: list[int], where: list[HeldGPUs | None], running: list[bool]
     ) -> dict[str, Mapping[str, float]]:
         held: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for i, gpus, runs in zip(ran, where, running, strict=True):
             name = self.entities.names[i]
             rows = [held[name]]
             if name in self.owner:
-                rows.append(held[crowd.entity_of[self.owner[name]]])
+                rows.append(held[visible.entity_of[self.owner[name]]])
             for (_, t), n in (gpus or {}).items() if runs else ():
                 for row in rows:
                     row[t] += n
         return dict(held)
 
     def speedup(self, i: int, gpus: Floats, rate: float) -> float:
-        """Normalised throughput of a job: GPUs times its tenant's speedups, less what holds it up."""
+        """Normalised throughput of a job: GPUs times its tenant's speedups, reduced as its rate is."""
         owner = self.owner.get(self.true.names[i])
         if owner is None:
             return 0.0
@@ -195,7 +195,7 @@ class View:
 
 
 def _placed(
-    names: list[str], where: list[Where | None], running: list[bool]
+    names: list[str], where: list[HeldGPUs | None], running: list[bool]
 ) -> dict[str, Mapping[str, Mapping[str, int]]]:
     placed: dict[str, dict[str, dict[str, int]]] = {}
     for name, gpus, runs in zip(names, where, running, strict=True):

@@ -1,1 +1,1 @@
-"""Jobs in pipeline stages: job graph, iteration time, mapping to GPUs."""
+"""Jobs with pipeline stages: job graph, iteration time, mapping to GPUs."""

@@ -1,13 +1,13 @@
-"""What one iteration of a job takes, by where the replicas of its stages are: alpha of [ASRPT, section III-B].
+"""Time of one iteration of a job, by the servers of its replicas: alpha of [ASRPT, section III-B].
 
 A placement is a table of counts ``x[..., s, m]``: how many replicas of stage s are on server m. Leading dimensions are
-any number of placements, all judged at once. Everything is computed from the pipeline's and the servers' numbers; where
-these are fractions, so is the result.
+any number of placements, all evaluated at once. If the numbers of the pipeline and of the servers are fractions, so is
+the result.
 
 Equations (5) and (6) are misprinted. With b = B_inter / g, the part of the card that comes with each GPU, and t slices
 per replica, a replica on server m exchanges with others, each iteration, ::
 
-    inside  = sum_r links[s, r] x[r, m]           bytes within the server (of its tokens those to itself not counted)
+    inside  = sum_r links[s, r] x[r, m]           bytes within the server (without tokens to itself)
     comm    = (exchanged - inside) / (t b) + inside / (t B_intra)
     reduce  = 2 (k-1)/k h / (x t b)    where x < k      (the server's x replicas share its part of the card)
             = 2 (k-1)/k h / (t B_intra) where x = k
@@ -23,12 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hetopt.checks import at_least
+from hetopt.data.entities import Numbers
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.stages.pipeline import Pipeline
-from hetopt.stages.servers import Numbers, Servers
+from hetopt.stages.servers import Servers
 
 
-class Parts(NamedTuple):
+class IterationParts(NamedTuple):
     """(..., S, M) seconds of an iteration of each stage on each server; all zero where it has no replica there."""
 
     forward: Numbers
@@ -45,11 +46,11 @@ class Timing(Protocol):
         ...
 
     def most(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """alpha_max: seconds with every replica on a server of its own, the slowest ones."""
+        """alpha_max: seconds with every replica on a server of its own, at the smallest bandwidths."""
         ...
 
     def least(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """Seconds that no placement can fall below: all at the best bandwidth that there is."""
+        """Lower bound on the seconds of any placement: all at the largest bandwidth."""
         ...
 
 
@@ -88,26 +89,27 @@ class Asynchronous:
         return self._slowest(scattered(pipeline, servers))[()]
 
     def least(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """Seconds that no placement can fall below."""
+        """Lower bound on the seconds of any placement."""
         return self._slowest(together(pipeline, servers))[()]
 
-    def _slowest(self, part: Parts) -> Numbers:
+    def _slowest(self, part: IterationParts) -> Numbers:
         part = _weighted(part, self.backward, self.reduce)
         return np.asarray((part.forward + part.backward + part.exchange + part.reduce).max(axis=(-2, -1)))
 
 
 @dataclass(frozen=True)
 class Synchronous:
-    """All stages finish an iteration before the next begins: a mini-batch goes through as micro-batches.
+    """All stages finish an iteration before the next begins: a mini-batch passes through as micro-batches.
 
-    Forwards they all go through the pipeline, then backwards, as in GPipe; each stage reduces when its last micro-batch
-    is through. A flow shop of q equal jobs takes ``sum_s p_s + (q-1) max_s p_s``, so with F_s and B_s the time of one
+    All micro-batches pass forward through the pipeline, then backward, as in GPipe; each stage reduces after its last
+    micro-batch. A flow shop of q equal jobs takes ``sum_s p_s + (q-1) max_s p_s``, so with F_s and B_s the time of one
     micro-batch in stage s (its share of computation and exchange, on the slowest of its servers) ::
 
         sum_s F_s + (q-1) max_s F_s + max_s { sum_{r>=s} B_r + (q-1) max_{r>=s} B_r + reduce_s }
 
     Exact for that schedule where exchange counts as work of the stage, and never below :class:`Asynchronous` with the
-    same coefficients. The paper names the analytic model of its reference [20] without printing it; this is ours.
+    same coefficients. The paper refers to the analytic model of its reference [20] without printing it; this one is
+    ours.
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ class Synchronous:
     Raises
     ------
     InvalidOption
-        No micro-batch, or a coefficient outside [0, 1].
+        Fewer than one micro-batch, or a coefficient outside [0, 1].
     """
 
     micro_batches: int = 8
@@ -142,10 +144,10 @@ class Synchronous:
         return self._flow(scattered(pipeline, servers))[()]
 
     def least(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """Seconds that no placement can fall below."""
+        """Lower bound on the seconds of any placement."""
         return self._flow(together(pipeline, servers))[()]
 
-    def _flow(self, part: Parts) -> Numbers:
+    def _flow(self, part: IterationParts) -> Numbers:
         q, part = self.micro_batches, _weighted(part, self.backward, self.reduce)
         half: Any = Fraction(1, 2) if part.forward.dtype == object else 0.5  # 0 / 2 would be a float among fractions
         forward = (part.forward + part.exchange * half).max(axis=-1)
@@ -163,20 +165,20 @@ def _fraction(value: float, key: str) -> None:
         raise InvalidOption(f"{key} is {value!r}; it must lie between 0 and 1")
 
 
-def _weighted(part: Parts, backward: float, reduce: float) -> Parts:
-    """The parts that count; where they are fractions, the coefficients are, too."""
+def _weighted(part: IterationParts, backward: float, reduce: float) -> IterationParts:
+    """The parts times their coefficients, which become fractions where the parts are."""
     if part.forward.dtype == object:
         return part._replace(backward=part.backward * Fraction(backward), reduce=part.reduce * Fraction(reduce))
     return part._replace(backward=part.backward * backward, reduce=part.reduce * reduce)
 
 
-def parts(pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Parts:
-    """What an iteration consists of, for (..., S, M) replicas of the stages on the servers.
+def parts(pipeline: Pipeline, x: ArrayLike, servers: Servers) -> IterationParts:
+    """The parts of an iteration, for (..., S, M) replicas of the stages on the servers.
 
     Raises
     ------
     InvalidPlan
-        The table has another shape, or not every replica is placed just once.
+        The table has another shape, or not every replica is placed exactly once.
     """
     table = np.asarray(x)
     check_table(pipeline, table, servers)
@@ -193,28 +195,28 @@ def parts(pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Parts:
     return _where(here, pipeline, exchange + _slicing(pipeline, servers), reduce)
 
 
-def _where(here: Any, pipeline: Pipeline, exchange: Numbers, reduce: Numbers) -> Parts:
+def _where(here: Any, pipeline: Pipeline, exchange: Numbers, reduce: Numbers) -> IterationParts:
     forward, backward = pipeline.forward[:, None], pipeline.backward[:, None]
-    return Parts(*(np.where(here, value, 0) for value in (forward, backward, exchange, reduce)))
+    return IterationParts(*(np.where(here, value, 0) for value in (forward, backward, exchange, reduce)))
 
 
 def _slicing(pipeline: Pipeline, servers: Servers) -> Numbers:
-    """(S, M) seconds in which the slices of a replica reduce what they hold."""
+    """(S, M) seconds of the AllReduce among the slices of a replica."""
     t = pipeline.slices
     bytes_sent = 2 * (t - 1) * pipeline.slice_bytes / t
     return np.asarray(bytes_sent[:, None] / servers.intra)
 
 
-def scattered(pipeline: Pipeline, servers: Servers) -> Parts:
-    """(S, 1) the parts with every replica alone on the slowest of the servers."""
+def scattered(pipeline: Pipeline, servers: Servers) -> IterationParts:
+    """(S, 1) parts with every replica alone on a server with the smallest bandwidths."""
     worst = (pipeline.slices * servers.nic.min())[:, None]
     alone = (pipeline.exchanged - pipeline.tokens)[:, None] / worst
     slicing = _slicing(pipeline, servers).max(axis=-1)[:, None]
     return _where(True, pipeline, alone + slicing, pipeline.reduced[:, None] / worst)
 
 
-def together(pipeline: Pipeline, servers: Servers) -> Parts:
-    """(S, 1) less than the parts of any placement: all at the best bandwidth that there is."""
+def together(pipeline: Pipeline, servers: Servers) -> IterationParts:
+    """(S, 1) lower bounds on the parts of any placement: all at the largest bandwidth."""
     t, k = pipeline.slices, pipeline.replicas
     best = max(servers.intra.max(), servers.nic.max())
     exchange = (pipeline.exchanged - pipeline.tokens) / (t * best)

@@ -1,23 +1,95 @@
-"""The graph of a job: replicas that exchange data, and what a placement cuts [ASRPT, section IV-B]."""
+"""The graph of a job: replicas that exchange data, and the bytes that a placement cuts [ASRPT, section IV-B].
+
+Replicas of a stage exchange gradients in an AllReduce, over a ring or over NCCL's double binary trees.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import require
-from hetopt.data.entities import read_only
-from hetopt.stages.allreduce import AllReduce, algorithm, multiplicities
+from hetopt.data.entities import Numbers, read_only
+from hetopt.errors import InvalidOption
 from hetopt.stages.pipeline import Pipeline
-from hetopt.stages.servers import Numbers
 
 if TYPE_CHECKING:
     import networkx as nx
+
+Edge: TypeAlias = tuple[int, int]
+"""Two ranks, the smaller one first."""
+
+
+class AllReduce(StrEnum):
+    """Algorithm of the AllReduce; it determines the edges of the job graph, not the time of an iteration."""
+
+    RING = "ring"
+    TREE = "tree"
+
+
+def algorithm(value: str, owner: str) -> AllReduce:
+    """The algorithm of that name.
+
+    Raises
+    ------
+    InvalidOption
+        The name is unknown.
+    """
+    try:
+        return AllReduce(value)
+    except ValueError:
+        raise InvalidOption(f"{owner}.allreduce is {value!r}; it must be one of {', '.join(AllReduce)}") from None
+
+
+def ring(ranks: int) -> list[Edge]:
+    """The ring 0, 1, …, back to 0; a ring of two is one edge, of one rank none."""
+    if ranks <= 2:
+        return [(0, 1)] if ranks == 2 else []
+    return [(i, i + 1) for i in range(ranks - 1)] + [(0, ranks - 1)]
+
+
+def double_binary_tree(ranks: int) -> tuple[list[Edge], list[Edge]]:
+    """The two trees over which NCCL reduces half of the data each.
+
+    In the first, whose root is 0, the lowest set bit of a rank is its height: leaves are odd. The second is its mirror
+    image for an even number of ranks, else the first shifted by one rank, so that nearly every rank is a leaf in one of
+    them [Sanders, Speck and Träff, 2009; NCCL, ``src/graph/trees.cc``].
+    """
+    first = [(rank, _parent(rank, ranks)) for rank in range(1, ranks)]
+    if ranks % 2:
+        second = [((a + 1) % ranks, (b + 1) % ranks) for a, b in first]
+    else:
+        second = [(ranks - 1 - a, ranks - 1 - b) for a, b in first]
+    return [_ordered(e) for e in first], [_ordered(e) for e in second]
+
+
+def _parent(rank: int, ranks: int) -> int:
+    bit = rank & -rank
+    up = (rank ^ bit) | (bit << 1)
+    return up if up < ranks else rank ^ bit
+
+
+def _ordered(edge: Edge) -> Edge:
+    return min(edge), max(edge)
+
+
+def multiplicities(ranks: int, algorithm: AllReduce) -> Mapping[Edge, int]:
+    """Edge -> halves of the ``2 (k-1)/k h`` bytes of the AllReduce that it carries in an iteration.
+
+    An edge of a ring carries both; an edge of one tree carries one, for each tree works on half of the data
+    [ASRPT, section IV-B].
+    """
+    if algorithm is AllReduce.RING:
+        return dict.fromkeys(ring(ranks), 2)
+    return Counter(edge for tree in double_binary_tree(ranks) for edge in tree)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +101,9 @@ class JobGraph:
     pipeline:
         The stages.
     stage, replica:
-        (V,) which replica of which stage a vertex is, both from 0; stage by stage.
+        (V,) stage and replica of each vertex, both from 0; ordered by stage.
     size:
-        (V,) GPUs of one server that it needs (its slices).
+        (V,) GPUs of one server that each vertex needs (its slices).
     edges:
         (E, 2) vertices, the smaller one first.
     weight:
@@ -110,12 +182,12 @@ class JobGraph:
 
 @lru_cache(maxsize=4096)
 def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobGraph:
-    """The graph of a pipeline's replicas; made once for each pipeline.
+    """The graph of a pipeline's replicas; cached for each pipeline.
 
     Replicas of neighbouring stages exchange activations and gradients, ``2 d_out[s] / k[s+1]`` bytes for each pair.
     Those of one stage reduce their parameters: in a ring each edge carries ``2 (k-1)/k h`` bytes, in double binary
     trees half of that per tree. Tokens of expert parallelism go between all pairs of a stage. Slices of a replica are
-    one vertex, since they must stay on one server.
+    one vertex, since they stay on one server.
 
     Parameters
     ----------
@@ -125,7 +197,7 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     Raises
     ------
     InvalidOption
-        ``allreduce`` is neither.
+        ``allreduce`` is unknown.
     """
     kind = algorithm(allreduce, "job_graph")
     k = pipeline.replicas.tolist()

@@ -1,8 +1,9 @@
-"""Which replica goes to a GPU of which server, and what that costs."""
+"""Mappings of a job's replicas to GPUs of servers, and mapping all jobs of an instance."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -11,8 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hetopt.checks import expect, shown
+from hetopt.checks import FrozenDict, expect, known, lookup, shown
 from hetopt.data.entities import read_only
+from hetopt.data.instance import Instance
+from hetopt.data.instance_data import Placed
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidPlan
 from hetopt.programs.point import Status
@@ -29,26 +32,26 @@ class GPUMapping:
     Attributes
     ----------
     graph, servers:
-        What is placed, and where there is room.
+        The replicas, and the servers with room.
     server:
         (V,) position of the server of each vertex.
     timing:
-        How long an iteration takes.
+        Time of an iteration.
     method:
-        Who made it.
+        Name of the mapping method.
     bound:
-        What the method has proven about its objective, seconds or bytes; None where it proves nothing.
+        Lower bound that the method has proven on its objective, seconds or bytes; None without one.
     status:
-        ``"optimal"``, ``"gap"`` or ``"time_limit"`` where something is proven, else ``"heuristic"``.
+        ``"optimal"``, ``"gap"`` or ``"time_limit"`` with a bound, else ``"heuristic"``.
     seconds:
-        Time taken to find it.
+        Wall-clock time of the method.
     minimises:
-        What the bound is about: the iteration's ``"seconds"``, or the ``"bytes"`` between servers.
+        Objective of the bound: the ``"seconds"`` of an iteration, or the ``"bytes"`` between servers.
 
     Raises
     ------
     InvalidPlan
-        A server gets more than it has free, or a vertex is on none of them.
+        A server gets more replicas than it has free GPUs for, or a vertex has no server.
     """
 
     graph: JobGraph
@@ -90,7 +93,7 @@ class GPUMapping:
 
     @property
     def gap(self) -> float | None:
-        """Part of the iteration's seconds (or of the bytes cut) that the bound leaves open; None without a bound."""
+        """Relative gap between the bound and the iteration's seconds (or the bytes cut); None without a bound."""
         if self.bound is None:
             return None
         value = float(self.iteration_seconds if self.minimises == "seconds" else self.cut_bytes)
@@ -98,7 +101,7 @@ class GPUMapping:
 
     @property
     def table(self) -> pd.DataFrame:
-        """(stages, servers) replicas; servers that get none are left out."""
+        """(stages, servers) replicas; servers without replicas are left out."""
         used = np.flatnonzero(self.replicas.any(axis=0))
         index = pd.Index(range(1, len(self.graph.pipeline) + 1), name="stage")
         columns = pd.Index([self.servers.names[m] for m in used], name="server")
@@ -124,15 +127,15 @@ class Mapper(Protocol):
         ...
 
 
-def answered(mapping: object) -> GPUMapping:
-    """What a mapper has answered; :class:`InvalidPlan` where that is no mapping."""
+def check_mapping(mapping: object) -> GPUMapping:
+    """The result of a mapper; :class:`InvalidPlan` if it is not a mapping."""
     if not isinstance(mapping, GPUMapping):
-        raise InvalidPlan(f"the mapping method has answered {shown(mapping)}; it must return a GPUMapping")
+        raise InvalidPlan(f"the mapping method returned {shown(mapping)}; it must return a GPUMapping")
     return mapping
 
 
 def check_room(pipeline: Pipeline, servers: Servers) -> None:
-    """Raise :class:`InvalidInstance` where the servers cannot have room for the job, whatever the mapping."""
+    """Raise :class:`InvalidInstance` if the servers certainly have too little room for the job."""
     if isinstance(pipeline, Job):
         raise InvalidInstance(f"the pipeline is the job {pipeline.name!r}; give Pipeline.of(job)")
     expect(Pipeline, pipeline, "the pipeline")
@@ -149,18 +152,159 @@ def check_room(pipeline: Pipeline, servers: Servers) -> None:
 
 
 def in_order(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(V,) servers for (S, M) counts: neighbours in a ring stay together, so each stage's ring is cut least."""
+    """(V,) servers for (S, M) counts: neighbours in a ring stay together, which minimises the cut of each ring."""
     servers = np.arange(counts.shape[1])
     return np.concatenate([np.repeat(servers, row) for row in counts])
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Wall-clock seconds since its creation."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """So far."""
+        """Seconds so far."""
         return time.perf_counter() - self._began
+
+
+@dataclass(frozen=True, eq=False)
+class MappedJobs:
+    """Mappings of the jobs of an instance.
+
+    Attributes
+    ----------
+    mappings:
+        Job -> servers of its replicas.
+    gpu_type:
+        Job -> type of its GPUs.
+    refused:
+        Job without a mapping -> reason.
+    """
+
+    mappings: Mapping[str, GPUMapping]
+    gpu_type: Mapping[str, str]
+    refused: Mapping[str, str]
+
+
+def map_jobs(
+    instance: Instance,
+    mapper: Mapper,
+    *,
+    job: str | None = None,
+    gpu_type: str | None = None,
+    hosts: Placed | None = None,
+    step: Callable[[str], None] = lambda _: None,
+) -> MappedJobs:
+    """Map the stages of jobs to GPUs, each job independently of the others.
+
+    The stages of a placed job are mapped within its GPUs; those of another job may use all free GPUs.
+
+    Parameters
+    ----------
+    job:
+        Only this one; default: all.
+    gpu_type:
+        Type of the GPUs; default: the fastest type on which the job fits.
+    hosts:
+        GPUs of running jobs, as in :attr:`hetopt.Placement.hosts`: only these jobs are mapped, within their GPUs.
+    step:
+        Called with the name of each job before it is mapped.
+
+    Raises
+    ------
+    InvalidInstance
+        No job has stages, or no job could be mapped and ``hosts`` is not given.
+    UnknownName
+        There is no ``job`` of that name.
+    InvalidPlan
+        The mapper does not return a :class:`GPUMapping`.
+    """
+    chosen = check_stages(instance, job)
+    mappings: dict[str, GPUMapping] = {}
+    kinds: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for one in chosen:
+        if hosts is None or one.name in hosts:
+            step(one.name)
+            try:
+                kinds[one.name], pipeline, servers = _room(instance, one, gpu_type, hosts)
+                mappings[one.name] = check_mapping(mapper(pipeline, servers))
+            except InvalidInstance as problem:
+                if len(chosen) == 1 and hosts is None:
+                    raise
+                refused[one.name] = str(problem)
+    if not mappings and hosts is None:
+        raise InvalidInstance(f"none of {len(refused)} jobs can be mapped; the first: {next(iter(refused.values()))}")
+    gpu_types = {name: kinds[name] for name in mappings}
+    return MappedJobs(FrozenDict(mappings), FrozenDict(gpu_types), FrozenDict(refused))
+
+
+def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
+    """The jobs of the instance, or the one of that name; at least one has stages.
+
+    Raises
+    ------
+    InvalidInstance
+        There are no jobs, or no stages.
+    UnknownName
+        There is no job of that name.
+    """
+    if not instance.jobs:
+        raise InvalidInstance("the instance has no jobs, and only jobs have stages; add at least one")
+    chosen = instance.jobs if job is None else (lookup(instance.job, job, "job"),)
+    if not any(one.stages for one in chosen):
+        lacking = f"jobs[{chosen[0].name!r}] has no" if len(chosen) == 1 else f"none of the {len(chosen)} jobs has"
+        raise InvalidInstance(f"{lacking} stages, and only stages are mapped to GPUs; add stages: to a job")
+    return chosen
+
+
+def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | None) -> tuple[str, Pipeline, Servers]:
+    """GPU type, pipeline on that type, and servers that the job may use."""
+    if not job.stages:
+        raise InvalidInstance(f"job {job.name!r} has no stages")
+    Pipeline.of(job)  # raises errors of its graph once, not for each type
+    there = (instance.placed if hosts is None else hosts).get(job.name, {})
+    if any(n for gpus in there.values() for n in gpus.values()):
+        kind = _only_type(job, there, gpu_type)
+        servers = Servers.of(instance, kind, busy=False)
+        position = {name: m for m, name in enumerate(servers.names)}
+        return (
+            kind,
+            Pipeline.of(job, kind),
+            servers.take({position[s]: n[kind] for s, n in there.items() if n.get(kind)}),
+        )
+    if gpu_type is not None:
+        known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
+        return _free(instance, job, gpu_type)
+    problems = []
+    for kind in sorted(instance.cluster.type_names, key=lambda t: -job.throughput.get(t, 0.0)):
+        try:
+            return _free(instance, job, kind)
+        except InvalidInstance as problem:
+            problems.append(str(problem))
+    raise InvalidInstance("; ".join(problems))
+
+
+def _only_type(job: Job, there: Mapping[str, Mapping[str, int]], wanted: str | None) -> str:
+    kinds = sorted({kind for gpus in there.values() for kind, n in gpus.items() if n})
+    if len(kinds) > 1:
+        raise InvalidInstance(f"job {job.name!r} runs on {' and '.join(kinds)}; stages are mapped to GPUs of one type")
+    if wanted not in (None, kinds[0]):
+        raise InvalidInstance(f"job {job.name!r} runs on {kinds[0]} and keeps its GPUs, so gpu_type cannot be {wanted}")
+    return kinds[0]
+
+
+def _free(instance: Instance, job: Job, kind: str) -> tuple[str, Pipeline, Servers]:
+    if not job.throughput.get(kind, 0.0) > 0:
+        raise InvalidInstance(f"job {job.name!r} cannot run on {kind}: its throughput there is 0")
+    memory = instance.cluster.gpu_type(kind).memory_bytes
+    if memory is not None and job.memory_bytes > memory:
+        raise InvalidInstance(f"a worker of job {job.name!r} needs {job.memory_bytes:g} bytes; a {kind} has {memory:g}")
+    pipeline, servers = Pipeline.of(job, kind), Servers.of(instance, kind)
+    try:
+        check_room(pipeline, servers)
+    except InvalidInstance as problem:
+        raise InvalidInstance(f"{problem} of type {kind}") from None
+    return kind, pipeline, servers

@@ -1,4 +1,4 @@
-"""A job's stages as arrays: what is computed, what goes between stages, what is reduced among replicas."""
+"""The stages of a job as arrays: computation, bytes between stages, bytes reduced among replicas."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import expect, known
-from hetopt.data.entities import read_only
+from hetopt.data.entities import Numbers, read_only
 from hetopt.data.workload import Job, Stage
-from hetopt.errors import InvalidInstance
-from hetopt.stages.servers import Numbers, as_fractions
+from hetopt.errors import InvalidInstance, Item
+from hetopt.stages.servers import as_fractions
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Pipeline:
     parameters:
         (S,) bytes h_s that the replicas reduce.
     outputs:
-        (S,) bytes d_out that each replica hands to the next stage; of the last one nothing comes of it.
+        (S,) bytes d_out from each replica to the next stage; that of the last stage has no effect.
     slice_bytes:
         (S,) bytes that the slices of a replica reduce.
     tokens:
@@ -55,17 +55,19 @@ class Pipeline:
         Parameters
         ----------
         gpu_type:
-            Where it runs: times grow as its throughput falls below that on its fastest type (default: that one).
+            GPU type: times are scaled by the throughput on the fastest type over that on this one (default: the
+            fastest).
 
         Raises
         ------
         InvalidInstance
-            Two stages exchange nothing, so that the job's graph would fall apart; or it cannot run on that type.
+            Two stages exchange nothing, so that the job graph is not connected; or the job cannot run on that type.
         """
         fastest = max(expect(Job, job, "the job").throughput.values())
         speed = fastest if gpu_type is None else job.throughput[known(gpu_type, job.throughput, job.name, "GPU type")]
         if speed <= 0:
-            raise InvalidInstance(f"jobs[{job.name!r}].throughput[{gpu_type!r}] is 0; it cannot run there")
+            path = ("jobs", Item(job.name), "throughput", Item(gpu_type or ""))
+            raise InvalidInstance("is 0; it cannot run there", path)
         stages = job.stages or (Stage(job.demand, 1 / fastest, 0.0),)
         slower = fastest / speed
         _check_connected(job.name, stages)
@@ -93,7 +95,7 @@ class Pipeline:
         return len(self.replicas)
 
     def exact(self) -> Pipeline:
-        """The same with every number the fraction that its float is."""
+        """The same with every float as a fraction."""
         made: dict[str, Any] = {item.name: as_fractions(getattr(self, item.name)) for item in fields(self)[3:]}
         return replace(self, **made)
 
@@ -109,9 +111,9 @@ class Pipeline:
 
     @cached_property
     def silent(self) -> bool:
-        """Whether its GPUs exchange nothing, so that it matters to nobody where they are."""
-        talks = (self.reduced > 0).any() or (self.tokens > 0).any() or self.sliced
-        return len(self) == 1 and not talks
+        """Whether its GPUs exchange nothing, so that the placement has no effect."""
+        exchanges = (self.reduced > 0).any() or (self.tokens > 0).any() or self.sliced
+        return len(self) == 1 and not exchanges
 
     @cached_property
     def slice_counts(self) -> tuple[int, ...]:
@@ -130,7 +132,7 @@ class Pipeline:
 
     @cached_property
     def links(self) -> Numbers:
-        """(S, S) bytes that a replica of one stage and one of another exchange in an iteration, both ways together.
+        """(S, S) bytes between a replica of one stage and one of another in an iteration, both directions together.
 
         ``2 d_out[s] / k[s+1] = 2 d_in[s+1] / k[s]`` between neighbours [ASRPT, section IV-B]; tokens on the diagonal.
         """
@@ -141,7 +143,7 @@ class Pipeline:
 
     @cached_property
     def exchanged(self) -> Numbers:
-        """(S,) bytes that a replica exchanges with all others, with itself counted among those it sends tokens to."""
+        """(S,) bytes that a replica exchanges with all others, including tokens to itself."""
         result: Any = self.links @ self.replicas
         return np.asarray(result)
 
@@ -150,6 +152,7 @@ def _check_connected(name: str, stages: tuple[Stage, ...]) -> None:
     for i, stage in enumerate(stages[:-1]):
         if stage.output_bytes == 0:
             raise InvalidInstance(
-                f"jobs[{name!r}].stages[{i}].output_bytes is 0, so it exchanges nothing with stages[{i + 1}] "
-                "and the job's graph falls apart; give the bytes that it hands on, or make two jobs of it"
+                f"is 0, so it exchanges nothing with stages[{i + 1}] and the job's graph is not connected; "
+                "give the bytes of its output, or make two jobs of it",
+                ("jobs", Item(name), "stages", i, "output_bytes"),
             )

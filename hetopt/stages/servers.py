@@ -1,4 +1,4 @@
-"""The servers that a job may go to: free GPUs, and the bandwidths between them."""
+"""The servers that a job may use: free GPUs, and the bandwidths between them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import count, known, number, text, unique
 from hetopt.data.cluster import Server
-from hetopt.data.entities import read_only
+from hetopt.data.entities import Numbers, read_only
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance
-
-Numbers = NDArray[Any]
-"""Floats, or objects that are fractions: whatever is computed from fractions alone is exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +25,18 @@ class Servers:
     Attributes
     ----------
     names:
-        Of the M servers.
+        Names of the M servers.
     free:
-        (M,) GPUs that may be used, > 0.
+        (M,) free GPUs, > 0.
     nic:
-        (M,) part of the network card's bandwidth that comes with each GPU, B_inter / g, in bytes/s.
+        (M,) bandwidth of the network card per GPU, B_inter / g, in bytes/s.
     intra:
         (M,) bandwidth between two GPUs of the server, B_intra, in bytes/s.
 
     Raises
     ------
     InvalidInstance
-        A server without GPUs or bandwidth, or two of one name.
+        A server without GPUs or bandwidth, or two with the same name.
     """
 
     names: tuple[str, ...]
@@ -56,14 +53,14 @@ class Servers:
         nic_bytes_per_s: float = 1.25e9,
         intra_bytes_per_s: float = 300e9,
     ) -> Self:
-        """Servers with ``gpus`` GPUs each (default: as many as the most that are free), of which some are free.
+        """Servers with ``gpus`` GPUs each (default: the largest number of free ones), of which some are free.
 
         Parameters
         ----------
         free:
             GPUs per server, or server -> GPUs; a bare sequence names them ``server1, server2, …``.
         gpus:
-            GPUs that a server has, which share its network card.
+            GPUs of each server, which share its network card.
         nic_bytes_per_s, intra_bytes_per_s:
             As of :class:`hetopt.Server`.
         """
@@ -81,21 +78,21 @@ class Servers:
 
     @cached_property
     def kind(self) -> tuple[int, ...]:
-        """Of each server, which of the distinct pairs (nic, intra) it has; numbered as they come."""
+        """Index of the pair (nic, intra) of each server among the distinct pairs."""
         pairs = list(zip(self.nic.tolist(), self.intra.tolist(), strict=True))
         number = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
         return tuple(number[pair] for pair in pairs)
 
     @classmethod
     def of(cls, instance: Instance, gpu_type: str, *, busy: bool = True) -> Self:
-        """The servers of ``instance`` that have GPUs of that type, with those that no placed job uses.
+        """The servers of ``instance`` with free GPUs of that type, those that no placed job uses.
 
         Parameters
         ----------
         gpu_type:
-            Which GPUs.
+            Type of the GPUs.
         busy:
-            False: as if the cluster were empty.
+            False: ignore placed jobs.
 
         Raises
         ------
@@ -137,11 +134,11 @@ class Servers:
 
     @cached_property
     def fast_inside(self) -> bool:
-        """Whether B_intra >= B_inter / g everywhere: the hypothesis of the bounds on an iteration's time."""
+        """Whether B_intra >= B_inter / g on all servers: the hypothesis of the bounds on the time of an iteration."""
         return bool((self.intra >= self.nic.max()).all())
 
     def take(self, gpus: Mapping[int, int] | Sequence[tuple[int, int]]) -> Servers:
-        """Only the servers at those positions, in that order, with so many of their GPUs."""
+        """The servers at those positions, in that order, with so many of their GPUs."""
         pairs = list(gpus.items() if isinstance(gpus, Mapping) else gpus)
         where = [m for m, _ in pairs]
         names = tuple(self.names[m] for m in where)
@@ -153,13 +150,13 @@ class Servers:
 
 
 def bandwidths(servers: Sequence[Server]) -> tuple[Numbers, Numbers]:
-    """(nic per GPU, intra) of each server in bytes/s; a server without GPUs counts as one with one."""
+    """(nic per GPU, intra) of each server in bytes/s; a server without GPUs counts as one with one GPU."""
     nic = np.array([s.nic_bytes_per_s / (sum(s.gpus.values()) or 1) for s in servers])
     return nic, np.array([s.intra_bytes_per_s for s in servers])
 
 
 def as_fractions(values: Numbers) -> Numbers:
-    """Floats as the fractions that they are."""
+    """Floats as their exact fractions."""
     made = np.empty(values.shape, dtype=object)
     made.ravel()[:] = [Fraction(v) for v in values.ravel().tolist()]
     return made

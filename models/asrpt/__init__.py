@@ -5,9 +5,8 @@ from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
 from hetopt.models.asrpt.policies import ASRPT, SPJF, SPWF, Ordered, WCSDuration, WCSSubTime, WCSWorkload
-from hetopt.stages.allreduce import AllReduce
 from hetopt.stages.iteration_time import Asynchronous, Synchronous
-from hetopt.stages.job_graph import job_graph
+from hetopt.stages.job_graph import AllReduce, job_graph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 

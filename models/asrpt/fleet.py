@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hetopt.errors import InvalidInstance
 from hetopt.stages.iteration_time import Timing
-from hetopt.stages.mapping import Mapper, answered
+from hetopt.stages.mapping import Mapper, check_mapping
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 
@@ -162,7 +162,7 @@ class Fleet:
     ) -> tuple[tuple[tuple[int, ...], ...], Any] | None:
         servers = self.servers.take(order)
         try:
-            mapping = answered(self.mapper(pipeline, servers))
+            mapping = check_mapping(self.mapper(pipeline, servers))
         except InvalidInstance:  # slices that do not fit
             if not pipeline.sliced:
                 raise

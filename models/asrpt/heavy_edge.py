@@ -9,9 +9,8 @@ from heapq import heappop, heappush
 import numpy as np
 
 from hetopt.errors import InvalidInstance
-from hetopt.stages.allreduce import AllReduce, algorithm
 from hetopt.stages.iteration_time import Asynchronous, Timing
-from hetopt.stages.job_graph import JobGraph, job_graph
+from hetopt.stages.job_graph import AllReduce, JobGraph, algorithm, job_graph
 from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hetopt.stages.servers import Numbers
+from hetopt.data.entities import Numbers
 
 BACKWARD = 2.0
 """Backwards, a layer does two products where it does one forwards: gradients of its inputs and of its parameters."""

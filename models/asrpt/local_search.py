@@ -13,9 +13,8 @@ from hetopt.models.asrpt.exchanges import Exchanges, Ways
 from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
 from hetopt.models.asrpt.lookup import Lookup
 from hetopt.models.asrpt.packing import fills, packings
-from hetopt.stages.allreduce import AllReduce, algorithm
 from hetopt.stages.iteration_time import Asynchronous
-from hetopt.stages.job_graph import job_graph
+from hetopt.stages.job_graph import AllReduce, algorithm, job_graph
 from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

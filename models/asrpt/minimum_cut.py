@@ -19,9 +19,8 @@ from hetopt.models.asrpt.partitions import least_cuts
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
-from hetopt.stages.allreduce import AllReduce, algorithm
 from hetopt.stages.iteration_time import Asynchronous, Timing
-from hetopt.stages.job_graph import JobGraph, job_graph
+from hetopt.stages.job_graph import AllReduce, JobGraph, algorithm, job_graph
 from hetopt.stages.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from hetopt.errors import InvalidOption
-from hetopt.stages.allreduce import AllReduce, multiplicities
+from hetopt.stages.job_graph import AllReduce, multiplicities
 
 Sizes = tuple[int, ...]
 """Sizes of the parts, largest first."""

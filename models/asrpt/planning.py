@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hetopt.checks import at_least
+from hetopt.data.entities import Numbers
 from hetopt.data.workload import Stage
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.layers import BACKWARD, Network
-from hetopt.stages.servers import Numbers
 
 V100_BYTES = 32e9
 """Memory of a V100 (its larger version), in bytes."""

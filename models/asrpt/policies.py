@@ -13,8 +13,8 @@ from hetopt.checks import at_least, boolean, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
-from hetopt.decisions.job_rates import StageSpeeds
-from hetopt.decisions.online import Start
+from hetopt.decisions.online import JobStart
+from hetopt.decisions.speed_models import StageSpeeds
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.fleet import Fleet, Offer
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
@@ -90,7 +90,7 @@ class Events:
             del self.present[job.name]
             self.scheduler.withdraw(time, job.name)
 
-    def decide(self, time: float) -> list[Start]:
+    def decide(self, time: float) -> list[JobStart]:
         """The jobs that start."""
         self.time = time
         return [self._start(started.task.name, started.offer) for started in self.scheduler.decide(time)]
@@ -100,18 +100,18 @@ class Events:
         """When to ask again if nothing happens before."""
         return float(self.scheduler.wake)
 
-    def running(self) -> list[Start]:
+    def running(self) -> list[JobStart]:
         """All jobs that run, in the order in which they arrived."""
         there = self.scheduler.running
         return [self._start(name, there[name]) for name in self.present if name in there]
 
-    def _start(self, name: str, offer: Offer) -> Start:
+    def _start(self, name: str, offer: Offer) -> JobStart:
         fleet = self.scheduler.fleets[offer.fleet]
         assert fleet is not None
         kind, names = self.cluster.type_names[offer.fleet], fleet.servers.names
         hosts = {names[seat.server]: {kind: seat.gpus} for seat in offer.seats}
         staged = bool(self.present[name].stages)
-        return Start(name, hosts, {names[s.server]: s.replicas for s in offer.seats} if staged else {})
+        return JobStart(name, hosts, {names[s.server]: s.replicas for s in offer.seats} if staged else {})
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job, Stage
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.stages.pipeline import Pipeline
 
@@ -99,7 +99,8 @@ class Choices:
                 found.append((-speed, i, Choice(i, pipeline, least, most)))
         if able and not found:
             raise InvalidInstance(
-                f"jobs[{job.name!r}] needs {job.demand} GPUs of one type, and memory and servers for its stages; "
-                "the cluster never has room for it"
+                f"needs {job.demand} GPUs of one type, and memory and servers for its stages; "
+                "the cluster never has room for it",
+                ("jobs", Item(job.name)),
             )
         return tuple(choice for *_, choice in sorted(found, key=lambda row: row[:2]))

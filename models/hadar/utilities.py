@@ -14,7 +14,7 @@ import numpy as np
 from hetopt.checks import at_least, choices, lookup, shown
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
-from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, UnknownName
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, Item, UnknownName
 from hetopt.tolerances import EQUAL, scale
 
 
@@ -98,7 +98,9 @@ class Deadline:
     def __call__(self, job: Job, seconds: Floats) -> Floats:
         """Worth of being done after ``seconds``."""
         if job.deadline is None:
-            raise InvalidInstance(f"jobs[{job.name!r}] has no deadline, on which its utility depends; give it one")
+            raise InvalidInstance(
+                "has no deadline, on which its utility depends; give it one", ("jobs", Item(job.name))
+            )
         left = job.deadline - job.arrival
         return np.where(np.asarray(seconds) <= left + EQUAL * scale(left), 1.0, self.late)
 
@@ -148,7 +150,8 @@ def utility_of(job: Job, default: Utility) -> Utility:
     if job.utility is None:
         return default
     if job.utility not in UTILITIES:
-        raise UnknownName(f"jobs[{job.name!r}].utility is {job.utility!r}; {choices(job.utility, UTILITIES)}")
+        path = ("jobs", Item(job.name), "utility")
+        raise UnknownName(f"is {job.utility!r}; {choices(job.utility, UTILITIES)}", path)
     return UTILITIES[job.utility]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
-from hetopt.decisions.job_rates import Variability
-from hetopt.decisions.placement import pack
+from hetopt.decisions.placers import pack
+from hetopt.decisions.speed_models import Variability
 from hetopt.models.queues.choosing import demands
 from hetopt.models.queues.room import Seats
 

@@ -11,8 +11,8 @@ import numpy as np
 from hetopt.checks import FrozenDict, at_least, boolean, mapping
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
-from hetopt.decisions.job_rates import Variability
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.decisions.speed_models import Variability
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.queues.checking import one_of, seconds_or_events
 from hetopt.models.queues.choosing import in_order
@@ -39,7 +39,7 @@ class PAL:
         How many times as long a job takes as it expects when its GPUs are not all in one server, >= 1.
     variability:
         Server -> how many times as long jobs take on its GPUs; or server -> model (``Job.model``) -> that: what
-        :class:`~hetopt.decisions.job_rates.Variability` makes come true. What is absent is 1, and servers that are not
+        :class:`~hetopt.decisions.speed_models.Variability` simulates. What is absent is 1, and servers that are not
         there, say because they have failed, mean nothing.
     moves:
         In each decision all jobs are placed anew; else those that run keep their GPUs unless they are stopped.
@@ -111,8 +111,9 @@ def _running(jobs: Entities, places: list[Place], *, may_stop: bool) -> dict[int
             result[e] = seats
         elif not may_stop and any(instance.held.get(name, {}).values()):
             raise InvalidInstance(
-                f"jobs[{name!r}] holds GPUs and placed[{name!r}] is {dict(hosts)!r}; under PAL with order 'fifo' a job "
-                f"that runs is placed on its {jobs.demand[e]:g} GPUs, all of one type on which it can run"
+                f"holds GPUs and placed[{name!r}] is {dict(hosts)!r}; under PAL with order 'fifo' a job that runs is "
+                f"placed on its {jobs.demand[e]:g} GPUs, all of one type on which it can run",
+                ("jobs", Item(name)),
             )
     return result
 

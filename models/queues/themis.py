@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hetopt.checks import FrozenDict, at_least, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
-from hetopt.decisions.whole_jobs import most_due
+from hetopt.decisions.rounders import most_due
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.fft.ties import settled

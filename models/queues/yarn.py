@@ -10,7 +10,7 @@ from typing import Any
 
 from hetopt.checks import FrozenDict, at_least, boolean, choices, mapping
 from hetopt.data.instance import Instance, present_entities
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.models.queues.checking import one_of, seconds_or_events
 from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, demands, in_order, plan_of, unstoppable
 from hetopt.models.queues.room import Room
@@ -115,8 +115,8 @@ class YARN:
         for name, own in queues.items():
             if name not in self.capacities:
                 raise InvalidInstance(
-                    f"jobs[{instance.jobs[own[-1]].name!r}] belongs to queue {name!r}, of which YARN.capacities does "
-                    f"not tell; {choices(name, self.capacities)}"
+                    f"belongs to queue {name!r}, which is not in YARN.capacities; {choices(name, self.capacities)}",
+                    ("jobs", Item(instance.jobs[own[-1]].name)),
                 )
         return dict(self.capacities)
 

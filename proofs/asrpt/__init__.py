@@ -1,12 +1,32 @@
-"""What A-SRPT claims: iterations, mappings, and how far its schedules are from the optimum [ASRPT]."""
+"""The claims of A-SRPT: iterations, mappings, and the distance of its schedules from the optimum [ASRPT]."""
 
 from __future__ import annotations
 
-from hetopt.proofs.asrpt import bounds, cuts, hardness, iteration, lemmas, order, printed, theorem, volumes
+from hetopt.proofs.asrpt import (
+    approximation_ratio,
+    edge_volumes,
+    graph_cuts,
+    hardness,
+    iteration_bounds,
+    iteration_equations,
+    lemmas,
+    queue_order,
+    reported_results,
+)
 from hetopt.proofs.ledger.claim import Claim
 
 
 def claims() -> tuple[Claim, ...]:
     """All claims, in the order of the paper."""
-    parts = (order, iteration, volumes, bounds, cuts, hardness, lemmas, theorem, printed)
+    parts = (
+        queue_order,
+        iteration_equations,
+        edge_volumes,
+        iteration_bounds,
+        graph_cuts,
+        hardness,
+        lemmas,
+        approximation_ratio,
+        reported_results,
+    )
     return tuple(claim for part in parts for claim in part.CLAIMS)

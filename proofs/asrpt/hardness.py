@@ -1,4 +1,4 @@
-"""Sections III-C and IV-B: what is NP-hard, by reductions that are run on small cases in both directions."""
+"""Sections III-C and IV-B: NP-hardness, by reductions that are tested on small cases in both directions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from functools import cached_property
 from itertools import combinations
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.asrpt.cuts import Cutting
-from hetopt.proofs.asrpt.placing import Placing, cluster_of, staged_job
-from hetopt.proofs.asrpt.schedules import optimal, total
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.asrpt.graph_cuts import CutCase
+from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
+from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
 
 def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
-    """Whether the items fit into bins with so much room."""
+    """Whether the items fit into bins of these sizes."""
     if not items:
         return True
     first, rest = items[0], items[1:]
@@ -35,15 +35,15 @@ def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Packing:
-    """Items, and servers that they would fill.
+class BinPackingCase:
+    """Items, and servers that they may fill.
 
     Attributes
     ----------
     items:
-        How large they are.
+        Sizes of the items.
     servers, size:
-        How many servers, and GPUs of each; the items add up to all GPUs.
+        Number of servers, and GPUs of each; the items sum to all GPUs.
     """
 
     items: tuple[int, ...]
@@ -52,16 +52,16 @@ class Packing:
 
     @property
     def weight(self) -> int:
-        """Of edges within an item; those between items weigh 1 and are fewer."""
+        """Weight of edges within an item; edges between items weigh 1 and are fewer."""
         return max(3, len(self.items))
 
     @cached_property
-    def job(self) -> Cutting:
+    def job(self) -> CutCase:
         """A path of single replicas: an item of size a is a run of a stages; B_intra is ``weight`` times b."""
         ends = [n for item in self.items for n in (*[F(self.weight, 2)] * (item - 1), F(1, 2))][:-1]
         count = sum(self.items)
         job = staged_job("path", (F(1),) * count, (F(0),) * count, (F(0),) * count, ends)
-        return Cutting(Placing(job, (self.size,) * self.servers, F(1), F(self.weight)))
+        return CutCase(StagedCase(job, (self.size,) * self.servers, F(1), F(self.weight)))
 
     @property
     def instance(self) -> Instance:
@@ -72,38 +72,43 @@ class Packing:
 MOST_STAGES = 8
 
 
-def _packing(numbers: Numbers) -> Packing | None:
+def _packing(numbers: CaseNumbers) -> BinPackingCase | None:
     items, servers = tuple(map(int, numbers.row("items"))), int(numbers.one("servers"))
     if sum(items) % servers or not 1 < sum(items) <= MOST_STAGES:
         return None
-    return Packing(items, servers, sum(items) // servers)
+    return BinPackingCase(items, servers, sum(items) // servers)
 
 
-PACKINGS = Space({"n": (1, 5)}, {"items": Table(1, "n", whole(1, 4)), "servers": Table(1, 1, whole(2, 3))}, _packing)
+PACKINGS = Space(
+    {"n": (1, 5)}, {"items": TableShape(1, "n", integers(1, 4)), "servers": TableShape(1, 1, integers(2, 3))}, _packing
+)
 
 
-def cut_tells(case: Packing) -> Finding:
-    """Whether the least cut and the shortest iteration both tell whether the items fill the servers."""
+def cut_tells(case: BinPackingCase) -> Finding:
+    """Whether the least cut and the shortest iteration both decide whether the items fill the servers."""
     fits = packs(case.items, (case.size,) * case.servers)
     cut, alpha = min(case.job.cuts), min(case.job.alphas)
     right = (cut < case.weight) == fits and (alpha < case.weight) == fits
-    words = f"the items {'fill' if fits else 'do not fill'} the servers; least cut {number(cut)}, shortest iteration "
-    return Finding(F(0) if right else F(-1), f"{words}{number(alpha)}, heavy edge {case.weight}")
+    words = (
+        f"the items {'fill' if fits else 'do not fill'} the servers; least cut "
+        f"{fraction_text(cut)}, shortest iteration "
+    )
+    return Finding(F(0) if right else F(-1), f"{words}{fraction_text(alpha)}, heavy edge {case.weight}")
 
 
 # -- schedules -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Triples:
-    """Jobs of one second, of which three at most fit beside each other.
+class ThreePartitionCase:
+    """Jobs of one second, at most three of which fit beside each other.
 
     Attributes
     ----------
     gpus:
-        Of the server, B.
+        GPUs of the server, B.
     widths:
-        GPUs of the jobs, each more than B/4 and less than B/2; together B for each three.
+        GPUs of the jobs, each more than B/4 and less than B/2; their sum is B for every three jobs.
     """
 
     gpus: int
@@ -119,41 +124,41 @@ class Triples:
     def least(self) -> Fraction:
         """The least sum of completion times."""
         lengths: list[dict[tuple[int, ...], Fraction]] = [{(k,): F(1)} for k in self.widths]
-        return total(optimal([F(0)] * len(self.widths), lengths, (self.gpus,)))
+        return total_completion(optimal([F(0)] * len(self.widths), lengths, (self.gpus,)))
 
 
-def _triples(numbers: Numbers) -> Triples | None:
+def _triples(numbers: CaseNumbers) -> ThreePartitionCase | None:
     gpus, widths = int(numbers.one("gpus")), tuple(map(int, numbers.row("widths")))
     fit = all(gpus < 4 * k and 2 * k < gpus for k in widths)
-    return Triples(gpus, widths) if fit and 3 * sum(widths) == gpus * len(widths) else None
+    return ThreePartitionCase(gpus, widths) if fit and 3 * sum(widths) == gpus * len(widths) else None
 
 
 THIRD = 7
 
 
-def _choose_triples(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
-    """Widths about a third of the server, moved by steps that cancel."""
+def _choose_triples(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    """Widths of about a third of the server, changed by steps that cancel."""
     widths = [F(THIRD)] * sizes["j"]
     for i, j in combinations(range(sizes["j"]), 2):
         step = choose((F(1), F(2), F(3), F(0)))
         if widths[i] + step < F(3 * THIRD, 2) and widths[j] - step > F(3 * THIRD, 4):
             widths[i], widths[j] = widths[i] + step, widths[j] - step
-    return Numbers({"gpus": ((F(3 * THIRD),),), "widths": (tuple(widths),)})
+    return CaseNumbers({"gpus": ((F(3 * THIRD),),), "widths": (tuple(widths),)})
 
 
 TRIPLES = Space(
     {"j": (6, 6)},
-    {"gpus": Table(1, 1, whole(12, 3 * THIRD)), "widths": Table(1, "j", whole(4, 10))},
+    {"gpus": TableShape(1, 1, integers(12, 3 * THIRD)), "widths": TableShape(1, "j", integers(4, 10))},
     _triples,
     _choose_triples,
 )
 
 
-def sum_tells(case: Triples) -> Finding:
-    """Whether the least sum tells whether the jobs split into threes that fill the server."""
+def sum_tells(case: ThreePartitionCase) -> Finding:
+    """Whether the least sum decides whether the jobs split into triples that fill the server."""
     rounds = len(case.widths) // 3
     fits, threes = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
-    words = f"the least sum is {number(case.least)}, in threes {number(threes)}"
+    words = f"the least sum is {fraction_text(case.least)}, in threes {fraction_text(threes)}"
     return Finding(F(0) if (case.least == threes) == fits else F(-1), words)
 
 
@@ -164,8 +169,8 @@ CLAIMS = (
         place="sections III-B and IV-B",
         statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
         r"server, and so is whether some placement's iteration is shorter than a given time, $\alpha^{min}$.",
-        means=ForAll(PACKINGS, cut_tells, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(PACKINGS, cut_tells, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""
 A mapping can be checked quickly. Let items $a_1, \dots, a_n$ with $\sum_j a_j = M g$ be given; whether they fill
@@ -184,8 +189,8 @@ cut takes $W$ or more; if none is cut, a stage has two edges, each of which take
         paper="A-SRPT",
         place="eq. (8)",
         statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",
-        means=ForAll(TRIPLES, sum_tells, share=F(1, 5)),
-        expected="true",
+        procedure=ForAll(TRIPLES, sum_tells, share=F(1, 5)),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""
 Let $a_1, \dots, a_{3 m}$ with $B / 4 < a_j < B / 2$ and $\sum_j a_j = m B$ be given; whether they split into $m$

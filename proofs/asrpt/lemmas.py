@@ -1,42 +1,56 @@
-"""Lemmas 1 to 3 of A-SRPT, in slots as the paper has them and in continuous time, with and without hypotheses."""
+"""Lemmas 1 to 3 of A-SRPT, in slots as printed and in continuous time, with and without hypotheses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.schedules import Workload
-from hetopt.proofs.asrpt.sides import Sides, bound, each_job, lemma_1, lemma_2, lemma_3, over_and_under, used
-from hetopt.proofs.asrpt.workloads import PREDICTED, workloads
-from hetopt.proofs.ledger.claim import Claim
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.space import Space, whole
+from hetopt.proofs.asrpt.bound_sides import (
+    BoundSides,
+    bound,
+    each_job,
+    lemma_1,
+    lemma_2,
+    lemma_3,
+    over_and_under,
+    used_fraction,
+)
+from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import Space, integers
 
 F = Fraction
 HALF = F(1, 2)
 
-RIGHT = workloads(talking=True, iterations=whole(1, 4))
-"""Right predictions, B_intra >= B_inter / g, G > g_max."""
+RIGHT = scheduling_space(communicating=True, iterations=integers(1, 4))
+"""True predictions, B_intra >= B_inter / g, G > g_max."""
 
-WRONG = workloads(talking=True, iterations=whole(1, 4), predicted=PREDICTED, delayed=True)
+WRONG = scheduling_space(communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True)
 """The same with predictions of any kind, and delays."""
 
-ANY = workloads(talking=True, iterations=whole(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any")
-"""Any bandwidths, and jobs that need all GPUs."""
+ANY = scheduling_space(
+    communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any"
+)
+"""Any bandwidths, and jobs that may need all GPUs."""
 
 
-def in_whole_slots(case: Workload) -> bool:
-    """Whether jobs take whole seconds wherever they run."""
+def in_whole_slots(case: SchedulingCase) -> bool:
+    """Whether all jobs take whole seconds on all placements."""
     return all(length.denominator == 1 for uses in case.lengths for length in uses.values())
 
 
-SLOTTED = workloads(in_whole_slots, most_gpus=6, talking=True, predicted=PREDICTED, iterations=whole(1, 4))
+SLOTTED = scheduling_space(
+    in_whole_slots, most_gpus=6, communicating=True, predicted=PREDICTED, iterations=integers(1, 4)
+)
 """G > g_max, B_intra >= B_inter / g, no delays, and jobs that take whole slots."""
 
 
-def holds(space: Space[Workload], sides: Callable[[Workload], Sides], *, measured: bool = True) -> ForAll[Workload]:
-    """A bound that is to hold; where ``measured``, with how much of it is used."""
-    return ForAll(space, bound(sides), ratio=used(sides) if measured else None, share=HALF)
+def holds(
+    space: Space[SchedulingCase], sides: Callable[[SchedulingCase], BoundSides], *, measured: bool = True
+) -> ForAll[SchedulingCase]:
+    """A bound that must hold; with ``measured`` its tightness is measured."""
+    return ForAll(space, bound(sides), ratio=used_fraction(sides) if measured else None, share=HALF)
 
 
 SLOTS = "Time goes in slots of one second: jobs start with a slot, and a slot of the virtual machine serves one job. "
@@ -102,8 +116,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=SLOTS + LEMMA_1,
-        means=ForAll(workloads(), bound(lambda c: lemma_1(c, slots=True))),
-        expected="false",
+        procedure=ForAll(scheduling_space(), bound(lambda c: lemma_1(c, slots=True))),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/lemma-1-continuous",
         note="Jobs take whole slots here. The proof gives each job a part of the machine, which slots do not allow.",
@@ -113,8 +127,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
-        means=ForAll(workloads(talking=True, inside="slow", arriving=False), bound(lemma_1)),
-        expected="false",
+        procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(lemma_1)),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/lemma-1-any-bandwidth",
@@ -126,8 +140,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=f"{CONTINUOUS}: {LEMMA_1}",
-        means=holds(RIGHT, lemma_1),
-        expected="true",
+        procedure=holds(RIGHT, lemma_1),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=SCALED + r" where $B_{intra} \ge B_{inter} / g$ is needed.",
@@ -137,8 +151,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements: " + LEMMA_1,
-        means=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
-        expected="true",
+        procedure=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=SCALED + " so, since it is the iteration of a placement.",
@@ -149,8 +163,8 @@ CLAIMS = (
         place="Lemma 2",
         statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
         + LEMMA_2,
-        means=ForAll(workloads(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
-        expected="false",
+        procedure=ForAll(scheduling_space(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/lemma-2-continuous",
         note="Jobs take whole slots here. One that completes early on the virtual machine waits for the next slot. "
@@ -163,8 +177,8 @@ CLAIMS = (
         statement=SLOTS
         + r"For $\tau = 0$, jobs that take whole slots, $B_{intra} \ge B_{inter} / g$ and $G > g^{max}$: "
         + LEMMA_2,
-        means=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
-        expected="true",
+        procedure=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"All starts and ends are whole, so are all $\tilde C_i$, and a head that does not fit does not for a "
@@ -179,8 +193,10 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
-        means=ForAll(workloads(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)),
-        expected="false",
+        procedure=ForAll(
+            scheduling_space(communicating=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)
+        ),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/lemma-2-sharper",
@@ -190,8 +206,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 2",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {LEMMA_2}",
-        means=holds(WRONG, lemma_2),
-        expected="true",
+        procedure=holds(WRONG, lemma_2),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=WAITING + SUMMED,
@@ -203,8 +219,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 2",
         statement=LONGEST + with_one_more(LEMMA_2),
-        means=holds(ANY, lambda c: lemma_2(c, sharper=True)),
-        expected="true",
+        procedure=holds(ANY, lambda c: lemma_2(c, sharper=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=with_one_more(WAITING + SUMMED),
@@ -214,8 +230,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="eq. (12)",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {EQ_12}",
-        means=holds(WRONG, each_job),
-        expected="true",
+        procedure=holds(WRONG, each_job),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=WAITING,
@@ -227,8 +243,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="eq. (12)",
         statement=LONGEST + with_one_more(EQ_12),
-        means=holds(ANY, lambda c: each_job(c, sharper=True)),
-        expected="true",
+        procedure=holds(ANY, lambda c: each_job(c, sharper=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=with_one_more(WAITING),
@@ -238,11 +254,11 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 3",
         statement=SLOTS + LEMMA_3,
-        means=ForAll(
-            workloads(jobs=(1, 2), predicted=whole(1, 6), iterations=whole(1, 4)),
+        procedure=ForAll(
+            scheduling_space(jobs=(1, 2), predicted=integers(1, 6), iterations=integers(1, 4)),
             bound(lambda c: lemma_3(c, slots=True)),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/lemma-3-continuous",
         note="A little more work may need a whole slot more.",
@@ -252,8 +268,10 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
-        means=ForAll(workloads(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)),
-        expected="false",
+        procedure=ForAll(
+            scheduling_space(communicating=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)
+        ),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/lemma-3-exact",
@@ -263,8 +281,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 3",
         statement=f"{CONTINUOUS}: {LEMMA_3}",
-        means=holds(WRONG, lemma_3),
-        expected="true",
+        procedure=holds(WRONG, lemma_3),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$, since "
@@ -278,8 +296,8 @@ CLAIMS = (
         r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
         r"continuous "
         "time, whatever the bandwidths.",
-        means=holds(ANY, over_and_under, measured=False),
-        expected="true",
+        procedure=holds(ANY, over_and_under, measured=False),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=STRETCHED,

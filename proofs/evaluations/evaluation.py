@@ -1,6 +1,6 @@
-"""What an evaluation is: experiments in parts, numbers that only several parts together give, and why ours may differ.
+"""The evaluation of a paper: experiments in parts, results of several parts together, and why results may differ.
 
-No setting is chosen by its result. What a paper leaves open is decided once, in the docstring of its module.
+No setting was chosen by its result. The docstring of each paper's module decides what the paper leaves open.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from hetopt.experiments.published_results import TIMES
 from hetopt.experiments.run_store import RunKey, RunStore
 
 Stores = Mapping[str, RunStore]
-"""Part -> where its runs are; parts that were not run are absent."""
+"""Part -> store of its runs; parts that were not run are absent."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of the experiments of an evaluation.
+class EvaluationPart:
+    """One experiment of an evaluation.
 
     Attributes
     ----------
     name:
-        How folders call it.
+        Name of its folder.
     about:
-        What of the paper it repeats.
+        The part of the paper that it repeats.
     experiment:
-        What is run.
+        The runs.
     compared:
-        Whether the claims about stored runs are compared with it, or which: the beginnings of their ids. False for
-        parts that serve :class:`Finding` alone.
+        Whether to compare the claims about stored runs with this part, or the prefixes of the ids of those to compare.
+        False for parts that serve :class:`ComparedResult` alone.
     """
 
     name: str
@@ -45,26 +45,26 @@ class Part:
     compared: bool | tuple[str, ...] = True
 
     def compares(self, claim: str) -> bool:
-        """Whether the claim of that id is compared with it."""
+        """Whether to compare the claim of this id with this part."""
         return self.compared if isinstance(self.compared, bool) else claim.startswith(self.compared)
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A number of ours beside a printed one that no single metric of a run gives.
+class ComparedResult:
+    """A printed number beside our own, if no single metric of a run gives it.
 
     Attributes
     ----------
     id, place, what:
-        Of the claim.
+        Id and place of the claim, and the quantity.
     printed, claim:
-        How the paper prints it, and as a number; NaN where it gives none.
+        The printed text, and the number; NaN if the paper gives none.
     ours:
-        One value per seed (or case); none where it cannot be measured here. NaN is left out.
+        One value per seed or case, without NaN; none if it cannot be measured here.
     note:
-        What else to know.
+        Further information.
     claim_to:
-        The other end where the paper gives a range, above ``claim``.
+        The upper end if the paper gives a range; ``claim`` is the lower end.
     """
 
     id: str
@@ -77,7 +77,7 @@ class Finding:
     claim_to: float | None = None
 
     def over(self, ours: float) -> float:
-        """``ours`` over what is claimed; of a range over its nearer end, and 1 inside. NaN where that is nothing."""
+        """``ours`` over the claim, or over the nearer end of a range (1 inside it); NaN if that is 0 or unknown."""
         if isnan(self.claim):
             return nan
         nearest = min(max(ours, self.claim), self.claim if self.claim_to is None else self.claim_to)
@@ -85,25 +85,25 @@ class Finding:
 
 
 def times(ratio: float) -> str:
-    """A ratio as papers print it."""
+    """A ratio as text, as papers print it."""
     return f"{ratio:g}{TIMES}"
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How large the evaluation is to be.
+class EvaluationScale:
+    """The size of an evaluation.
 
     Parameters
     ----------
     jobs:
-        Part of the paper's number of jobs, in (0, 1]; traces keep their rates and get shorter.
+        Fraction of the paper's number of jobs, in (0, 1]; traces keep their rates and become shorter.
     seeds:
-        Each experiment is run with so many.
+        Number of seeds of each experiment.
 
     Raises
     ------
     InvalidOption
-        A part that is not in (0, 1], or no seed.
+        A fraction outside (0, 1], or no seed.
     """
 
     jobs: float = 1.0
@@ -115,7 +115,7 @@ class Scale:
         at_least(self.seeds, "seeds", 1, InvalidOption)
 
     def count(self, jobs: int) -> int:
-        """So many of the paper's ``jobs``, at least 20."""
+        """This fraction of the paper's ``jobs``, at least 20."""
         return max(min(20, jobs), round(self.jobs * jobs))
 
     @property
@@ -124,8 +124,8 @@ class Scale:
         return tuple(range(self.seeds))
 
 
-def nothing_besides(_: Stores) -> list[Finding]:
-    """No number but those of single runs."""
+def no_results(_: Stores) -> list[ComparedResult]:
+    """For evaluations that compare single runs only."""
     return []
 
 
@@ -136,38 +136,38 @@ class Evaluation:
     Attributes
     ----------
     paper:
-        As claims call it.
+        Name of the paper in claims.
     parts:
-        Scale -> its experiments.
-    findings:
-        What several parts together give.
-    why:
-        Claim (or the beginning of its id) -> why our number may differ from the paper's, said before it is known.
-    for_all:
-        The same for all claims.
+        Scale -> experiments.
+    results:
+        Stores -> results that no single metric gives.
+    reasons:
+        Id of a claim, or prefix of ids -> why our number may differ from the paper's, stated before it was measured.
+    common_reason:
+        Reason that holds for all claims.
     scaled:
-        Whether the scale decides how many jobs there are; False where there are few enough to run them all.
+        Whether the scale determines the number of jobs; False if all jobs always run.
     unmeasured:
-        Claims that no simulation can measure; ``note`` says why, or where it is decided instead.
+        Claims that no simulation can measure; ``note`` says why, or where they are decided.
     """
 
     paper: str
-    parts: Callable[[Scale], tuple[Part, ...]]
-    findings: Callable[[Stores], list[Finding]] = nothing_besides
-    why: Mapping[str, str] = field(default_factory=dict)
-    unmeasured: tuple[Finding, ...] = ()
-    for_all: str = ""
+    parts: Callable[[EvaluationScale], tuple[EvaluationPart, ...]]
+    results: Callable[[Stores], list[ComparedResult]] = no_results
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    unmeasured: tuple[ComparedResult, ...] = ()
+    common_reason: str = ""
     scaled: bool = True
 
-    def chosen(self, scale: Scale, names: Sequence[str] | None = None) -> tuple[Part, ...]:
-        """The parts of these names, by default all.
+    def chosen(self, scale: EvaluationScale, names: Sequence[str] | None = None) -> tuple[EvaluationPart, ...]:
+        """The parts with these names, by default all.
 
         Raises
         ------
         UnknownName
             There is no such part.
         InvalidOption
-            No part is named.
+            The list of names is empty.
         """
         parts = {part.name: part for part in self.parts(scale)}
         if names is not None and not names:
@@ -178,23 +178,23 @@ class Evaluation:
         return tuple(part for name, part in parts.items() if names is None or name in names)
 
     def run(
-        self, parts: Sequence[Part], out: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None
+        self, parts: Sequence[EvaluationPart], out: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None
     ) -> Stores:
-        """Run what is not there yet; each part has a folder of its own in that of ``out``."""
+        """Do the missing runs; each part has its own folder in the folder of ``out``."""
         stores = {part.name: RunStore(out.path / part.name, out.format) for part in parts}
         for part in parts:
             part.experiment.run(stores[part.name], jobs=jobs, watch=None if watch is None else _of_part(part, watch))
         return stores
 
-    def compared(self, parts: Sequence[Part], stores: Stores) -> pd.DataFrame:
-        """Our numbers beside the paper's.
+    def compared(self, parts: Sequence[EvaluationPart], stores: Stores) -> pd.DataFrame:
+        """Compare our numbers with the paper's.
 
         Returns
         -------
         DataFrame
-            The columns of :func:`hetopt.experiments.paper_comparison.compare_with_papers`, ``part`` (empty for a
-            finding) and ``why``; a row for each claim that was compared, found, or cannot be measured here (without
-            numbers), by id.
+            The columns of :func:`hetopt.experiments.paper_comparison.compare_with_papers`, ``part`` (empty for results
+            of several parts) and ``why``; a row for each compared claim, and for each claim that cannot be measured
+            here, by id.
         """
         tables = []
         for part in parts:
@@ -204,42 +204,42 @@ class Evaluation:
             table = compare_with_papers(stores[part.name].table(), clusters=clusters)
             table = table[table["paper"] == self.paper]
             tables.append(table[table["id"].map(part.compares).astype(bool)].assign(part=part.name))
-        found = [self._row(finding) for finding in (*self.findings(stores), *self.unmeasured)]
+        found = [self._row(result) for result in (*self.results(stores), *self.unmeasured)]
         tables.append(pd.DataFrame(found, columns=[*COLUMNS, "part"]))
         whole = pd.concat([table for table in tables if len(table)] or tables[-1:], ignore_index=True)
         whole = whole.assign(why=[self.reason(str(key)) for key in whole["id"]])
         return whole.sort_values("id", kind="stable", ignore_index=True)
 
     def reason(self, claim: str) -> str:
-        """Why our number may differ: by the longest beginning of the claim's id that is known."""
-        known = [key for key in self.why if claim.startswith(key)]
-        return self.why[max(known, key=len)] if known else ""
+        """Why our number may differ: the reason with the longest matching prefix of the id."""
+        known = [key for key in self.reasons if claim.startswith(key)]
+        return self.reasons[max(known, key=len)] if known else ""
 
-    def _row(self, finding: Finding) -> dict[str, object]:
-        ours = [float(value) for value in finding.ours if not isnan(value)]
+    def _row(self, result: ComparedResult) -> dict[str, object]:
+        ours = [float(value) for value in result.ours if not isnan(value)]
         mean = sum(ours) / len(ours) if ours else nan
         return {
-            "id": finding.id,
+            "id": result.id,
             "paper": self.paper,
-            "place": finding.place,
-            "what": finding.what,
+            "place": result.place,
+            "what": result.what,
             "workload": "",
             "numerator": "",
             "denominator": "",
             "metric": "",
-            "printed": finding.printed,
-            "claim": finding.claim,
-            "claim_to": finding.claim if finding.claim_to is None else finding.claim_to,
+            "printed": result.printed,
+            "claim": result.claim,
+            "claim_to": result.claim if result.claim_to is None else result.claim_to,
             "ours_mean": mean,
             "ours_min": min(ours, default=nan),
             "ours_max": max(ours, default=nan),
             "pairs": len(ours),
-            "ratio_ours_over_claimed": finding.over(mean),
-            "note": finding.note,
+            "ratio_ours_over_claimed": result.over(mean),
+            "note": result.note,
             "part": "",
         }
 
 
-def _of_part(part: Part, watch: ProgressCallback) -> ProgressCallback:
-    """Tells of the runs of a part, by whose name they differ from those of another."""
+def _of_part(part: EvaluationPart, watch: ProgressCallback) -> ProgressCallback:
+    """Report the runs of a part under the part's name."""
     return lambda key, done: watch(RunKey(f"{part.name}: {key.workload}", key.system, key.seed), done)

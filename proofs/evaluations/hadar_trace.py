@@ -1,4 +1,4 @@
-"""The jobs of Hadar's simulations, drawn anew for each seed."""
+"""The jobs of Hadar's simulations, sampled for each seed."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from hetopt.traces.philly_generator import PhillyLike
 NAME, CLUSTER = "hadar/trace480", "hadar/cluster60"
 JOBS, FROM = 480, 10_000
 LONGEST = 40 * 3600.0
-"""Seconds after which the paper's Hadar has finished all jobs, so that none is longer on V100."""
+"""Total time of the paper's Hadar in seconds; so no job is longer on V100."""
 
 FIRST = 4
-"""Seed of the drawing that is the named instance, the first with no longer job."""
+"""Seed of the sample that is the named instance, the first without a longer job."""
 
 
 @dataclass(frozen=True)
 class HadarTrace:
-    """480 jobs on 60 GPUs, all there at the start [Hadar, section IV-A].
+    """480 jobs on 60 GPUs, all present at the start [Hadar, section IV-A].
 
-    Seed 0 gives the instance ``hadar/trace480``, each further one the next drawing in which no job is longer than the
-    time in which the paper's Hadar finishes them all, nor larger than a GPU type has room for: only Hadar mixes types.
+    Seed 0 gives the instance ``hadar/trace480``, each further seed the next sample in which no job is longer than the
+    total time of the paper's Hadar, or larger than each GPU type, since only Hadar mixes types.
     """
 
     name: str = NAME
     cluster: str = CLUSTER
 
     def instance(self, seed: int = 0) -> Instance:
-        """The jobs for that seed."""
+        """The jobs for this seed."""
         return instances.load(NAME) if seed == 0 else _next(seed)
 
     def prepare(self, system: System, seed: int) -> System:
-        """The system as it is."""
+        """The system, unchanged."""
         return system
 
     def as_settings(self) -> dict[str, Any]:
-        """Its settings as JSON can hold them."""
+        """Its settings as plain data for JSON."""
         return {MADE_BY: f"{__name__}:{type(self).__name__}", "name": self.name, "cluster": self.cluster}
 
 
@@ -50,9 +50,9 @@ class HadarTrace:
 def _next(seed: int) -> Instance:
     table, cluster = PhillyLike().table(FROM, seed=0), instances.load(CLUSTER).cluster
     most = max(cluster.capacity.values())
-    drawing, left = FIRST, seed
+    sample, left = FIRST, seed
     while left:
-        drawing += 1
-        found = from_trace(table, cluster, jobs=JOBS, seed=drawing)
+        sample += 1
+        found = from_trace(table, cluster, jobs=JOBS, seed=sample)
         left -= all(job.work <= LONGEST and job.demand <= most for job in found.jobs)
     return found.replace(name=NAME)

@@ -1,4 +1,4 @@
-"""Numbers of stored runs that several parts of an evaluation, or their tables of spans, give."""
+"""Measures of stored runs, from metrics and tables of spans, for the results of several parts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pandas as pd
 from hetopt.data.instance import Instance
 from hetopt.experiments.run_folder import instance_of
 from hetopt.experiments.run_store import RunStore, StoredRun
-from hetopt.metrics.gangs import places, types_of
+from hetopt.metrics.log_reading import places, types_of
 from hetopt.simulation.log import Log
 
 
-def ran(store: RunStore, system: str) -> Iterator[StoredRun]:
-    """The runs of a system (by label) that were not refused."""
+def completed_runs(store: RunStore, system: str) -> Iterator[StoredRun]:
+    """The runs of a system (by label), without refused runs."""
     for run in store.runs():
         if run.key.system == system and run.data["refused"] is None:
             yield run
 
 
-def values(store: RunStore, metric: str, system: str) -> pd.Series[float]:
+def metric_values(store: RunStore, metric: str, system: str) -> pd.Series[float]:
     """A metric of a system; index ``(workload, seed)``, in order."""
     table = store.table()
     own = table[(table["system"] == system) & table["refused"].isna()].set_index(["workload", "seed"])
@@ -31,16 +31,16 @@ def values(store: RunStore, metric: str, system: str) -> pd.Series[float]:
 
 
 def ratios(above: pd.Series[float], below: pd.Series[float]) -> pd.Series[float]:
-    """One over the other where both are known and the other is not 0; same index."""
+    """Quotients where both numbers are known and the divisor is not 0; same index."""
     return (above / below.where(below > 0)).dropna()
 
 
 def relative_pace(log: Log, instance: Instance) -> float:
-    """Speed of all gangs relative to each on one server, weighted by the GPU-seconds that they trained.
+    """Speed of all gangs relative to gangs on one server, weighted by trained GPU-seconds.
 
-    Work done over what the same GPUs would have done in the same seconds of training if each gang had sat on one
-    server: ``sum(gpus * work / pace) / sum(gpus * seconds)``, pace being the work per second of the gang on the slowest
-    of its GPU types. NaN where nobody trained.
+    The work over the work that the same GPUs would do in the same seconds if each gang were on one server: ``sum(gpus *
+    work / pace) / sum(gpus * seconds)``, where pace is the work per second of the gang on the slowest of its GPU types.
+    NaN if no job trained.
     """
     spans = log.spans
     slowest = np.array(
@@ -57,15 +57,18 @@ def relative_pace(log: Log, instance: Instance) -> float:
 
 def paces(store: RunStore, system: str) -> pd.Series[float]:
     """:func:`relative_pace` of each run of a system; index ``(workload, seed)``."""
-    found = {(run.key.workload, run.key.seed): relative_pace(run.log, instance_of(run)) for run in ran(store, system)}
+    found = {
+        (run.key.workload, run.key.seed): relative_pace(run.log, instance_of(run))
+        for run in completed_runs(store, system)
+    }
     return pd.Series(found, dtype=float)
 
 
 def restarts(log: Log) -> pd.Series[float]:
-    """Seconds that restarts of jobs took: ``mean`` and ``total``.
+    """Seconds of restarts: ``mean`` and ``total``.
 
-    A span is a stretch of time on the same GPUs; those but the first of a job in which time is lost begin with a
-    restart (one that goes on where it was after a pause loses none), unless it is the pause for a profiling run.
+    A span is a period on the same GPUs. Each span of a job that loses time, except its first, begins with a restart,
+    unless the job continues in place after a profiling run.
     """
     spans = log.spans.sort_values(["job", "start"], kind="stable")
     before = spans.groupby("job")[["end", *places(log)]].shift()
@@ -77,5 +80,5 @@ def restarts(log: Log) -> pd.Series[float]:
 
 def restart_seconds(store: RunStore, system: str, key: str) -> pd.Series[float]:
     """``mean`` or ``total`` of :func:`restarts` of each run of a system; index ``(workload, seed)``."""
-    found = {(run.key.workload, run.key.seed): restarts(run.log)[key] for run in ran(store, system)}
+    found = {(run.key.workload, run.key.seed): restarts(run.log)[key] for run in completed_runs(store, system)}
     return pd.Series(found, dtype=float)

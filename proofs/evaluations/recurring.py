@@ -1,4 +1,4 @@
-"""Jobs that recur, after others from which predictors have learnt: the workloads of A-SRPT's evaluation."""
+"""Recurring jobs, with predictors trained on earlier jobs: the workloads of A-SRPT's evaluation."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from hetopt.prediction.predictors import Perfect, Predictor
 from hetopt.traces.pai_generator import PAILike
 
 LEARNT = 0.8
-"""Part of the trace from which predictors learn [ASRPT, section V-A]."""
+"""Fraction of the trace from which predictors learn [ASRPT, section V-A]."""
 
 PROFILED = "V100"
-"""GPU type for which the networks' times are known."""
+"""GPU type with known times of the networks."""
 
 
 @dataclass(frozen=True)
-class Foretold:
-    """A predictor that knows beforehand what it will say, and learns nothing any more.
+class FixedPredictions:
+    """A predictor with fixed predictions that learns nothing.
 
     Parameters
     ----------
     work:
-        Job -> predicted work; 0 for those that are absent.
+        Job -> predicted work; 0 for absent jobs.
     """
 
     work: Mapping[str, float] = field(repr=False)
 
-    def learner(self) -> Foretold:
-        """Itself: there is nothing to remember."""
+    def learner(self) -> FixedPredictions:
+        """Itself, since it has no state."""
         return self
 
     def observe(self, jobs: Sequence[Job]) -> None:
         """Learn nothing."""
 
     def predict(self, jobs: Sequence[Job]) -> Floats:
-        """(n,) what is foretold of these jobs."""
+        """(n,) fixed predictions of these jobs."""
         return np.array([self.work.get(job.name, 0.0) for job in jobs])
 
     def copy(self) -> Self:
@@ -60,25 +60,25 @@ class Foretold:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A trace like PAI's whose jobs train networks, cut in a past and what comes.
+class RecurringTrace:
+    """A trace like PAI's whose jobs train networks, divided into training jobs and later jobs.
 
     Parameters
     ----------
     jobs:
-        Of the whole trace, of which the first four fifths are the past.
+        Number of jobs of the whole trace, of which predictors learn from the first four fifths.
     cluster:
-        A named instance, for whose servers the networks are configured; jobs take as many iterations as their duration
-        allows on the fewest of them.
+        A named instance with the servers for which the networks are configured; the iterations of a job follow from its
+        duration on the fewest servers.
     single_gpu:
-        Share of the groups that use one GPU.
+        Fraction of the groups that use one GPU.
     shrink:
-        Arrivals and durations are this part of what they are.
+        Factor of arrivals and durations.
 
     Raises
     ------
     InvalidOption
-        A number out of its range.
+        A number outside its range.
     """
 
     jobs: int
@@ -89,24 +89,24 @@ class Trace:
     def __post_init__(self) -> None:
         whole(self.jobs, "Trace.jobs", 5)
         at_least(self.shrink, "Trace.shrink", 0.0, InvalidOption, strict=True)
-        PAILike(single_gpu=self.single_gpu)  # refuses what it refuses
+        PAILike(single_gpu=self.single_gpu)  # raises for a share outside [0, 1]
 
     @property
     def past(self) -> int:
-        """Jobs of the past."""
+        """Number of jobs from which predictors learn."""
         return int(LEARNT * self.jobs)
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """A trace for a seed.
+class DrawnTrace:
+    """The sample of a trace for a seed.
 
     Attributes
     ----------
     past, coming:
-        Its jobs as a table.
+        Training jobs and later jobs as tables.
     networks:
-        What they train.
+        The networks of the jobs.
     """
 
     past: pd.DataFrame
@@ -115,33 +115,33 @@ class Drawn:
 
 
 @lru_cache(maxsize=1)
-def drawn(trace: Trace, seed: int) -> Drawn:
-    """The trace for that seed; the last one is kept, since many systems run on the same."""
+def draw_trace(trace: RecurringTrace, seed: int) -> DrawnTrace:
+    """The trace for this seed; the last one is cached, since many systems run on it."""
     table = PAILike(single_gpu=trace.single_gpu).table(trace.jobs, seed)
     table[["arrival", "duration"]] *= trace.shrink
     cluster = cluster_of(trace.cluster)
     known = Networks.drawn(table, _catalogue(cluster), cluster, seed=seed)
-    return Drawn(table.iloc[: trace.past], table.iloc[trace.past :], known)
+    return DrawnTrace(table.iloc[: trace.past], table.iloc[trace.past :], known)
 
 
-def foretold(trace: Trace, seed: int, predictor: Predictor) -> Foretold:
-    """What a predictor that has seen the past says of the jobs that come; it learns nothing more."""
+def fixed_predictions(trace: RecurringTrace, seed: int, predictor: Predictor) -> FixedPredictions:
+    """The predictions of a predictor trained on the past for the later jobs."""
     try:
         hash(predictor)
-    except TypeError:  # somebody's own, whose settings can change
-        return _asked(trace, seed, predictor)
-    return _asked_once(trace, seed, predictor)  # type: ignore[arg-type]
+    except TypeError:  # a predictor with mutable settings
+        return _predictions(trace, seed, predictor)
+    return _cached_predictions(trace, seed, predictor)  # type: ignore[arg-type]
 
 
-def _asked(trace: Trace, seed: int, predictor: Predictor) -> Foretold:
-    given, learner = drawn(trace, seed), predictor.learner()
+def _predictions(trace: RecurringTrace, seed: int, predictor: Predictor) -> FixedPredictions:
+    given, learner = draw_trace(trace, seed), predictor.learner()
     learner.observe(given.networks.jobs(given.past))
     jobs = given.networks.jobs(given.coming)
-    said = learner.predict(jobs).tolist()
-    return Foretold(FrozenDict(zip((job.name for job in jobs), said, strict=True)))
+    predicted = learner.predict(jobs).tolist()
+    return FixedPredictions(FrozenDict(zip((job.name for job in jobs), predicted, strict=True)))
 
 
-_asked_once = lru_cache(maxsize=4)(_asked)
+_cached_predictions = lru_cache(maxsize=4)(_predictions)
 
 
 @cache
@@ -150,7 +150,7 @@ def _configurations() -> tuple[Job, ...]:
 
 
 def _catalogue(cluster: Cluster) -> list[Job]:
-    """Configurations that the cluster has room for; its GPUs are as fast as those that were profiled."""
+    """Configurations that fit on the cluster; its GPUs have the speed of the profiled type."""
     (kind,) = cluster.gpu_types
     room = [
         job
@@ -162,35 +162,35 @@ def _catalogue(cluster: Cluster) -> list[Job]:
 
 @dataclass(frozen=True)
 class Recurring:
-    """Consecutive jobs of what comes after the past of a trace, and predictors that have learnt from it.
+    """Consecutive later jobs of a trace, and predictors trained on its past.
 
     Parameters
     ----------
     jobs:
-        How many are simulated.
+        Number of simulated jobs.
     trace:
-        Where they are from, or a mapping of its settings.
+        The trace, or a mapping of its settings.
     skip:
-        Jobs that come before the first of them.
+        Number of later jobs before the first simulated one.
     rate:
-        They come so many times as fast as in the trace.
+        Factor of the arrival rate.
     servers:
-        The first so many servers of the trace's cluster; None: all.
+        Number of servers of the trace's cluster to use; None: all.
     nic_gbps:
-        Network cards of all servers, in Gbit/s; None: as the cluster's are. Iterations are counted with the latter.
+        Network cards of all servers, in Gbit/s; None: those of the cluster. Iterations follow from the cluster's cards.
     wrong:
-        Above 0, whatever predictor a policy has says the truth with an error of up to this part, each as likely.
+        Above 0, all predictors return the true work with a uniform error of up to this fraction.
     name:
-        How folders and tables call it.
+        Name in folders and tables.
 
     Raises
     ------
     InvalidOption
-        A number out of its range, or fewer jobs that come than are asked for.
+        A number outside its range, or fewer later jobs than requested.
     """
 
     jobs: int
-    trace: Trace
+    trace: RecurringTrace
     skip: int = 0
     rate: float = 1.0
     servers: int | None = None
@@ -200,7 +200,7 @@ class Recurring:
 
     def __post_init__(self) -> None:
         if isinstance(self.trace, Mapping):
-            object.__setattr__(self, "trace", Trace(**self.trace))
+            object.__setattr__(self, "trace", RecurringTrace(**self.trace))
         whole(self.jobs, "Recurring.jobs", 1)
         whole(self.skip, "Recurring.skip", 0)
         text(self.name, "Recurring.name")
@@ -216,18 +216,18 @@ class Recurring:
 
     @property
     def cluster(self) -> str:
-        """What its servers are called, and how many there are where these are not all."""
+        """Name of the cluster, and the number of servers if not all are used."""
         given = self.trace.cluster
         return given if self.servers is None else f"{self.servers} servers of {given}"
 
     def instance(self, seed: int = 0) -> Instance:
-        """The jobs for that seed, beginning when the first arrives."""
-        given = drawn(self.trace, seed)
+        """The jobs for this seed, from the arrival of the first one."""
+        given = draw_trace(self.trace, seed)
         rows = given.coming.iloc[self.skip : self.skip + self.jobs]
         jobs = given.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
-        said = f"{self.jobs} jobs after {self.skip} that come after the past, seed {seed}"
+        position = f"{self.jobs} jobs after {self.skip} that come after the past, seed {seed}"
         return Instance(
-            self._servers(), jobs=jobs, time=jobs[0].arrival, name=self.name, source=f"{self.trace}: {said}"
+            self._servers(), jobs=jobs, time=jobs[0].arrival, name=self.name, source=f"{self.trace}: {position}"
         )
 
     def _servers(self) -> Cluster:
@@ -239,29 +239,31 @@ class Recurring:
         return replace(given, servers=servers)
 
     def prepare(self, system: System, seed: int) -> System:
-        """The system, its predictor knowing the past; the truth (A-SRPT-Perfect) stays the truth."""
+        """The system with a predictor trained on the past; perfect predictions (A-SRPT-Perfect) stay perfect."""
         policy = system.policy
         if not isinstance(policy, NonPreemptivePolicy) or (isinstance(policy.predictor, Perfect) and not self.wrong):
             return system
-        said = self._wrong(seed) if self.wrong else foretold(self.trace, seed, policy.predictor)
-        return replace(system, policy=replace(policy, predictor=said))
+        predictor = self._with_errors(seed) if self.wrong else fixed_predictions(self.trace, seed, policy.predictor)
+        return replace(system, policy=replace(policy, predictor=predictor))
 
     def predicted(self, seed: int, predictors: Mapping[str, Predictor]) -> tuple[dict[str, Floats], Floats]:
-        """What predictors that know the past say of its jobs, by their names, and what is true: (n,) iterations."""
+        """Name of predictor -> (n,) predicted iterations of the jobs, and (n,) true iterations."""
         jobs = self.instance(seed).jobs
-        said = {name: foretold(self.trace, seed, own).predict(jobs) for name, own in predictors.items()}
-        return said, np.array([job.work for job in jobs])
+        predicted = {name: fixed_predictions(self.trace, seed, own).predict(jobs) for name, own in predictors.items()}
+        return predicted, np.array([job.work for job in jobs])
 
-    def _wrong(self, seed: int) -> Foretold:
+    def _with_errors(self, seed: int) -> FixedPredictions:
         jobs = self.instance(seed).jobs
         factor = 1 + self.wrong * np.random.default_rng([seed, 1]).uniform(-1.0, 1.0, len(jobs))
-        return Foretold(FrozenDict((job.name, job.work * f) for job, f in zip(jobs, factor.tolist(), strict=True)))
+        return FixedPredictions(
+            FrozenDict((job.name, job.work * f) for job, f in zip(jobs, factor.tolist(), strict=True))
+        )
 
     def as_settings(self) -> dict[str, Any]:
-        """Its settings as JSON can hold them."""
+        """Its settings as plain data for JSON."""
         return {MADE_BY: f"{__name__}:{type(self).__name__}", **asdict(self)}
 
 
 def single_share(instance: Instance) -> float:
-    """Share of the jobs that use one GPU."""
+    """Fraction of the jobs that use one GPU."""
     return sum(job.demand == 1 for job in instance.jobs) / len(instance.jobs)

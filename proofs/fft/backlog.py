@@ -8,18 +8,18 @@ from functools import cache
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.proofs.fft.rounds import Gang, Round
-from hetopt.proofs.ledger.claim import Claim
-from hetopt.proofs.ledger.means import Growth
-from hetopt.simulation.run import simulate
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.procedures import Growth
+from hetopt.simulation.simulator import simulate
 
 F = Fraction
 
 
 def family(s: int) -> Instance:
-    """2 L jobs of one round, s jobs of L = s^2 rounds, all there from the start, and one GPU."""
+    """2 L jobs of one round, s jobs of L = s^2 rounds, all present from the start, and one GPU."""
     works = [F(1)] * (2 * s * s) + [F(s * s)] * s
-    return Round(tuple(Gang(1, work, (F(1),)) for work in works), (1,)).instance
+    return RoundCase(tuple(RoundJob(1, work, (F(1),)) for work in works), (1,)).instance
 
 
 @cache
@@ -38,7 +38,7 @@ def fractional(s: int) -> Fraction:
 
 
 def shortest_first(s: int) -> Fraction:
-    """The least total of completion times, the finishing round counted: the shortest first is optimal on one GPU."""
+    """The least total of completion times, including the last round: shortest first is optimal on one GPU."""
     ends, time = F(0), 0
     for work in [1] * (2 * s * s) + [s * s] * s:
         time += work
@@ -47,7 +47,7 @@ def shortest_first(s: int) -> Fraction:
 
 
 def fractional_formula(s: int) -> Fraction:
-    """What :func:`fractional` over :func:`shortest_first` is for every s >= 2."""
+    """The quotient of :func:`fractional` and :func:`shortest_first` for every s >= 2."""
     return F(2 * s**4 + 5 * s**3 - 2 * s + 1, 5 * s**3 + 5 * s**2 + 2 * s)
 
 
@@ -104,7 +104,7 @@ CLAIMS = (
         paper="FFT",
         place="Theorem 4.1",
         statement="The fractional JCT under FFT (equation (2), in total) is at most a constant times the optimal JCT.",
-        means=Growth(
+        procedure=Growth(
             SIZES,
             lambda s: fractional(s) / shortest_first(s),
             fractional_formula,
@@ -113,7 +113,7 @@ CLAIMS = (
             "ratio of FFT's fractional JCT to the optimum",
             most=3,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         proof=FRACTIONAL,
         note="The second half of the theorem; the paper gives no proof. The ratio grows like $2 s / 5$, $s$ the "
@@ -125,7 +125,7 @@ CLAIMS = (
         place="Theorem 4.1",
         statement=r"The number of unfinished jobs under FFT is at most $O(\sqrt N)$: of jobs that FFT has not "
         "finished when the optimal schedule has.",
-        means=Growth(
+        procedure=Growth(
             SIZES,
             behind,
             lambda s: F((s * s - 1) ** 2, 2 * s * s + s),
@@ -134,7 +134,7 @@ CLAIMS = (
             "(jobs that FFT is behind)^2 / N",
             most=3,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         proof=UNFINISHED,
         note="The first half of the theorem. It does not say when the unfinished jobs are counted: at the end there "

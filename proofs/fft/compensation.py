@@ -9,28 +9,28 @@ from functools import cached_property
 from itertools import pairwise
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.rounds import WAITS, Gang, Round
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.pictures import Bar, Timeline
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
 
-def fair_rounds(gang: Gang, present: int, gpus: tuple[int, ...]) -> Fraction:
+def fair_rounds(gang: RoundJob, present: int, gpus: tuple[int, ...]) -> Fraction:
     """Tau - a as the library takes it: p max(1, d |A| / sum(Y)), with p the rounds on the fastest type."""
     return gang.fewest_rounds(gpus) * max(F(1), F(gang.demand * present, sum(gpus)))
 
 
 def owed_after(rho: Fraction, age: int, fair: Fraction, done: Fraction) -> Fraction:
-    """[FFT, eq. 5] in parts of the job: rho after a round at this age, with tau - a = ``fair`` and so much done."""
+    """[FFT, eq. 5] in fractions of the job: rho after a round at this age, with tau - a = ``fair``."""
     return max(F(0), rho + age / fair * (1 / fair - done))
 
 
 @dataclass(frozen=True)
-class Past:
-    """A job among others like it, all there from round 0, and where it has been since.
+class JobHistory:
+    """A job among equal ones, all present from round 0, and its GPU types since.
 
     Attributes
     ----------
@@ -39,10 +39,10 @@ class Past:
     present:
         Jobs |A| in all rounds.
     served:
-        For each round the position of its GPU type, -1 where it waited; it is not complete after the last one.
+        For each round the position of its GPU type, -1 if it waited; it is not complete after the last round.
     """
 
-    gang: Gang
+    gang: RoundJob
     gpus: tuple[int, ...]
     present: int
     served: tuple[int, ...]
@@ -50,7 +50,7 @@ class Past:
     @cached_property
     def instance(self) -> Instance:
         """At time 0."""
-        return Round((self.gang,) * self.present, self.gpus).instance
+        return RoundCase((self.gang,) * self.present, self.gpus).instance
 
     @property
     def fair(self) -> Fraction:
@@ -77,64 +77,64 @@ class Past:
 
     @property
     def picture(self) -> Timeline:
-        """Where it ran."""
-        bars = (Bar(f"GPU{i + 1}", F(t), F(t + 1), "j1") for t, i in enumerate(self.served) if i != WAITS)
+        """Picture of the rounds in which it ran."""
+        bars = (TimelineBar(f"GPU{i + 1}", F(t), F(t + 1), "j1") for t, i in enumerate(self.served) if i != WAITS)
         return Timeline("the job", tuple(bars), "rounds")
 
 
-def _past(numbers: Numbers) -> Past | None:
+def _past(numbers: CaseNumbers) -> JobHistory | None:
     gpus, speed = tuple(map(int, numbers.row("gpus"))), numbers.row("speed")
-    gang = Gang(int(numbers.one("demand")), numbers.one("work"), speed)
+    gang = RoundJob(int(numbers.one("demand")), numbers.one("work"), speed)
     served = tuple(int(i) - 1 for i in numbers.row("served"))
     if not gang.usable(gpus) or not {WAITS, *gang.usable(gpus)}.issuperset(served):
         return None
-    case = Past(gang, gpus, int(numbers.one("jobs")), served)
+    case = JobHistory(gang, gpus, int(numbers.one("jobs")), served)
     return case if sum(case.done) < 1 else None
 
 
-def _pasts(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
-    gpus = tuple(choose(whole(1, 3)) for _ in range(sizes["k"]))
-    speed = tuple(choose(whole(1, 4)) for _ in gpus)
-    served, left = [], choose(whole(1, 12))
+def _pasts(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    gpus = tuple(choose(integers(1, 3)) for _ in range(sizes["k"]))
+    speed = tuple(choose(integers(1, 4)) for _ in gpus)
+    served, left = [], choose(integers(1, 12))
     work = left
     for _ in range(sizes["rounds"]):
         i = choose([0, *(i + 1 for i, v in enumerate(speed) if v < left)])
         left -= speed[i - 1] if i else 0
         served.append(F(i))
     tables = {"gpus": (gpus,), "speed": (speed,), "demand": ((F(1),),), "work": ((work,),), "served": (tuple(served),)}
-    return Numbers({**tables, "jobs": ((choose(whole(1, 5)),),)})
+    return CaseNumbers({**tables, "jobs": ((choose(integers(1, 5)),),)})
 
 
 PASTS = Space(
     {"k": (1, 2), "rounds": (1, 6)},
     {
-        "gpus": Table(1, "k", whole(1, 3)),
-        "speed": Table(1, "k", whole(1, 4)),
-        "demand": Table(1, 1, whole(1, 3)),
-        "work": Table(1, 1, whole(1, 12)),
-        "jobs": Table(1, 1, whole(1, 5)),
-        "served": Table(1, "rounds", whole(0, 2)),
+        "gpus": TableShape(1, "k", integers(1, 3)),
+        "speed": TableShape(1, "k", integers(1, 4)),
+        "demand": TableShape(1, 1, integers(1, 3)),
+        "work": TableShape(1, 1, integers(1, 12)),
+        "jobs": TableShape(1, 1, integers(1, 5)),
+        "served": TableShape(1, "rounds", integers(0, 2)),
     },
     _past,
     _pasts,
 )
 
 
-def never_negative(case: Past) -> Finding:
+def never_negative(case: JobHistory) -> Finding:
     """Whether rho stays at least 0."""
     least = min(case.rho)
-    return Finding(least, f"the least rho is {number(least)}")
+    return Finding(least, f"the least rho is {fraction_text(least)}")
 
 
-def grows_while_starved(case: Past) -> Finding:
+def grows_while_starved(case: JobHistory) -> Finding:
     """Whether rho grows in every round after the first in which the job waits."""
     steps = [after - before for age, done, before, after in case.steps if age and not done]
     least = min(steps, default=F(1))
-    return Finding(least if least > 0 else F(-1), f"rho changes by {number(least)} in a round without service")
+    return Finding(least if least > 0 else F(-1), f"rho changes by {fraction_text(least)} in a round without service")
 
 
-def falls_while_served(case: Past) -> Finding:
-    """Whether rho does not grow where the job does its fair part, and falls where it does more and rho > 0."""
+def falls_while_served(case: JobHistory) -> Finding:
+    """Whether rho does not grow if the job does its fair part, and falls if it does more and rho > 0."""
     slack = F(1)
     for age, done, before, after in case.steps:
         if done >= 1 / case.fair:
@@ -144,23 +144,26 @@ def falls_while_served(case: Past) -> Finding:
     return Finding(slack, "rho does not grow where the job does its fair part")
 
 
-def behind_as_it_should(case: Past) -> Finding:
-    """Whether rho is what the fair share has done more than the job, or 0 where that is less."""
+def behind_as_it_should(case: JobHistory) -> Finding:
+    """Whether rho is the lead of the fair share over the job, or 0 without a lead."""
     behind = [F(0)]
     for done in case.done:
         behind.append(behind[-1] + 1 / case.fair - done)
     off, t = max((abs(rho - max(F(0), b)), t) for t, (rho, b) in enumerate(zip(case.rho, behind, strict=True)))
-    words = f"in round {t} rho is {number(case.rho[t])} of the job, which is {number(behind[t])} of it behind"
+    words = (
+        f"in round {t} rho is {fraction_text(case.rho[t])} of the job, which is {fraction_text(behind[t])} of it behind"
+    )
     return Finding(-off, words, ("rho of every round in fractions",), (case.picture,))
 
 
-def falls_while_running(case: Past) -> Finding:
+def falls_while_running(case: JobHistory) -> Finding:
     """Whether rho does not grow in any round in which the job runs."""
     grown = [(after - before, age, before, after) for age, done, before, after in case.steps if done]
     most, age, before, after = max(grown, default=(F(0), 0, F(0), F(0)))
     words = (
-        f"in round {age} the job runs and rho grows from {number(before)} to {number(after)}: its fair part is "
-        f"{number(1 / case.fair)} of the job in a round"
+        f"in round {age} the job runs and rho grows from {fraction_text(before)} to "
+        f"{fraction_text(after)}: its fair part is "
+        f"{fraction_text(1 / case.fair)} of the job in a round"
     )
     return Finding(-most, words, ("rho of every round in fractions",), (case.picture,))
 
@@ -171,8 +174,8 @@ CLAIMS = (
         paper="FFT",
         place="equation (5)",
         statement=r"$\rho_j(t) \ge 0$ in all rounds.",
-        means=ForAll(PASTS, never_negative),
-        expected="true",
+        procedure=ForAll(PASTS, never_negative),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"$\rho_j(a_j) = 0$, and (5) takes the larger of 0 and something.",
     ),
@@ -182,8 +185,8 @@ CLAIMS = (
         place="section 4.2.2",
         statement=r"$\rho_j(t)$ captures the amount by which job $j$ falls behind what it would have received under a "
         r"fair scheduler since its arrival.",
-        means=ForAll(PASTS, behind_as_it_should),
-        expected="false",
+        procedure=ForAll(PASTS, behind_as_it_should),
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/fig-5-starved",
         note=r"$\mu_j$ weighs what is missed in each round, and what is ahead is forgotten at 0. Read as: it is that "
@@ -194,8 +197,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 5",
         statement=r"$\rho_j$ increases continuously during periods of starvation.",
-        means=ForAll(PASTS, grows_while_starved),
-        expected="true",
+        procedure=ForAll(PASTS, grows_while_starved),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
 With $x_j(t) = 0$, equation (5) adds $\mu_j(t) W_j / (\tau_j - a_j)$ with $\mu_j(t) = (t - a_j) / (\tau_j - a_j) > 0$
@@ -209,8 +212,8 @@ for $t > a_j$.""",
         statement=r"$\rho_j$ decreases when the desired resources are obtained: it does not grow in a round with "
         r"$\sum_i \theta_j^i x_j^i \ge W_j / (\tau_j - a_j)$, and falls if the left side is larger, $\rho_j > 0$ and "
         r"$t > a_j$.",
-        means=ForAll(PASTS, falls_while_served),
-        expected="true",
+        procedure=ForAll(PASTS, falls_while_served),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
 What (5) adds to $\rho_j$ is $\mu_j(t) \ge 0$ times a difference that is not positive, or negative; and the larger of
@@ -223,8 +226,8 @@ $p \le \tau_j - a_j$ rounds and does at least its fair part.""",
         paper="FFT",
         place="equation (5)",
         statement=r"$\rho_j$ does not grow in a round in which the job runs.",
-        means=ForAll(PASTS, falls_while_running),
-        expected="false",
+        procedure=ForAll(PASTS, falls_while_running),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         instead="fft/fig-5-served",

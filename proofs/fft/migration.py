@@ -1,4 +1,4 @@
-"""Section 2.2: state sizes, Fig. 2, and what moving at every event costs."""
+"""Section 2.2: state sizes, Fig. 2, and the cost of moving jobs at every event."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fractions import Fraction
 from hetopt import instances
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
-from hetopt.proofs.ledger.claim import Claim, number
-from hetopt.proofs.ledger.means import Computation, Computed, Growth, row, said
-from hetopt.proofs.ledger.pictures import Bar, Timeline
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
 
 F = Fraction
 
@@ -19,7 +19,7 @@ LANES = ("A10", "T4")
 """The faster GPU first; one of each."""
 
 MOVE = F(2)
-"""Minutes that a move takes."""
+"""Minutes of a move."""
 
 
 START = F(0)
@@ -30,7 +30,7 @@ ALL = F(1)
 
 
 @dataclass
-class Run:
+class MovingJob:
     """A job of Fig. 2 under way; times in minutes.
 
     Attributes
@@ -40,11 +40,11 @@ class Run:
     alone:
         GPU type -> minutes of the whole job.
     left:
-        Part of it that is left.
+        Fraction of the work left.
     lane:
-        Where it was executed last.
+        GPU type of its last execution.
     moving:
-        Minutes of a move that are left.
+        Remaining minutes of a move.
     """
 
     name: str
@@ -55,43 +55,43 @@ class Run:
     moving: Fraction = START
 
     def minutes(self, lane: str) -> Fraction:
-        """What it still takes on a type, moves aside."""
+        """Remaining minutes on a type, without moves."""
         return self.left * self.alone[lane]
 
 
-Rule = Callable[[Sequence[Run]], dict[str, Run]]
-"""Type -> who runs there, of those who are there."""
+PlacementRule = Callable[[Sequence[MovingJob]], dict[str, MovingJob]]
+"""GPU type -> job to run there, for the jobs that are present."""
 
 
-def shortest_total(there: Sequence[Run]) -> dict[str, Run]:
-    """As Fig. 2(a) shows it: the shortest job, by its whole time on the A10, on the A10, the next on the T4."""
+def shortest_total(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
+    """Fig. 2(a): the shortest job by its whole time on the A10 runs on the A10, the next one on the T4."""
     return dict(zip(LANES, sorted(there, key=lambda run: run.alone["A10"]), strict=False))
 
 
-def shortest_remaining(there: Sequence[Run]) -> dict[str, Run]:
+def shortest_remaining(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
     """Shortest remaining time first."""
     return dict(zip(LANES, sorted(there, key=lambda run: run.minutes("A10")), strict=False))
 
 
-def staying(there: Sequence[Run]) -> dict[str, Run]:
-    """Fig. 2(b): whoever runs stays; others take what is free, the shortest first and the A10 first."""
+def staying(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
+    """Fig. 2(b): running jobs stay; others take free GPUs, the shortest job and the A10 first."""
     where = {run.lane: run for run in there if run.lane}
     new = sorted((run for run in there if not run.lane), key=lambda run: run.alone["A10"])
     return where | dict(zip((lane for lane in LANES if lane not in where), new, strict=False))
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What happened: completion times since arrival, minutes lost in moves, and who was where."""
+class MigrationOutcome:
+    """The result: completion times since arrival, minutes lost in moves, and the picture's bars."""
 
     jct: dict[str, Fraction]
     lost: dict[str, Fraction]
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
 
 
-def run(jobs: Sequence[Run], rule: Rule, until: Fraction | None = None) -> Outcome:
-    """Event by event: at each arrival and completion ``rule`` says who goes where; moves take 2 minutes."""
-    now, jct, bars = F(0), dict[str, Fraction](), list[Bar]()
+def simulate_moves(jobs: Sequence[MovingJob], rule: PlacementRule, until: Fraction | None = None) -> MigrationOutcome:
+    """Event by event: at each arrival and completion ``rule`` assigns jobs to types; moves take 2 minutes."""
+    now, jct, bars = F(0), dict[str, Fraction](), list[TimelineBar]()
     lost = {job.name: F(0) for job in jobs}
     while (until is None or now < until) and len(jct) < len(jobs):
         there = [job for job in jobs if job.arrival <= now and job.left > 0]
@@ -108,31 +108,31 @@ def run(jobs: Sequence[Run], rule: Rule, until: Fraction | None = None) -> Outco
             lost[job.name] += moved
             job.moving -= moved
             job.left -= (after - now - moved) / job.alone[lane]
-            bars += [Bar(lane, now, now + moved, f"{job.name} moves")] if moved else []
-            bars += [Bar(lane, now + moved, after, job.name)] if after > now + moved else []
+            bars += [TimelineBar(lane, now, now + moved, f"{job.name} moves")] if moved else []
+            bars += [TimelineBar(lane, now + moved, after, job.name)] if after > now + moved else []
             if job.left == 0:
                 jct[job.name] = after - job.arrival
         now = after
-    return Outcome(jct, lost, tuple(bars))
+    return MigrationOutcome(jct, lost, tuple(bars))
 
 
-def figure() -> list[Run]:
+def figure() -> list[MovingJob]:
     """The jobs of Fig. 2."""
     instance = instances.load("fft/fig2")
     entities = instance.entities("jobs")
     alone = fractions(instance.job_array("work")[:, None] / (60 * entities.speed))
     return [
-        Run(job.name, F(job.arrival) / 60, dict(zip(entities.types, minutes, strict=True)))
+        MovingJob(job.name, F(job.arrival) / 60, dict(zip(entities.types, minutes, strict=True)))
         for job, minutes in zip(instance.jobs, alone.tolist(), strict=True)
     ]
 
 
-def stream(cycles: int) -> Outcome:
-    """A long J4, and a job like J1 that comes every 10 minutes, in so many such cycles."""
+def stream(cycles: int) -> MigrationOutcome:
+    """A long J4, and a job like J1 every 10 minutes, ``cycles`` times."""
     j1, _, j4 = figure()
-    short = [Run(f"J1, {c + 1}", F(10 * c), j1.alone) for c in range(cycles)]
-    long = Run("J4", F(0), {lane: 1000 * cycles * minutes for lane, minutes in j4.alone.items()})
-    return run([*short, long], shortest_total, F(10 * cycles))
+    short = [MovingJob(f"J1, {c + 1}", F(10 * c), j1.alone) for c in range(cycles)]
+    long = MovingJob("J4", F(0), {lane: 1000 * cycles * minutes for lane, minutes in j4.alone.items()})
+    return simulate_moves([*short, long], shortest_total, F(10 * cycles))
 
 
 # -- what is claimed -------------------------------------------------------------------------------------------------
@@ -140,49 +140,52 @@ def stream(cycles: int) -> Outcome:
 
 def states() -> Computation:
     """Weights, gradients and both moments of Adam, 4 bytes each, of 6.7 billion parameters."""
-    return Computation((row("GB of state of OPT-6.7B", 107, F("6.7") * 4 * (1 + 1 + 2)),))
+    return Computation((compare_number("GB of state of OPT-6.7B", 107, F("6.7") * 4 * (1 + 1 + 2)),))
 
 
 def moving_everywhere() -> Computation:
     """J4 moved at every event against J4 left on the T4."""
-    moved, stays = run(figure(), shortest_total), run(figure(), staying)
+    moved, stays = simulate_moves(figure(), shortest_total), simulate_moves(figure(), staying)
     longer = 100 * (moved.jct["J4"] / stays.jct["J4"] - 1)
-    rows = (row("J4's JCT is longer by, in %", 25, longer), row("moves of J4", 3, moved.lost["J4"] / MOVE))
+    rows = (
+        compare_number("J4's JCT is longer by, in %", 25, longer),
+        compare_number("moves of J4", 3, moved.lost["J4"] / MOVE),
+    )
     return Computation(rows, pictures=(Timeline("Fig. 2(a)", moved.bars, "minutes"),))
 
 
-def who_runs_first() -> Computation:
-    """Who has the A10 from minute 10 on by remaining time, and when J4 is complete then."""
-    drawn, by_left = run(figure(), shortest_total), run(figure(), shortest_remaining)
+def fastest_gpu_order() -> Computation:
+    """The job on the A10 from minute 10 on by remaining time, and the completion of J4."""
+    drawn, by_left = simulate_moves(figure(), shortest_total), simulate_moves(figure(), shortest_remaining)
     has = next(bar.job for bar in by_left.bars if bar.lane == "A10" and bar.start <= 10 < bar.end)
     rows = (
-        said("on the A10 after minute 10", "J2", has),
-        said("J4's JCT in minutes", str(drawn.jct["J4"]), str(by_left.jct["J4"])),
+        compare_values("on the A10 after minute 10", "J2", has),
+        compare_values("J4's JCT in minutes", str(drawn.jct["J4"]), str(by_left.jct["J4"])),
     )
     words = (
         f"at minute 10 {has} has the least time left on the A10 and keeps it; J4 is complete after "
-        f"{number(by_left.jct['J4'])} minutes, sooner than the 14.4 on the T4"
+        f"{fraction_text(by_left.jct['J4'])} minutes, sooner than the 14.4 on the T4"
     )
     return Computation(rows, words, (Timeline("by remaining time", by_left.bars, "minutes"),))
 
 
 def staying_is_better() -> Computation:
-    """J4's JCT, and all of them, when nobody moves, against moving at every event."""
-    moved, stays = run(figure(), shortest_total), run(figure(), staying)
+    """Compare J4's JCT, and the total, without moves and with moves at every event."""
+    moved, stays = simulate_moves(figure(), shortest_total), simulate_moves(figure(), staying)
     rows = (
-        row("J4's JCT in minutes", "14.4", stays.jct["J4"]),
-        said("less than with moves, in total", True, sum(stays.jct.values()) < sum(moved.jct.values())),
+        compare_number("J4's JCT in minutes", "14.4", stays.jct["J4"]),
+        compare_values("less than with moves, in total", True, sum(stays.jct.values()) < sum(moved.jct.values())),
     )
     return Computation(rows, pictures=(Timeline("Fig. 2(b)", stays.bars, "minutes"),))
 
 
-def what_the_cost_says() -> Computation:
-    """The cost (6) of J4 at minute 5 on both types, in rounds of a minute; and where the policy puts it."""
+def placement_by_cost() -> Computation:
+    """The cost (6) of J4 at minute 5 on both types, in rounds of a minute, and its type under the policy."""
     age, move, j4 = F(5), MOVE, figure()[2]
     cost = {lane: age / p + p + (move if lane == "A10" else 0) for lane, p in j4.alone.items()}
     rows = [
-        said("least cost at minute 5", "T4", min(cost, key=lambda lane: cost[lane])),
-        *(said(f"FFT in rounds of {seconds:g} s", "T4", _placed(seconds)) for seconds in (60.0, 300.0)),
+        compare_values("least cost at minute 5", "T4", min(cost, key=lambda lane: cost[lane])),
+        *(compare_values(f"FFT in rounds of {seconds:g} s", "T4", _placed(seconds)) for seconds in (60.0, 300.0)),
     ]
     words = (
         f"the cost of J4 is {float(cost['T4']):.4g} on the T4 and {float(cost['A10']):.4g} on the A10, move included"
@@ -205,8 +208,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 1(b)",
         statement="J4 (OPT-6.7B) with gradient accumulation and Adam has state files of 107 GB.",
-        means=Computed(states),
-        expected="true",
+        procedure=ByComputation(states),
+        expected=ClaimVerdict.TRUE,
         note="16 bytes a parameter: weights, gradients and both moments of Adam in single precision.",
     ),
     Claim(
@@ -215,8 +218,8 @@ CLAIMS = (
         place="Fig. 2(a)",
         statement="Moved at every event, J4, 1.6 times as fast on the A10, takes 25% longer than the 14.4 minutes "
         "on the T4.",
-        means=Computed(moving_everywhere),
-        expected="true",
+        procedure=ByComputation(moving_everywhere),
+        expected=ClaimVerdict.TRUE,
         note="1.6 is the lower end of Fig. 1(a): at a speedup of s it takes 14 + 6.4/s "
         'minutes, which is 18 for 1.6 only. The paper writes "improved by 25%".',
     ),
@@ -225,8 +228,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(a)",
         statement="The execution follows the order of the shortest remaining time.",
-        means=Computed(who_runs_first),
-        expected="false",
+        procedure=ByComputation(fastest_gpu_order),
+        expected=ClaimVerdict.FALSE,
         note="It follows the order of the whole time on the A10. By remaining time J4 would be complete sooner than "
         "on the T4 alone, so that the example needs the other order.",
     ),
@@ -235,8 +238,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(b)",
         statement="It is more effective to leave J4 on the T4 at minute 5.",
-        means=Computed(staying_is_better),
-        expected="true",
+        procedure=ByComputation(staying_is_better),
+        expected=ClaimVerdict.TRUE,
         note="Than Fig. 2(a).",
     ),
     Claim(
@@ -244,8 +247,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(b)",
         statement="FFT's cost (6) leaves J4 on the T4 at minute 5, with two minutes of switching.",
-        means=Computed(what_the_cost_says),
-        expected="false",
+        procedure=ByComputation(placement_by_cost),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         note="The paper shows Fig. 2(b) as what is wanted, not as a run of FFT. The cost weighs the whole job, 14.4 "
@@ -257,7 +260,7 @@ CLAIMS = (
         place="section 2.2",
         statement="If J4 is long and short jobs continuously enter, nearly 40% of its training time is wasted on "
         "migration.",
-        means=Growth(
+        procedure=Growth(
             (1, 2, 4, 8, 16, 64),
             lambda cycles: stream(cycles).lost["J4"] / (10 * cycles),
             lambda cycles: F(2, 5) - F(1, 5 * cycles),
@@ -267,7 +270,7 @@ CLAIMS = (
             most=16,
             bounded=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         proof=r"""
 A job like J1 comes every 10 minutes and holds the A10 for 5. So J4 moves in minutes $5, 10, 15, \dots$, for 2 minutes
 each: $2c - 1$ times before minute $10 c$, which takes $2 (2c - 1) / (10 c) = \frac25 - \frac1{5c}$ of its time.""",

@@ -10,12 +10,12 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.proofs.fft.rounds import Gang, Round
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll, Growth
-from hetopt.proofs.ledger.pictures import Bar, Timeline
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
-from hetopt.simulation.run import simulate
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ForAll, Growth
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.simulation.simulator import simulate
 
 F = Fraction
 
@@ -28,35 +28,35 @@ def waits(instance: Instance) -> dict[str, Fraction]:
 
 def together(n: int) -> Fraction:
     """The longest wait of n jobs of one round on one GPU."""
-    return max(waits(Round((Gang(1, F(1), (F(1),)),) * n, (1,)).instance).values())
+    return max(waits(RoundCase((RoundJob(1, F(1), (F(1),)),) * n, (1,)).instance).values())
 
 
 def stream(n: int) -> Fraction:
-    """The wait of one job of one GPU and one round beside n gangs of two, one coming in every round, on two GPUs."""
-    gangs = (Gang(1, F(1), (F(1),)), *(Gang(2, F(1), (F(1),), t) for t in range(n)))
-    return waits(Round(gangs, (2,)).instance)["j1"]
+    """The wait of one job of one GPU and one round beside n gangs of two, one arriving per round, on two GPUs."""
+    gangs = (RoundJob(1, F(1), (F(1),)), *(RoundJob(2, F(1), (F(1),), t) for t in range(n)))
+    return waits(RoundCase(gangs, (2,)).instance)["j1"]
 
 
 @dataclass(frozen=True)
-class Packed:
-    """Jobs over time, packed in every round by some priorities so that nobody who waits would fit.
+class PackedCase:
+    """Jobs over time, packed in every round by some priorities so that no waiting job fits.
 
     Attributes
     ----------
     gangs, gpus:
         The jobs with their arrivals, and the cluster.
     priority:
-        (n, m) the higher the earlier a job is placed, in rounds 0, m, 2 m …, and so on; odd: on the last type first.
+        (n, m) priorities of placement in rounds 0, m, 2 m … and so on; odd ones: on the last type first.
     """
 
-    gangs: tuple[Gang, ...]
+    gangs: tuple[RoundJob, ...]
     gpus: tuple[int, ...]
     priority: tuple[tuple[int, ...], ...]
 
     @cached_property
     def instance(self) -> Instance:
         """All jobs, at time 0."""
-        return Round(self.gangs, self.gpus).instance
+        return RoundCase(self.gangs, self.gpus).instance
 
     @cached_property
     def runs(self) -> tuple[dict[int, int], ...]:
@@ -83,7 +83,7 @@ class Packed:
         return where
 
     def sides(self, j: int) -> tuple[Fraction, Fraction]:
-        """(wait times GPUs that must be busy while j waits, GPU rounds of the others that come before its service)."""
+        """(wait times busy GPUs while j waits, GPU rounds of the others before the service of j)."""
         gang = self.gangs[j]
         first = next(t for t, where in enumerate(self.runs) if j in where)
         busy = sum(self.gpus[i] - gang.demand + 1 for i in gang.usable(self.gpus))
@@ -96,58 +96,62 @@ class Packed:
 
     @property
     def picture(self) -> Timeline:
-        """Who runs when."""
+        """Picture of the rounds of each job."""
         bars = (
-            Bar(f"GPU{i + 1}", F(t), F(t + 1), f"j{j + 1}") for t, own in enumerate(self.runs) for j, i in own.items()
+            TimelineBar(f"GPU{i + 1}", F(t), F(t + 1), f"j{j + 1}")
+            for t, own in enumerate(self.runs)
+            for j, i in own.items()
         )
         return Timeline("the schedule", tuple(bars), "rounds")
 
 
-def bounded(case: Packed) -> Finding:
-    """Whether every wait keeps the bound."""
+def bounded(case: PackedCase) -> Finding:
+    """Whether every wait meets the bound."""
     slack, j = min((right - left, j) for j in range(len(case.gangs)) for left, right in [case.sides(j)])
     left, right = case.sides(j)
-    words = f"j{j + 1}: {number(left)} GPU rounds busy while it waits, {number(right)} GPU rounds of others"
+    words = (
+        f"j{j + 1}: {fraction_text(left)} GPU rounds busy while it waits, {fraction_text(right)} GPU rounds of others"
+    )
     return Finding(slack, words, pictures=(case.picture,))
 
 
-def tight(case: Packed) -> Fraction:
+def tight(case: PackedCase) -> Fraction:
     """The largest quotient of both sides."""
     sides = [case.sides(j) for j in range(len(case.gangs))]
     return max((left / right for left, right in sides if right), default=F(0))
 
 
-def _packed(numbers: Numbers) -> Packed | None:
+def _packed(numbers: CaseNumbers) -> PackedCase | None:
     rows = zip(numbers.row("demand"), numbers.row("work"), numbers["speed"], numbers.row("arrival"), strict=True)
-    gangs = tuple(Gang(int(d), work, speed, int(a)) for d, work, speed, a in rows)
+    gangs = tuple(RoundJob(int(d), work, speed, int(a)) for d, work, speed, a in rows)
     gpus = tuple(map(int, numbers.row("gpus")))
     priority = tuple(tuple(map(int, row)) for row in numbers["priority"])
-    return Packed(gangs, gpus, priority) if all(gang.usable(gpus) for gang in gangs) else None
+    return PackedCase(gangs, gpus, priority) if all(gang.usable(gpus) for gang in gangs) else None
 
 
-def _some(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
     n = sizes["n"]
-    gpus = tuple(choose(whole(1, 4)) for _ in range(sizes["k"]))
-    demand = tuple(choose(whole(1, int(min(gpus)))) for _ in range(n))
+    gpus = tuple(choose(integers(1, 4)) for _ in range(sizes["k"]))
+    demand = tuple(choose(integers(1, int(min(gpus)))) for _ in range(n))
     tables = {
         "gpus": (gpus,),
         "demand": (demand,),
-        "speed": tuple(tuple(choose(whole(1, 3)) for _ in gpus) for _ in demand),
+        "speed": tuple(tuple(choose(integers(1, 3)) for _ in gpus) for _ in demand),
     }
-    tables["work"] = (tuple(choose(whole(1, 6)) for _ in demand),)
-    tables["arrival"] = (tuple(choose(whole(0, 3)) for _ in demand),)
-    return Numbers({**tables, "priority": tuple(tuple(choose(whole(0, 3)) for _ in range(3)) for _ in demand)})
+    tables["work"] = (tuple(choose(integers(1, 6)) for _ in demand),)
+    tables["arrival"] = (tuple(choose(integers(0, 3)) for _ in demand),)
+    return CaseNumbers({**tables, "priority": tuple(tuple(choose(integers(0, 3)) for _ in range(3)) for _ in demand)})
 
 
 PACKED = Space(
     {"n": (2, 5), "k": (1, 2)},
     {
-        "gpus": Table(1, "k", whole(1, 4)),
-        "demand": Table(1, "n", whole(1, 3)),
-        "work": Table(1, "n", whole(1, 6)),
-        "speed": Table("n", "k", whole(0, 3)),
-        "arrival": Table(1, "n", whole(0, 3)),
-        "priority": Table("n", 3, whole(0, 3)),
+        "gpus": TableShape(1, "k", integers(1, 4)),
+        "demand": TableShape(1, "n", integers(1, 3)),
+        "work": TableShape(1, "n", integers(1, 6)),
+        "speed": TableShape("n", "k", integers(0, 3)),
+        "arrival": TableShape(1, "n", integers(0, 3)),
+        "priority": TableShape("n", 3, integers(0, 3)),
     },
     _packed,
     _some,
@@ -159,7 +163,7 @@ CLAIMS = (
         paper="FFT",
         place="Theorem 4.2",
         statement="Each job has been executed in at least one round within a constant time from its arrival.",
-        means=Growth(
+        procedure=Growth(
             (2, 4, 8, 16, 32),
             together,
             lambda n: F(n - 1),
@@ -168,7 +172,7 @@ CLAIMS = (
             "longest wait in rounds",
             most=8,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/thm-4.2-packed",
         proof="N jobs of one round, all there from the start, on one GPU: whatever the policy, one of them runs in a "
@@ -179,7 +183,7 @@ CLAIMS = (
         paper="FFT",
         place="Theorem 4.2",
         statement="The same with a constant that depends on the sizes of the jobs and on how many are there at a time.",
-        means=Growth(
+        procedure=Growth(
             (2, 4, 8, 16, 32),
             stream,
             lambda n: F(n),
@@ -188,7 +192,7 @@ CLAIMS = (
             "wait of a job of one GPU and one round in rounds",
             most=8,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         instead="fft/thm-4.2-packed",
@@ -206,8 +210,8 @@ its $\rho$. So the gang runs and the job waits for $n$ rounds; never more than t
         r"$\text{wait}_j \sum_i \max(0, Y_i - d_j + 1) \le \sum_{k \ne j} d_k \lceil \max_i W_k / \theta_k^i \rceil$, "
         "on the left over the types that $j$ can use, on the right over the jobs that come before the first service "
         "of $j$ and the types that they can use; moves take no time.",
-        means=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

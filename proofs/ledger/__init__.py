@@ -1,40 +1,50 @@
-"""The ledger: how claims are stated, decided, kept and shown.
+"""The ledger: state claims, decide them, store counterexamples and show the results.
 
-``claims()`` has them all, ``decide(claim)`` decides one anew; the other names are what a claim of your own is made of.
+:func:`all_claims` returns the claims of all installed packages, :func:`decide` decides one of them; the other names
+serve to state claims of your own.
 """
 
-from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Counterexample, Effort, Evidence, Finding
-from hetopt.proofs.ledger.collect import chosen
-from hetopt.proofs.ledger.collect import ledger as claims
-from hetopt.proofs.ledger.deciding import Decided, decide, decide_all
-from hetopt.proofs.ledger.means import Computation, Computed, ForAll, Growth, Some, Untestable
+from hetopt.proofs.ledger.claim import (
+    QUICK,
+    Claim,
+    ClaimEvidence,
+    ClaimVerdict,
+    Counterexample,
+    Effort,
+    Finding,
+    ProofCheck,
+)
+from hetopt.proofs.ledger.discovery import all_claims, select_claims
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, Exists, ForAll, Growth, Untestable
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.ledger.verification import DecidedClaim, decide, decide_all
 
 __all__ = [
     "QUICK",
-    "Check",
+    "ByComputation",
+    "CaseNumbers",
     "Claim",
+    "ClaimEvidence",
+    "ClaimVerdict",
     "Computation",
-    "Computed",
     "Counterexample",
-    "Decided",
+    "DecidedClaim",
     "Effort",
-    "Evidence",
+    "Exists",
     "Finding",
     "ForAll",
     "Growth",
-    "Numbers",
-    "Some",
+    "ProofCheck",
     "Space",
-    "Table",
+    "TableShape",
     "Untestable",
+    "all_claims",
     "by_sympy",
     "by_z3",
-    "chosen",
-    "claims",
     "decide",
     "decide_all",
-    "parts",
-    "whole",
+    "integers",
+    "rationals",
+    "select_claims",
 ]

@@ -1,54 +1,59 @@
-"""What a claim is, what was found of one case, and what is known of the claim in the end."""
+"""What a claim is, what was found for one case, and what is known of the claim in the end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
 from numbers import Rational
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias
 
 from hetopt.checks import at_least, shown, whole
 from hetopt.data.rationals import digits
 from hetopt.errors import InvalidOption
-from hetopt.proofs.ledger.pictures import Picture
-from hetopt.proofs.ledger.space import Numbers
+from hetopt.proofs.ledger.finding_pictures import Picture
+from hetopt.proofs.ledger.space import CaseNumbers
 
-Word = Literal["true", "false", "open", "untestable"]
-"""What is known of a claim.
 
-``"true"``
-    A written proof, and nothing that was drawn or searched contradicts it; or a computation that gives what is claimed.
-``"false"``
-    A counterexample, certified in fractions; or a family along which what should be bounded grows.
-``"open"``
-    Neither; the evidence says what was tried.
-``"untestable"``
-    It says nothing that could be computed, or is about something that is not here; the evidence says what.
-"""
+class ClaimVerdict(StrEnum):
+    """What is known of a claim."""
+
+    TRUE = "true"
+    """A written proof exists, and no case contradicts it; or a computation gives the claimed values."""
+
+    FALSE = "false"
+    """A counterexample is certified in fractions, or a quantity claimed to be bounded grows along a family of cases."""
+
+    OPEN = "open"
+    """Neither is known; the evidence lists what was tried."""
+
+    UNTESTABLE = "untestable"
+    """The claim states nothing computable, or is about something that is not available; the evidence names it."""
+
 
 PAPERS = {"OEF": "OEF", "FFT": "FFT", "Hadar": "Hadar and HadarE", "A-SRPT": "A-SRPT"}
-"""Paper -> what it is called in headings, in the order of the ledger."""
+"""Paper -> its name in headings, in the order of the ledger."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was computed of one case, in fractions.
+    """The result for one case, in fractions.
 
     Attributes
     ----------
     slack:
-        Below 0 the conclusion fails, by so much; else it holds.
-    words:
-        What was found, in a sentence or two.
+        Below 0 the conclusion fails, by this amount; otherwise it holds.
+    explanation:
+        One or two sentences about the result.
     certificate:
         What was verified in fractions, item by item: the optimum, its uniqueness, the inequality.
     pictures:
-        What to draw, e.g. shares before and after.
+        Pictures of the case, e.g. shares before and after.
     decided:
-        False where the case decides nothing either way (an optimum that is not unique …); it refutes nothing.
-    far:
-        Of cases with the same slack a search goes on from where this is least; 0 to 1.
+        False where the case decides nothing (an optimum that is not unique, for example); then it refutes nothing.
+    distance:
+        Between 0 and 1; a search continues from the case with the smallest distance among cases of equal slack.
 
     Raises
     ------
@@ -57,11 +62,11 @@ class Finding:
     """
 
     slack: Fraction
-    words: str
+    explanation: str
     certificate: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     decided: bool = True
-    far: Fraction = Fraction(0)
+    distance: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if not isinstance(self.slack, Rational):
@@ -78,36 +83,36 @@ class Finding:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A case for which the conclusion fails though it meets the hypotheses.
+    """A case that meets the hypotheses but not the conclusion.
 
     Attributes
     ----------
     numbers, case:
-        What it is made of, and itself.
+        The tables that determine the case, and the case.
     finding:
-        Why.
+        Why the conclusion fails.
     name:
-        That of the stored instance, or empty where it was found just now.
+        Name of the stored instance; empty for a new counterexample.
     """
 
-    numbers: Numbers
+    numbers: CaseNumbers
     case: Any
     finding: Finding
     name: str = ""
 
 
 @dataclass(frozen=True)
-class Curve:
+class GrowthCurve:
     """How a quantity grows along a family of cases.
 
     Attributes
     ----------
     size, quantity:
-        What the sizes count, and what is measured.
+        Names of the size and of the measured quantity.
     points:
         Size -> exact value.
     formula:
-        What it is for every size.
+        The value for every size, as text.
     """
 
     size: str
@@ -118,22 +123,22 @@ class Curve:
 
 @dataclass(frozen=True)
 class Tightness:
-    """How near a bound is reached: the largest quotient of both sides that was seen (1: equality)."""
+    """How closely a bound is reached: the largest quotient of both sides that was found (1: equality)."""
 
     ratio: Fraction
-    numbers: Numbers
+    numbers: CaseNumbers
 
 
 @dataclass(frozen=True)
-class Check:
-    """One mechanical part of a proof.
+class ProofCheck:
+    """The result of checking one part of a proof by machine.
 
     Attributes
     ----------
     name:
-        What is proven and by what, e.g. "z3: n = 2, k = 2, all real data".
+        What is proven and by which tool, e.g. "z3: n = 2, k = 2, all real data".
     holds:
-        Whether it is; None where it could not be run.
+        Whether the part holds; None if it could not be run.
     why:
         What is missing, or what was found instead.
     """
@@ -144,23 +149,23 @@ class Check:
     why: str = ""
 
 
-Mechanical: TypeAlias = Callable[[], Check]
+ProofPart: TypeAlias = Callable[[], ProofCheck]
 """A part of a proof that a machine checks; see :mod:`hetopt.proofs.ledger.mechanical`."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to try.
+    """The effort to spend on one claim.
 
     Attributes
     ----------
     instances:
-        Cases drawn for each claim that is to hold.
+        Cases to draw for each claim that is expected to hold.
     seconds:
-        Search for counterexamples, for each claim that is to fail or is open; a tenth of it against one that is to
-        hold. 0: no search, stored counterexamples only.
+        Time to search for counterexamples to a claim that is expected to fail or is open; a tenth of it for a claim
+        that is expected to hold. 0: no search, stored counterexamples only.
     seed:
-        Of what is drawn and searched.
+        Seed of draws and search.
     mechanical:
         Whether to run z3 and sympy.
 
@@ -181,110 +186,111 @@ class Effort:
 
 
 QUICK = Effort(instances=50, seconds=0.0)
-"""Stored counterexamples and 50 instances a claim."""
+"""Stored counterexamples, and 50 instances per claim."""
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What is known of a claim, and from what.
+class ClaimEvidence:
+    """The verdict on a claim and its evidence.
 
     Attributes
     ----------
     verdict:
-        See :data:`Word`.
+        What is known of the claim.
     summary:
         One line.
     tried:
-        What was done -> how often, e.g. ``{"instances": 50, "searched": 1200}``.
+        Activity -> count, e.g. ``{"instances": 50, "searched": 1200}``.
     """
 
-    verdict: Word
+    verdict: ClaimVerdict
     summary: str
     tried: Mapping[str, int] = field(default_factory=dict)
     counterexample: Counterexample | None = None
-    curve: Curve | None = None
+    curve: GrowthCurve | None = None
     tightness: Tightness | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ProofCheck, ...] = ()
     values: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Quantity -> (as printed, as computed)."""
     seconds: float = 0.0
 
 
-class Means(Protocol):
+class DecisionProcedure(Protocol):
     """A way to decide a claim."""
 
-    def decide(self, claim: Claim, effort: Effort) -> Evidence:
-        """What is known after so much effort."""
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+        """Spend this effort on the claim, and return the evidence."""
         ...
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that is said, by a paper or in its place.
+    """One statement of a paper, or a corrected version of it.
 
     Attributes
     ----------
     key:
-        Its name here, e.g. ``"oef/lemma-3.1"``.
+        Its name in the ledger, e.g. ``"oef/lemma-3.1"``.
     paper, place:
         Where it stands, e.g. ``"OEF"``, ``"Lemma 3.1"``.
     statement:
-        What it says, with its hypotheses; Markdown with LaTeX between dollars.
-    means:
-        How it is decided, the hypotheses as code and the checker in it.
+        The statement with its hypotheses; Markdown with LaTeX between dollars.
+    procedure:
+        How the claim is decided, with hypotheses and conclusion as code.
     expected:
-        The verdict that the ledger stands for; another one is an error.
+        The verdict that the ledger asserts; any other verdict is an error.
     printed:
-        True: as the paper has it. False: the strongest true version, or another version, of ours.
+        True: the statement as the paper prints it. False: hetopt's own version, for example the strongest true one.
     policies:
-        Names of the policies that it is about.
+        Names of the policies that the claim is about.
     proof:
-        A written proof, short and complete, where it holds.
+        A complete written proof, if the claim holds.
     mechanical:
         Parts of the proof that a machine checks.
     instead:
-        Key of the strongest true version of one that is false.
-    source:
-        Who found the verdict first.
+        Key of the strongest true version of a false claim.
     note:
-        What has to be known besides, such as how an unclear statement was read.
+        Further information, such as the reading of an unclear statement.
 
     Raises
     ------
     InvalidOption
-        ``expected`` is no verdict.
+        ``expected`` is not a verdict.
     """
 
     key: str
     paper: str
     place: str
     statement: str
-    means: Means
-    expected: Word
+    procedure: DecisionProcedure
+    expected: ClaimVerdict
     printed: bool = True
     policies: tuple[str, ...] = ()
     proof: str = ""
-    mechanical: tuple[Mechanical, ...] = ()
+    mechanical: tuple[ProofPart, ...] = ()
     instead: str = ""
-    source: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
-        if self.expected not in get_args(Word):
-            words = ", ".join(get_args(Word))
-            raise InvalidOption(f"claim {self.key!r} expects {shown(self.expected)}; a verdict is one of {words}")
+        try:
+            verdict = ClaimVerdict(self.expected)
+        except ValueError:
+            raise InvalidOption(
+                f"claim {self.key!r} expects {shown(self.expected)}; a verdict is one of {', '.join(ClaimVerdict)}"
+            ) from None
+        object.__setattr__(self, "expected", verdict)
 
     @property
     def label(self) -> str:
-        """How verdicts are written: a version of ours that holds is "true, corrected"."""
+        """The expected verdict as text."""
         return self.label_of(self.expected)
 
-    def label_of(self, verdict: Word) -> str:
-        """``verdict`` in words."""
-        return "true, corrected" if verdict == "true" and not self.printed else verdict
+    def label_of(self, verdict: ClaimVerdict) -> str:
+        """``verdict`` as text: a true version that the paper does not print is "true, corrected"."""
+        return "true, corrected" if verdict is ClaimVerdict.TRUE and not self.printed else verdict.value
 
 
-def number(value: Fraction) -> str:
-    """A fraction as text: itself, and for longer ones about how much."""
+def fraction_text(value: Fraction) -> str:
+    """A fraction as text: exact, or with six digits if that is too long."""
     text = digits(value)
     return text if value.denominator == 1 or len(text) <= 12 else f"{float(value):.6g}"

@@ -1,4 +1,4 @@
-"""Parts of proofs that a machine checks: identities by sympy, statements over all real data by z3."""
+"""Check parts of proofs by machine: identities by sympy, statements over all real data by z3."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Check, Mechanical
+from hetopt.proofs.ledger.claim import ProofCheck, ProofPart
 
 Z3_SECONDS = 30
-"""After which z3 gives up; then the part counts as not run."""
+"""Time limit of z3; a part that exceeds it counts as not run."""
 
 
-def by_sympy(name: str, problem: Callable[[], str]) -> Mechanical:
-    """A part that sympy checks: ``problem`` returns what is wrong, or nothing."""
+def by_sympy(name: str, problem: Callable[[], str]) -> ProofPart:
+    """A part that sympy checks: ``problem`` returns what is wrong, or an empty text."""
     return partial(_sympy, name, problem)
 
 
-def by_z3(name: str, build: Callable[[], list[Any]]) -> Mechanical:
-    """A part that z3 checks: ``build`` returns hypotheses and the negated conclusion, which nothing must satisfy."""
+def by_z3(name: str, build: Callable[[], list[Any]]) -> ProofPart:
+    """A part that z3 checks: ``build`` returns hypotheses and negated conclusion, to be unsatisfiable."""
     return partial(_z3, name, build)
 
 
-def _missing(package: str, name: str) -> Check | None:
+def _missing(package: str, name: str) -> ProofCheck | None:
     if find_spec(package) is None:
-        return Check(name, None, why=f"{package} is not installed; pip install 'hetopt[prove]'")
+        return ProofCheck(name, None, why=f"{package} is not installed; pip install 'hetopt[prove]'")
     return None
 
 
-def _sympy(name: str, problem: Callable[[], str]) -> Check:
+def _sympy(name: str, problem: Callable[[], str]) -> ProofCheck:
     if (missing := _missing("sympy", name)) is not None:
         return missing
     began = time.perf_counter()
     why = problem()
-    return Check(f"sympy: {name}", not why, time.perf_counter() - began, why)
+    return ProofCheck(f"sympy: {name}", not why, time.perf_counter() - began, why)
 
 
-def _z3(name: str, build: Callable[[], list[Any]]) -> Check:
+def _z3(name: str, build: Callable[[], list[Any]]) -> ProofCheck:
     if (missing := _missing("z3", name)) is not None:
         return missing
     import z3
@@ -50,7 +50,7 @@ def _z3(name: str, build: Callable[[], list[Any]]) -> Check:
     answer = solver.check()
     seconds = time.perf_counter() - began
     if answer == z3.sat:
-        return Check(f"z3: {name}", False, seconds, f"z3 finds {solver.model()}")
+        return ProofCheck(f"z3: {name}", False, seconds, f"z3 finds {solver.model()}")
     if answer == z3.unsat:
-        return Check(f"z3: {name}", True, seconds)
-    return Check(f"z3: {name}", None, seconds, f"z3 gave up after {seconds:.0f} s")
+        return ProofCheck(f"z3: {name}", True, seconds)
+    return ProofCheck(f"z3: {name}", None, seconds, f"z3 gave up after {seconds:.0f} s")

@@ -1,7 +1,7 @@
-"""Spaces of cases: tables of fractions, which Hypothesis can draw and a search can enumerate, move in and shrink.
+"""Spaces of cases: tables of fractions that Hypothesis draws and a search enumerates, varies and shrinks.
 
-A claim says of which tables its cases are made and how; drawing, searching, shrinking and keeping them in files need
-no further code.
+A claim declares the tables of its cases and how to build a case from them; drawing, searching, shrinking and storing
+cases need no further code.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ C = TypeVar("C")
 
 V = TypeVar("V")
 
-Grid: TypeAlias = tuple[tuple[Fraction, ...], ...]
+Rows: TypeAlias = tuple[tuple[Fraction, ...], ...]
 """Rows of a table."""
 
 
-class Choose(Protocol):
-    """Takes one of some values, simplest first: how Hypothesis, or a random generator, is asked."""
+class ValueChooser(Protocol):
+    """Chooses one of some values, ordered from simple to complex; Hypothesis or a random generator implements it."""
 
     def __call__(self, values: Sequence[V]) -> V:
         """One of ``values``."""
@@ -34,8 +34,8 @@ class Choose(Protocol):
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """The tables from which a case is made.
+class CaseNumbers:
+    """The tables that determine a case.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class Numbers:
         Name -> rows of fractions.
     """
 
-    tables: Mapping[str, Grid]
+    tables: Mapping[str, Rows]
 
-    def __getitem__(self, name: str) -> Grid:
+    def __getitem__(self, name: str) -> Rows:
         return self.tables[name]
 
     def row(self, name: str) -> tuple[Fraction, ...]:
@@ -57,40 +57,40 @@ class Numbers:
         return self.tables[name][0][0]
 
     def key(self) -> tuple[object, ...]:
-        """What makes two cases the same."""
+        """Equal for equal tables."""
         return tuple(sorted(self.tables.items()))
 
-    def replaced(self, name: str, i: int, j: int, value: Fraction) -> Numbers:
-        """The same with one other entry."""
+    def replaced(self, name: str, i: int, j: int, value: Fraction) -> CaseNumbers:
+        """A copy with one entry replaced."""
         rows = [list(row) for row in self.tables[name]]
         rows[i][j] = value
-        return Numbers({**self.tables, name: tuple(tuple(row) for row in rows)})
+        return CaseNumbers({**self.tables, name: tuple(tuple(row) for row in rows)})
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
         """Plain numbers and text such as ``"1/3"``, for files."""
-        return {name: [[plain(v) for v in row] for row in rows] for name, rows in self.tables.items()}
+        return {name: [[plain_number(v) for v in row] for row in rows] for name, rows in self.tables.items()}
 
     @classmethod
-    def read(cls, data: Mapping[str, Sequence[Sequence[Any]]]) -> Numbers:
-        """From :meth:`as_dict`."""
+    def read(cls, data: Mapping[str, Sequence[Sequence[Any]]]) -> CaseNumbers:
+        """Read the result of :meth:`as_dict`."""
         return cls({name: tuple(tuple(Fraction(str(v)) for v in row) for row in rows) for name, rows in data.items()})
 
 
-def plain(value: Fraction) -> str | int:
-    """A fraction as files have it: a whole number, or text such as ``"1/3"``."""
+def plain_number(value: Fraction) -> str | int:
+    """A fraction as stored in files: an integer, or text such as ``"1/3"``."""
     return int(value) if value.denominator == 1 else str(value)
 
 
 @dataclass(frozen=True)
-class Table:
-    """What a table looks like.
+class TableShape:
+    """The shape of a table, and its possible entries.
 
     Attributes
     ----------
     rows, columns:
-        How many: the name of a size, perhaps less one (``"k-1"``: what is normalised has no entry), or a number.
+        A number, the name of a size, or a size less a number (``"k-1"``: the normalised first column is left out).
     values:
-        What entries may be, ascending.
+        Possible entries, ascending.
     """
 
     rows: str | int
@@ -99,7 +99,7 @@ class Table:
 
     @property
     def simplest_first(self) -> list[Fraction]:
-        """The values, those with small numerators and denominators first."""
+        """The values, small numerators and denominators first."""
         return sorted(self.values, key=lambda v: (complexity(v), v))
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, int]:
@@ -115,16 +115,16 @@ def _length(what: str | int, sizes: Mapping[str, int]) -> int:
 
 
 def complexity(value: Fraction) -> int:
-    """How long a fraction is to read: 0, 1, 2 … for 0, 1, 2 …, more for parts."""
+    """Complexity of a fraction for a reader: its numerator, plus twice its denominator less one."""
     return abs(value.numerator) + 2 * (value.denominator - 1)
 
 
-def whole(least: int, most: int) -> tuple[Fraction, ...]:
-    """All whole numbers from ``least`` to ``most``."""
+def integers(least: int, most: int) -> tuple[Fraction, ...]:
+    """All integers from ``least`` to ``most``."""
     return tuple(Fraction(v) for v in range(least, most + 1))
 
 
-def parts(least: int, most: int, *denominators: int) -> tuple[Fraction, ...]:
+def rationals(least: int, most: int, *denominators: int) -> tuple[Fraction, ...]:
     """All fractions from ``least`` to ``most`` with these denominators, ascending."""
     found = {Fraction(p, q) for q in (1, *denominators) for p in range(least * q, most * q + 1)}
     return tuple(sorted(found))
@@ -132,39 +132,39 @@ def parts(least: int, most: int, *denominators: int) -> tuple[Fraction, ...]:
 
 @dataclass(frozen=True)
 class Space(Generic[C]):
-    """The cases that a claim is about.
+    """The cases of a claim.
 
     Attributes
     ----------
     sizes:
         Name -> (least, most), e.g. ``{"n": (2, 4)}``.
     tables:
-        Name -> what it looks like.
+        Name -> shape and possible entries.
     build:
-        Makes the case of the numbers; None where they do not meet the hypotheses.
+        Builds the case from the numbers; None if they do not meet the hypotheses.
     chosen:
-        Chooses numbers that meet the hypotheses, where few of all numbers do; else any, of which some are refused.
+        Chooses numbers that meet the hypotheses, for spaces where few numbers do; without it any are drawn.
     """
 
     sizes: Mapping[str, tuple[int, int]]
-    tables: Mapping[str, Table]
-    build: Callable[[Numbers], C | None]
-    chosen: Callable[[Choose, Mapping[str, int]], Numbers] | None = field(default=None, compare=False)
+    tables: Mapping[str, TableShape]
+    build: Callable[[CaseNumbers], C | None]
+    chosen: Callable[[ValueChooser, Mapping[str, int]], CaseNumbers] | None = field(default=None, compare=False)
 
     # -- drawing -------------------------------------------------------------------------------------------------
 
-    def strategy(self) -> st.SearchStrategy[tuple[Numbers, C]]:
-        """Numbers and their case; shrinks towards few rows and simple entries."""
+    def strategy(self) -> st.SearchStrategy[tuple[CaseNumbers, C]]:
+        """Pairs of numbers and case; shrinks towards few rows and simple entries."""
 
         @st.composite
-        def draw_numbers(draw: st.DrawFn) -> Numbers:
+        def draw_numbers(draw: st.DrawFn) -> CaseNumbers:
             sizes = {name: draw(st.integers(*limits)) for name, limits in self.sizes.items()}
             return self._any(lambda values: draw(st.sampled_from(values)), sizes)
 
         made = draw_numbers().map(lambda numbers: (numbers, self.build(numbers)))
         return made.filter(lambda pair: pair[1] is not None)  # type: ignore[return-value]
 
-    def _any(self, choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def _any(self, choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         if self.chosen is not None:
             return self.chosen(choose, sizes)
         return self._filled(sizes, [choose(values) for values in self._entries(sizes)])
@@ -181,17 +181,17 @@ class Space(Generic[C]):
         return sorted(every, key=lambda sizes: (self.entries(sizes), list(sizes.values())))
 
     def entries(self, sizes: Mapping[str, int]) -> int:
-        """Numbers in all tables of these sizes."""
+        """Number of entries in all tables of these sizes."""
         return sum(prod(table.shape(sizes)) for table in self.tables.values())
 
     def levels(self) -> int:
-        """Values of the table that has most of them."""
+        """Number of values of the table with most values."""
         return max((len(table.values) for table in self.tables.values()), default=1)
 
-    def level(self, sizes: Mapping[str, int], height: int, most: int, rng: random.Random) -> Iterator[Numbers]:
-        """Numbers among the ``height`` simplest values of each table: all of them, or ``most`` random ones.
+    def level(self, sizes: Mapping[str, int], height: int, most: int, rng: random.Random) -> Iterator[CaseNumbers]:
+        """Tables with the ``height`` simplest values as entries: all such tables, or ``most`` random ones.
 
-        Where numbers that meet the hypotheses can be chosen, half of the random ones are.
+        If the space has ``chosen``, it chooses half of the random ones.
         """
         every = [values[:height] for values in self._entries(sizes)]
         if prod(len(values) for values in every) <= most:
@@ -204,17 +204,17 @@ class Space(Generic[C]):
             else:
                 yield self._filled(sizes, [rng.choice(values) for values in every])
 
-    def _filled(self, sizes: Mapping[str, int], choice: Sequence[Fraction]) -> Numbers:
-        entries, tables = iter(choice), dict[str, Grid]()
+    def _filled(self, sizes: Mapping[str, int], choice: Sequence[Fraction]) -> CaseNumbers:
+        entries, tables = iter(choice), dict[str, Rows]()
         for name, table in self.tables.items():
             rows, columns = table.shape(sizes)
             tables[name] = tuple(tuple(next(entries) for _ in range(columns)) for _ in range(rows))
-        return Numbers(tables)
+        return CaseNumbers(tables)
 
     # -- moving and shrinking ------------------------------------------------------------------------------------
 
-    def neighbours(self, numbers: Numbers) -> Iterator[Numbers]:
-        """One entry to the next value above or below, or two steps away."""
+    def neighbours(self, numbers: CaseNumbers) -> Iterator[CaseNumbers]:
+        """Copies with one entry changed by one or two steps in its list of values."""
         for name, table in self.tables.items():
             for i, row in enumerate(numbers[name]):
                 for j, value in enumerate(row):
@@ -222,8 +222,8 @@ class Space(Generic[C]):
                     for other in {*table.values[max(0, at - 2) : at + 3]} - {value}:
                         yield numbers.replaced(name, i, j, other)
 
-    def jumbled(self, numbers: Numbers, changes: int, rng: random.Random) -> Numbers:
-        """So many random entries at random values, simple ones more often."""
+    def randomly_changed(self, numbers: CaseNumbers, changes: int, rng: random.Random) -> CaseNumbers:
+        """A copy with this number of random entries set to random values, simple ones more often."""
         for _ in range(changes):
             name, table = rng.choice(list(self.tables.items()))
             if (rows := len(numbers[name])) and (columns := len(numbers[name][0])):
@@ -235,8 +235,8 @@ class Space(Generic[C]):
                 numbers = numbers.replaced(name, i, j, value)
         return numbers
 
-    def smaller(self, numbers: Numbers) -> Iterator[Numbers]:
-        """One row or column of some size less, or one entry simpler; the boldest first."""
+    def smaller(self, numbers: CaseNumbers) -> Iterator[CaseNumbers]:
+        """Copies with one row or column less, then copies with one simpler entry."""
         for size, (least, _) in self.sizes.items():
             for position in range(self.size_of(numbers, size) - 1, -1, -1):
                 if self.size_of(numbers, size) > least:
@@ -249,12 +249,12 @@ class Space(Generic[C]):
                         if complexity(other) >= complexity(value):
                             break
                         yield numbers.replaced(name, i, j, other)
-                    if value > table.values[-1]:  # chosen, not from the list
+                    if value > table.values[-1]:  # made by ``chosen``, not from the list
                         for tenth in (5, 7, 9):
                             yield numbers.replaced(name, i, j, Fraction(round(value * tenth / 10)))
 
-    def size_of(self, numbers: Numbers, size: str) -> int:
-        """How large a size is in these numbers."""
+    def size_of(self, numbers: CaseNumbers, size: str) -> int:
+        """The value of a size in these numbers."""
         for name, table in self.tables.items():
             for axis, length in enumerate((table.rows, table.columns)):
                 if isinstance(length, str) and length.partition("-")[0] == size:
@@ -263,7 +263,7 @@ class Space(Generic[C]):
                     return there + int(length.partition("-")[2] or 0)
         raise KeyError(f"no table has the size {size!r}")
 
-    def _without(self, numbers: Numbers, size: str, position: int) -> Iterator[Numbers]:
+    def _without(self, numbers: CaseNumbers, size: str, position: int) -> Iterator[CaseNumbers]:
         tables = dict(numbers.tables)
         for name, table in self.tables.items():
             for axis, length in enumerate((table.rows, table.columns)):
@@ -275,10 +275,10 @@ class Space(Generic[C]):
                     tables[name] = (
                         grid[:at] + grid[at + 1 :] if axis == 0 else tuple(row[:at] + row[at + 1 :] for row in grid)
                     )
-        yield Numbers(tables)
+        yield CaseNumbers(tables)
 
     def count_lighter(self, sizes: Mapping[str, int], total: int) -> int:
-        """How many numbers of this shape have a smaller sum of complexities than ``total``."""
+        """How many tables of these sizes have a sum of complexities below ``total``."""
         ways = [1] + [0] * max(0, total - 1)
         for values in self._entries(sizes):
             after = [0] * len(ways)
@@ -289,8 +289,8 @@ class Space(Generic[C]):
             ways = after
         return sum(ways)
 
-    def lighter(self, sizes: Mapping[str, int], total: int) -> Iterator[Numbers]:
-        """These numbers, those with the smallest sum first."""
+    def lighter(self, sizes: Mapping[str, int], total: int) -> Iterator[CaseNumbers]:
+        """The tables that :meth:`count_lighter` counts, in ascending order of the sum."""
         entries = self._entries(sizes)
         least = [0]
         for values in reversed(entries):
@@ -312,13 +312,13 @@ class Space(Generic[C]):
                 yield self._filled(sizes, choice)
 
     def _entries(self, sizes: Mapping[str, int]) -> list[list[Fraction]]:
-        """For each entry of all tables what it may be."""
+        """The possible values of each entry of all tables."""
         found: list[list[Fraction]] = []
         for table in self.tables.values():
             found += [table.simplest_first] * prod(table.shape(sizes))
         return found
 
-    def weight(self, numbers: Numbers) -> tuple[int, ...]:
-        """What a smaller case has less of: entries first, then the length of its numbers."""
+    def weight(self, numbers: CaseNumbers) -> tuple[int, ...]:
+        """Size of a case: number of entries, sum of complexities, largest complexity."""
         every = [v for rows in numbers.tables.values() for row in rows for v in row]
         return len(every), sum(complexity(v) for v in every), max((complexity(v) for v in every), default=0)

@@ -1,36 +1,36 @@
-"""What OEF claims: a module for each question, the claims of all in the order of the paper."""
+"""The claims of OEF: one module for each question."""
 
 from __future__ import annotations
 
 from hetopt.proofs.ledger.claim import Claim
 from hetopt.proofs.oef import (
+    adjacency,
     compositions,
-    efficiency,
-    evaluation,
-    examples,
-    fairness,
-    properties_table,
-    reports,
-    rounds,
-    shapes,
-    users,
+    envy_and_sharing,
+    pareto_efficiency,
+    property_table,
+    reported_results,
+    share_rounding,
+    strategy_proofness,
     vertices,
+    weights_and_job_types,
+    worked_examples,
 )
 
 
 def claims() -> tuple[Claim, ...]:
-    """All of them: examples and Table 1, then the lemma and the theorems, then what stands between."""
+    """All claims: examples and Table 1, the lemma and the theorems, then the other statements."""
     parts = (
-        examples,
-        properties_table,
-        shapes,
-        reports,
-        fairness,
-        efficiency,
-        users,
+        worked_examples,
+        property_table,
+        adjacency,
+        strategy_proofness,
+        envy_and_sharing,
+        pareto_efficiency,
+        weights_and_job_types,
         vertices,
-        rounds,
+        share_rounding,
         compositions,
-        evaluation,
+        reported_results,
     )
     return tuple(claim for part in parts for claim in part.CLAIMS)

@@ -1,4 +1,4 @@
-"""Compositions of formulations: what stays true when a part is added."""
+"""Compositions of formulations: which properties hold after a component is added."""
 
 from __future__ import annotations
 
@@ -12,70 +12,70 @@ from hetopt.auditing.verdict import Verdict
 from hetopt.data.instance import Instance
 from hetopt.models import oef
 from hetopt.models.switching import SwitchingCost
-from hetopt.proofs.ledger.claim import Claim, Finding
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.pictures import shares
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
-from hetopt.proofs.oef.tenants import GPUS, OPTIMAL, UNIQUE, Tenants
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.finding_pictures import shares_picture
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Moving:
-    """Tenants who hold GPUs now, and a price for every GPU gained.
+class HeldGPUsCase:
+    """Tenants that hold GPUs now, and a price of every GPU gained.
 
     Attributes
     ----------
     tenants:
-        Who shares.
+        The tenants.
     first:
-        (n,) which part of all types each holds now, in parts of a whole.
+        (n,) fraction of all GPU types that each tenant holds now.
     price:
-        Of a GPU gained.
+        Price of a GPU gained.
     """
 
-    tenants: Tenants
+    tenants: TenantCase
     first: tuple[Fraction, ...]
     price: Fraction
 
     @cached_property
     def instance(self) -> Instance:
-        """With what is held."""
+        """The instance with the held GPUs."""
         held = [[float(part * m) for m in self.tenants.gpus] for part in self.first]
         return self.tenants.instance.replace(held=held)
 
     @cached_property
     def optimum(self) -> hetopt.Allocation:
-        """Of cooperative OEF with the price, exactly."""
+        """The exact optimum of cooperative OEF with the price."""
         return hetopt.solve(oef.cooperative() + SwitchingCost(float(self.price)), self.instance, exact=True)
 
     def finding(self, verdict: Verdict) -> Finding:
-        """A verdict in fractions as a finding."""
+        """Convert an exact verdict to a finding."""
         exact = self.optimum.certificate.exact
         assert exact is not None
         assert exact.share is not None
         assert verdict.exact is not None
         gpus = [list(row) for row in exact.share]
         worth = [self.tenants.worth(e, row) for e, row in enumerate(gpus)]
-        picture = shares("optimum with the switching cost", gpus, self.tenants.gpus, worth)
+        picture = shares_picture("optimum with the switching cost", gpus, self.tenants.gpus, worth)
         return Finding(verdict.exact, verdict.explain(), (OPTIMAL, UNIQUE), (picture,), bool(exact.unique))
 
 
-def moving() -> Space[Moving]:
+def held_gpus_space() -> Space[HeldGPUsCase]:
     """Two or three tenants; each holds nothing or an equal part."""
 
-    def build(numbers: Numbers) -> Moving:
+    def build(numbers: CaseNumbers) -> HeldGPUsCase:
         speed = tuple((F(1), *row) for row in numbers["speed"])
         n = len(speed)
         first = tuple(part / n for part in numbers.row("held"))
-        return Moving(Tenants(speed, numbers.row("gpus")), first, numbers.one("price"))
+        return HeldGPUsCase(TenantCase(speed, numbers.row("gpus")), first, numbers.one("price"))
 
     tables = {
-        "speed": Table("n", "k-1", whole(1, 6)),
-        "gpus": Table(1, "k", GPUS),
-        "held": Table(1, "n", whole(0, 1)),
-        "price": Table(1, 1, parts(0, 4, 2)),
+        "speed": TableShape("n", "k-1", integers(1, 6)),
+        "gpus": TableShape(1, "k", GPUS),
+        "held": TableShape(1, "n", integers(0, 1)),
+        "price": TableShape(1, 1, rationals(0, 4, 2)),
     }
     return Space({"n": (2, 3), "k": (2, 2)}, tables, build)
 
@@ -86,10 +86,13 @@ CLAIMS = (
         paper="OEF",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained stays envy-free (every optimum).",
-        means=ForAll(
-            moving(), lambda c: c.finding(envy_free(c.instance, c.optimum, exact=True)), share=F(1, 2), every=True
+        procedure=ForAll(
+            held_gpus_space(),
+            lambda c: c.finding(envy_free(c.instance, c.optimum, exact=True)),
+            share=F(1, 2),
+            all_optima=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof="Envy-freeness is among its rows, and a price changes the objective alone.",
@@ -99,11 +102,11 @@ CLAIMS = (
         paper="OEF",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained gives the sharing incentive.",
-        means=ForAll(
-            moving(),
+        procedure=ForAll(
+            held_gpus_space(),
             lambda c: c.finding(sharing_incentive(c.instance, c.optimum, exact=True)),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/switching-envy",

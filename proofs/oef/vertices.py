@@ -1,38 +1,38 @@
-"""Section 4.4: how many shares of an optimum are above 0."""
+"""Section 4.4: the number of positive shares of an optimum."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.space import parts
-from hetopt.proofs.oef.tenants import (
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
     Optimum,
     Share,
-    Tenants,
+    TenantCase,
     choose_ratio_ordered,
     positive,
     ratio_ordered,
     rising,
-    tenants,
+    tenant_space,
 )
 
 F = Fraction
 
 
-def shares_above_zero(case: Tenants, found: Optimum, *, decided: bool = True) -> Finding:
-    """Shares above 0, against n + k - 1."""
+def shares_above_zero(case: TenantCase, found: Optimum, *, decided: bool = True) -> Finding:
+    """Compare the number of positive shares with n + k - 1."""
     count = sum(1 for row in found.share for x in row if x)
     words = f"{count} shares are above 0; n + k - 1 = {case.n + case.k - 1}"
     pictures = (case.picture("optimum", found.share),)
     return Finding(F(case.n + case.k - 1 - count), words, (OPTIMAL, UNIQUE), pictures, decided)
 
 
-def most_shares(case: Tenants) -> Finding:
-    """The same for the optimum with most of them: the mean of those that raise one share each."""
+def most_shares(case: TenantCase) -> Finding:
+    """The same for the optimum with most positive shares: the mean of optima that each maximise one share."""
     made: list[Share] = [case.noncooperative.share]
     for e in range(case.n):
         for j in range(case.k):
@@ -44,7 +44,9 @@ def most_shares(case: Tenants) -> Finding:
     rates = case.rates(mean)
     assert all(rate == case.level * w for rate, w in zip(rates, case.weights, strict=True))
     words = shares_above_zero(case, Optimum(mean, sum(rates, F(0)), False, ()))
-    return Finding(words.slack, words.words, (f"all rates are {number(case.level)}, the optimum",), words.pictures)
+    return Finding(
+        words.slack, words.explanation, (f"all rates are {fraction_text(case.level)}, the optimum",), words.pictures
+    )
 
 
 def with_several(found: Optimum) -> int:
@@ -52,8 +54,8 @@ def with_several(found: Optimum) -> int:
     return sum(sum(1 for x in row if x) > 1 for row in found.share)
 
 
-def most_have_one_type(case: Tenants) -> Finding:
-    """Whether more than half have one type only."""
+def most_have_one_type(case: TenantCase) -> Finding:
+    """Whether more than half of the tenants have one type only."""
     found = case.noncooperative
     one = case.n - with_several(found)
     slack = F(0) if 2 * one > case.n else F(2 * one - case.n - 1)
@@ -61,13 +63,13 @@ def most_have_one_type(case: Tenants) -> Finding:
     return Finding(slack, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
-def several_types(case: Tenants, found: Optimum) -> Finding:
-    """Tenants with several types, against k - 1."""
+def several_types(case: TenantCase, found: Optimum) -> Finding:
+    """Compare the number of tenants with several types with k - 1."""
     count = with_several(found)
     return Finding(F(case.k - 1 - count), f"{count} tenants have several types", (OPTIMAL,))
 
 
-RISING = parts(1, 9, 2)
+RISING = rationals(1, 9, 2)
 
 CLAIMS = (
     Claim(
@@ -75,8 +77,8 @@ CLAIMS = (
         paper="OEF",
         place="section 4.4",
         statement=r"Every optimum of non-cooperative OEF has at most $n + k - 1$ shares above 0.",
-        means=ForAll(tenants(rising, n=(2, 3), k=(2, 3)), most_shares),
-        expected="false",
+        procedure=ForAll(tenant_space(rising, n=(2, 3), k=(2, 3)), most_shares),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/nonzeros-vertex",
@@ -88,8 +90,8 @@ CLAIMS = (
         place="section 4.4",
         statement=r"A vertex optimum of non-cooperative OEF, as the simplex method finds it, has at most $n + k - 1$ "
         "shares above 0.",
-        means=ForAll(tenants(positive), lambda c: shares_above_zero(c, c.noncooperative)),
-        expected="true",
+        procedure=ForAll(tenant_space(positive), lambda c: shares_above_zero(c, c.noncooperative)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
@@ -102,8 +104,8 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         place="section 4.4",
         statement="When the number of GPU types is smaller than the number of tenants, most tenants get one type "
         "of GPU only (non-cooperative OEF).",
-        means=ForAll(
-            tenants(
+        procedure=ForAll(
+            tenant_space(
                 lambda c: c.k < c.n and ratio_ordered(c) and rising(c),
                 n=(3, 4),
                 k=(2, 3),
@@ -112,7 +114,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
             ),
             most_have_one_type,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/one-type-vertex",
         note="Most are read as more than half.",
@@ -122,11 +124,11 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         paper="OEF",
         place="section 4.4",
         statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
-        means=ForAll(tenants(positive), lambda c: several_types(c, c.noncooperative)),
-        expected="true",
+        procedure=ForAll(tenant_space(positive), lambda c: several_types(c, c.noncooperative)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
-        proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) everybody has one, as $t^* > 0$. The other "
+        proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) every user has one, as $t^* > 0$. The other "
         "$k - 1$ make at most as many tenants have several.",
     ),
     Claim(
@@ -134,11 +136,11 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         paper="OEF",
         place="section 4.4",
         statement=r"The optimum of cooperative OEF has at most $n + k - 1$ shares above 0.",
-        means=ForAll(
-            tenants(rising),
+        procedure=ForAll(
+            tenant_space(rising),
             lambda c: shares_above_zero(c, c.cooperative, decided=c.cooperative.unique),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         note="It has a row for every pair of users, not for every user. For the non-cooperative one the bound holds: "
         "`oef/nonzeros-vertex`.",

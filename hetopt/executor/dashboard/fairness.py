@@ -12,7 +12,7 @@ from hetopt.data.entities import Floats
 from hetopt.data.worth import worth
 from hetopt.executor.snapshot import Snapshot
 from hetopt.executor.telling import ENDED
-from hetopt.metrics.steps import present_over_time, range_sums
+from hetopt.metrics.step_functions import present_over_time, range_sums
 
 
 @dataclass(frozen=True)

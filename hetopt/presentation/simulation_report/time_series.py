@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.metrics.steps import merged
-from hetopt.metrics.tables import end_of
+from hetopt.metrics.log_reading import end_of
+from hetopt.metrics.step_functions import merged
 from hetopt.presentation.simulation_report.loaded_runs import jobs_with_work
 from hetopt.simulation.log import Log, integrals
 

@@ -18,8 +18,7 @@ from matplotlib.path import Path
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.metrics.gangs import seats_of
-from hetopt.metrics.tables import end_of
+from hetopt.metrics.log_reading import end_of, seats_of
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import time_unit
 from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, width_of

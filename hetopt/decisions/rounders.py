@@ -1,0 +1,598 @@
+"""Rounders: from fractional shares to whole GPUs in each round, with deviations that later rounds repay.
+
+Deviations, the GPUs that rounding owes, are kept in integers (ticks), so that they sum to zero exactly after any number
+of rounds. Tenants get whole GPUs (:class:`WholeGPUs`), jobs run or wait (:class:`WholeJobs`, :class:`ByPriority`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hetopt.checks import FrozenDict, at_least
+from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
+from hetopt.formulations.policies import Policy, ask
+from hetopt.programs.linear import LinearProgram
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.solving.optimising import optimise
+from hetopt.solving.options import Options
+from hetopt.tolerances import FEASIBILITY
+
+TICKS = 720_720_000
+"""Ticks of one GPU (or of one round of a job). A multiple of 1, 2, …, 16, so that small fractions are exact."""
+
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+Ledger: TypeAlias = Mapping[tuple[str, ...], int]
+"""(tenant, job type, GPU type) or (job, GPU type) or (IDLE, GPU type) -> ticks owed; absent means 0."""
+
+
+IDLE = ""
+"""Row of the idle GPUs in a ledger. No entity can have this name."""
+
+
+def to_ticks(gpus: Floats) -> Ints:
+    """Shares in ticks; negative shares, within a solver's tolerance, count as 0."""
+    return np.asarray(np.rint(np.maximum(gpus, 0.0) * TICKS), dtype=np.int64)
+
+
+def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints:
+    """(n + 1, k) ticks promised per round; the last row, of idle GPUs, makes each type sum to its capacity exactly.
+
+    Parameters
+    ----------
+    gpus:
+        (n, k) fractional GPUs.
+    capacity:
+        (k,) GPUs of each type.
+    types:
+        Names of the types, for the error.
+
+    Raises
+    ------
+    InvalidPlan
+        The shares exceed the capacity by more than a solver's tolerance.
+    """
+    table = np.vstack([to_ticks(gpus), np.zeros((1, len(capacity)), dtype=np.int64)])
+    for k, name in enumerate(types):
+        left = to_ticks(capacity[k : k + 1])[0] - table[:, k].sum()
+        slack = FEASIBILITY * TICKS * capacity[k] + len(table)  # the solver's tolerance, and half a tick for each entry
+        if left < -slack:
+            raise InvalidPlan(f"the allocation has {gpus[:, k].sum():g} GPUs of {name!r}; there are {capacity[k]:g}")
+        row = int(table[:, k].argmax()) if left < slack and table[:, k].any() else -1
+        table[row, k] += left
+    return table
+
+
+def settled_to_zero(owed: Ints) -> Ints:
+    """``owed`` with the entries of the heavier sign shrunk in proportion, so that the sum is zero; no entry grows.
+
+    Needed when an entity leaves with a deviation, so that the deviations of the others no longer sum to zero.
+    """
+    total = int(owed.sum())
+    if total == 0:
+        return owed
+    side = np.where(np.sign(owed) == np.sign(total), owed, 0)
+    cut = side * (abs(total) / abs(int(side.sum())))
+    cut = np.where(side > 0, np.floor(cut), np.ceil(cut)).astype(np.int64)
+    rest = total - int(cut.sum())
+    for i in np.argsort(-np.abs(side), kind="stable"):  # the few ticks that rounding leaves
+        take = int(np.sign(total)) * min(abs(rest), abs(int(side[i] - cut[i])))
+        cut[i] += take
+        rest -= take
+        if rest == 0:
+            break
+    return np.asarray(owed - cut)
+
+
+def read_ledger(ledger: Ledger | None, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ints:
+    """(len(keys), k) ticks owed; 0 for new entities."""
+    if not ledger:
+        return np.zeros((len(keys), len(types)), dtype=np.int64)
+    return np.array([[ledger.get((*key, t), 0) for t in types] for key in keys], dtype=np.int64)
+
+
+def write_ledger(owed: Ints, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ledger:
+    """The ledger that :func:`read_ledger` reads; zeros are left out."""
+    return FrozenDict({(*keys[i], types[k]): int(owed[i, k]) for i, k in np.argwhere(owed).tolist()})
+
+
+def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
+    """For each tenants' row and GPU type the demands of its jobs that can run on that type.
+
+    Raises
+    ------
+    InvalidInstance
+        A job demands more GPUs than any type that it can run on has.
+    """
+    if not instance.jobs:
+        return [[[] for _ in entities.types] for _ in entities.names]
+    jobs, belongs, names = instance.entities("jobs"), members(instance), owners(instance)
+    usable = jobs.allowed
+    for i in np.flatnonzero(~usable.any(axis=1)).tolist():
+        raise InvalidInstance(
+            f"is {int(jobs.demand[i])} GPUs, more than any GPU type that it can run on has; "
+            f"the largest has {int(jobs.capacity[jobs.task_speed[i] > 0].max())}",
+            ("jobs", Item(jobs.names[i]), "demand"),
+        )
+    sizes = jobs.demand.astype(int).tolist()
+    own: list[Owner] = [names[name] for name in entities.names]
+    return [[[sizes[i] for i in belongs[o] if usable[i, k]] for k in range(len(entities.types))] for o in own]
+
+
+def at_least_the_smallest(demand: Sequence[int], most: int) -> Ints:
+    """0, and all numbers from the smallest gang on: OEF's starvation rule. Without gangs every number is usable."""
+    return np.array([0, *range(min(demand), most + 1)] if demand else range(most + 1), dtype=np.int64)
+
+
+def sums(demand: Sequence[int], most: int) -> Ints:
+    """Numbers of GPUs that some of the gangs fill exactly (sums of distinct gangs), at most ``most``."""
+    reachable, mask = 1, (1 << (most + 1)) - 1  # bit s: s GPUs can be filled
+    for gang in demand:
+        reachable |= (reachable << gang) & mask
+    return np.array([s for s in range(most + 1) if reachable >> s & 1], dtype=np.int64)
+
+
+def nearest(target: Floats, sizes: Sequence[Ints], seats: int) -> Ints:
+    """The point x with x[e] among ``sizes[e]``, all ``seats`` given, that minimises sum_e (target[e] - x[e])².
+
+    Parameters
+    ----------
+    target:
+        (n + 1,) GPUs due now (possibly negative); the last entry is that of idle GPUs, where every number is possible.
+    sizes:
+        n arrays of possible numbers of GPUs, each including 0.
+    seats:
+        GPUs of the type.
+
+    Returns
+    -------
+    Ints
+        (n + 1,) whole GPUs that sum to ``seats``.
+
+    Notes
+    -----
+    Dynamic programme over the seats used by the first e entities: exact. If the promised shares are an average of
+    possible points, the squared deviation grows by at most the points' squared diameter D² per round (the nearest
+    point is at least as near as the average over those points), so that the deviation is at most D·sqrt(rounds).
+    """
+    best = np.full(seats + 1, np.inf)
+    best[0] = 0.0
+    chosen: list[Ints] = []
+    for due, possible in zip(target[:-1], sizes, strict=True):
+        cost = np.full((len(possible), seats + 1), np.inf)
+        for row, size in zip(cost, possible.tolist(), strict=True):
+            row[size:] = best[: seats + 1 - size] + (due - size) ** 2
+        pick = cost.argmin(axis=0)
+        best = cost[pick, np.arange(seats + 1)]
+        chosen.append(possible[pick])
+    used = int(np.argmin(best + (target[-1] - (seats - np.arange(seats + 1))) ** 2))
+    x = np.zeros(len(target), dtype=np.int64)
+    x[-1] = seats - used
+    for e in range(len(chosen) - 1, -1, -1):
+        x[e] = chosen[e][used]
+        used -= int(x[e])
+    return x
+
+
+Usable = Literal["any", "smallest", "sums"]
+
+
+class Rounder(Protocol):
+    """Turns shares into whole GPUs and keeps the deviations as its state."""
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
+        """The plan of this round, and the state for the next."""
+        ...
+
+
+@dataclass(frozen=True)
+class WholeGPUs:
+    """Tenants' shares in whole GPUs, at most the capacity: the rounding of [OEF, section 4.3], which can exceed it.
+
+    In each round and for each type, a tenant is due its share plus its deviation. GPUs that the allocation leaves idle
+    are due to an idle row, which is treated like a tenant; so all GPUs of a type are assigned and the deviations
+    (with that of the idle row) sum to zero exactly.
+
+    Where every number of GPUs is usable, the next GPU goes to the tenant whose next whole GPU has the earliest deadline
+    (Tijdeman's and Pfair schedules), and to none before a part of it is due. Every deviation is above -1, and for
+    shares that have been constant since all deviations were zero also below 1. Where gangs need several GPUs, the
+    nearest usable point is taken (:func:`nearest`); deviations then grow at most like sqrt(rounds), and are limited to
+    twice the GPUs of the type: GPUs that no gang can use would otherwise pile up and be repaid at the cost of tenants
+    that arrive later.
+
+    Parameters
+    ----------
+    usable:
+        ``"smallest"`` (default): no GPUs, or at least what the tenant's smallest job needs (OEF's starvation rule).
+        ``"sums"``: only numbers that some of the tenant's jobs fill exactly. ``"any"``: every number.
+        Every number is usable in an instance without jobs; else a tenant without jobs can use none.
+
+    Raises
+    ------
+    InvalidOption
+        Another ``usable``.
+    InvalidInstance
+        When called: a job demands more GPUs than any type that it can run on has.
+    InvalidPlan
+        When called: the allocation promises more GPUs than there are.
+    """
+
+    usable: Usable = "smallest"
+
+    def __post_init__(self) -> None:
+        if self.usable not in get_args(Usable):
+            raise InvalidOption(f"usable is {self.usable!r}; it must be one of {', '.join(get_args(Usable))}")
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
+        """Whole GPUs of this round, and the new deviations."""
+        entities = _tenants(allocation)
+        types, capacity = entities.types, np.rint(entities.capacity).astype(np.int64)
+        names = [*keys(entities, instance), (IDLE,)]
+        share = promised_ticks(entities.gpus(allocation.x), entities.capacity, types)
+        sizes = self._sizes(allocation, instance, capacity)
+        unusable = _cut(share, sizes)
+        before = read_ledger(state, names, types)
+        owed = _owed_to_users(before, sizes)
+        forgiven = np.abs(before - owed).sum()
+        x = np.zeros_like(share)
+        for k, seats in enumerate(capacity.tolist()):
+            due = owed[:, k] + share[:, k]
+            if all(len(size) in (1, seats + 1) for size in sizes[k]):
+                x[:, k] = earliest_deadline(due, share[:, k], seats)
+            else:
+                x[:, k] = nearest(due / TICKS, sizes[k], seats)
+        owed = owed + share - x * TICKS
+        capped = np.clip(owed, -2 * TICKS * capacity, 2 * TICKS * capacity)
+        forgiven += np.abs(owed - capped).sum()
+        given_up = {"idle": float(x[-1].sum()), "unusable": unusable / TICKS, "forgiven": float(forgiven / TICKS)}
+        plan = Plan(entities, x[:-1].astype(float), capped[:-1] / TICKS, given_up, allocation.certificate)
+        return plan, write_ledger(capped, names, types)
+
+    def _sizes(self, allocation: Allocation, instance: Instance, capacity: Ints) -> list[list[Ints]]:
+        """For each type and tenant the usable numbers of GPUs."""
+        if self.usable == "any" or not instance.jobs:
+            return [[np.arange(most + 1) for _ in allocation.entities.names] for most in capacity.tolist()]
+        demand = demands(allocation.entities, instance)
+        rule = sums if self.usable == "sums" else at_least_the_smallest
+        return [[_usable(rule, rows[k], most) for rows in demand] for k, most in enumerate(capacity.tolist())]
+
+
+def _tenants(allocation: Allocation) -> Entities:
+    if allocation.entities.kind != "tenants":
+        raise InvalidOption("this rounder is for shares of tenants; for those of jobs take hetopt.WholeJobs")
+    return allocation.entities
+
+
+def _owed_to_users(owed: Ints, sizes: list[list[Ints]]) -> Ints:
+    """Deviations that sum to zero per type, 0 for tenants that cannot use the type."""
+    owed = owed.copy()
+    for k, possible in enumerate(sizes):
+        owed[:-1, k][[len(size) == 1 for size in possible]] = 0
+        owed[:, k] = settled_to_zero(owed[:, k])
+    return owed
+
+
+def _usable(rule: Any, demand: list[int], most: int) -> Ints:
+    """The numbers that are usable by ``rule``; only 0 on a type on which none of the tenant's jobs runs."""
+    return np.asarray(rule(demand, most)) if demand else np.zeros(1, dtype=np.int64)
+
+
+def _cut(share: Ints, sizes: list[list[Ints]]) -> float:
+    """Move shares above the largest usable number to the idle row, in place; returns the ticks moved."""
+    total = 0
+    for k, possible in enumerate(sizes):
+        most = np.array([size[-1] for size in possible], dtype=np.int64) * TICKS
+        over = np.maximum(share[:-1, k] - most, 0)
+        share[:-1, k] -= over
+        share[-1, k] += over.sum()
+        total += int(over.sum())
+    return float(total)
+
+
+def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
+    """Give each of ``seats`` GPUs to the entity whose next whole GPU has the earliest deadline.
+
+    Parameters
+    ----------
+    due:
+        (n,) ticks due now: deviation plus share of this round. They sum to ``seats`` GPUs.
+    share:
+        (n,) ticks per round.
+
+    Returns
+    -------
+    Ints
+        (n,) GPUs that sum to ``seats``.
+
+    Notes
+    -----
+    The c-th GPU of e may be given once more than c - 1 are due (release), and its deadline is ceil((c - due) / share)
+    rounds later. These are unit jobs with integer release times and deadlines on identical machines: earliest deadline
+    first meets all deadlines if any schedule does, and for constant shares one does (the fractional shares are a flow
+    with these bounds, so an integer one exists). Released GPUs never run out, since ``due`` sums to ``seats``.
+    """
+    x = np.zeros(len(due), dtype=np.int64)
+    part = share.tolist()
+
+    def rank(e: int, missing: int) -> tuple[int, int, int]:
+        """(rounds until the deadline, ticks missing until then, position); overdue ones by how much."""
+        if missing <= 0:
+            return 0, missing, e
+        return -(-missing // part[e]) if part[e] else TICKS, missing, e
+
+    line = [rank(e, TICKS - d) for e, d in enumerate(due.tolist()) if d > 0]
+    heapify(line)
+    for _ in range(seats):
+        _, missing, e = line[0]
+        x[e] += 1
+        more = missing + TICKS
+        heapreplace(line, rank(e, more) if missing < 0 else (2 * TICKS, more, e))
+    return x
+
+
+@dataclass(frozen=True)
+class PrintedWholeGPUs:
+    """OEF's rule as printed, for study: round(share + deviation), and 0 below the smallest demand.
+
+    It keeps every deviation within 1/2 (without the starvation rule) but can exceed the capacity: two tenants with half
+    a GPU each get one GPU each. The simulator refuses such a plan.
+
+    Parameters
+    ----------
+    starvation_rule:
+        Give 0 instead of fewer GPUs than the tenant's smallest job needs, [OEF, section 4.3].
+    """
+
+    starvation_rule: bool = True
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
+        """Whole GPUs of this round, and the deviations."""
+        entities = _tenants(allocation)
+        names = keys(entities, instance)
+        due = read_ledger(state, names, entities.types) + to_ticks(entities.gpus(allocation.x))
+        x = np.maximum((2 * due + TICKS) // (2 * TICKS), 0)  # halves are rounded up
+        if self.starvation_rule:
+            demand = demands(entities, instance)
+            least = np.array([[min(sizes, default=1) for sizes in rows] for rows in demand], dtype=np.int64)
+            x = np.where(x < least, 0, x)
+        owed = due - x * TICKS
+        plan = Plan(entities, x.astype(float), owed / TICKS, {}, allocation.certificate)
+        return plan, write_ledger(owed, names, entities.types)
+
+
+@dataclass(frozen=True)
+class WholeJobs:
+    """Jobs' shares of time as rounds: each job runs on one GPU type or waits, gangs whole, capacity kept.
+
+    Of the jobs with a positive due (share plus deviation), the packing with the most due GPUs runs:
+    max sum_jk demand[j]·due[j,k]·x[j,k]. As long as the shares are an average of packings, deviations grow at most like
+    sqrt(rounds): the chosen packing has at least the due GPUs of that average. This is the exact counterpart of Gavel's
+    greedy rule, :class:`ByPriority`.
+
+    Parameters
+    ----------
+    most_owed:
+        Most rounds that a job can be owed per GPU type; more is forgiven. Shares that no sequence of packings reaches
+        (two jobs of three GPUs on four) would pile up and be repaid at the cost of jobs that arrive later.
+    time_limit:
+        Seconds for the search, which then returns the best packing found; None: until it is proven optimal.
+
+    Raises
+    ------
+    InvalidOption
+        ``most_owed`` is below 1, or the time limit is not positive.
+    """
+
+    most_owed: float = 4.0
+    time_limit: float | None = 10.0
+
+    def __post_init__(self) -> None:
+        at_least(self.most_owed, "WholeJobs.most_owed", 1, InvalidOption)
+        Options(time_limit=self.time_limit)  # checks the limit
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
+        """The jobs that run now, and the new deviations."""
+        entities = allocation.entities
+        if entities.kind != "jobs":
+            raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+        names = keys(entities, instance)
+        due = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
+        x = most_due(entities, due / TICKS, Options(time_limit=self.time_limit))
+        owed = due - np.rint(x).astype(np.int64) * TICKS
+        capped = np.minimum(owed, int(self.most_owed * TICKS))
+        gpus = entities.gpus(x)
+        given_up = {
+            "idle": float(entities.capacity.sum() - gpus.sum()),
+            "forgiven": float(entities.gpus((owed - capped) / TICKS).sum()),
+        }
+        plan = Plan(entities, gpus, entities.gpus(capped / TICKS), given_up, allocation.certificate)
+        return plan, write_ledger(capped, names, entities.types)
+
+
+def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
+    """(n, k) zeros and ones: the packing, one GPU type per job, with the most due GPUs; only where due is positive.
+
+    Parameters
+    ----------
+    due:
+        (n, k) rounds due to each job on each type.
+    options:
+        Of the search.
+    """
+    n, k = entities.shape
+    open_ = (due > 0) & entities.allowed
+    job, kind = np.nonzero(open_)
+    if not len(job):
+        return np.zeros((n, k))
+    columns = np.arange(len(job))
+    per_job = sparse.csr_array((np.ones(len(job)), (job, columns)), shape=(n, len(job)))
+    per_type = sparse.csr_array((entities.demand[job], (kind, columns)), shape=(k, len(job)))
+    program = LinearProgram.of(
+        entities.demand[job] * due[job, kind],
+        sparse.csc_array(sparse.vstack([per_job, per_type])),
+        np.full(n + k, -np.inf),
+        np.concatenate([np.ones(n), entities.capacity]),
+        col_upper=1.0,
+        integer=True,
+    )
+    x = np.zeros((n, k))
+    x[job, kind] = np.rint(optimise(program, options).x)
+    return x
+
+
+Positions: TypeAlias = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """State of :class:`ByPriority`: the shares, and the rounds that each job has received of them.
+
+    Attributes
+    ----------
+    allocation:
+        The shares.
+    job, kind:
+        (m,) positions of the pairs with a share, the larger share first, then the earlier job and type.
+    share:
+        (m,) their shares.
+    rounds:
+        (m,) rounds that each has run since these shares hold.
+    number:
+        Rounds since these shares hold.
+    """
+
+    allocation: Allocation
+    job: Positions
+    kind: Positions
+    share: Floats
+    rounds: Floats = field(repr=False)
+    number: int = 0
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Received:
+        """The state for new shares."""
+        job, kind = np.nonzero((allocation.x > 0) & allocation.entities.allowed)
+        share = allocation.x[job, kind]
+        order = np.lexsort((kind, job, -share))
+        return cls(allocation, job[order], kind[order], share[order], np.zeros(len(order)))
+
+
+@dataclass(frozen=True)
+class ByPriority:
+    """Jobs' shares of time as rounds, greedily by priority: Gavel's mechanism.
+
+    The priority of job j on type k is ``x[j, k] / f[j, k]``, with f the part of the rounds in which j ran on k since
+    the shares hold; infinite where it has not run there yet [Gavel, section 5]. Ties go to the larger share, then to
+    the earlier job, then to the earlier type. In that order each job whose gang fits gets a type, and at most one. A
+    job does not run on types on which it has no share, so GPUs may stay idle. A new allocation starts the count anew.
+    :class:`WholeJobs` is the exact counterpart.
+
+    Raises
+    ------
+    InvalidOption
+        When called: the allocation is over tenants.
+    """
+
+    def __call__(
+        self, allocation: Allocation, instance: Instance, state: Received | None = None
+    ) -> tuple[Plan, Received]:
+        """The jobs that run now, and the rounds received with this one."""
+        entities = allocation.entities
+        if entities.kind != "jobs":
+            raise InvalidOption("ByPriority rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+        if state is None or state.allocation is not allocation:
+            state = Received.of(allocation)
+        due = np.full(len(state.share), -np.inf)  # minus the priority: infinite where it has not run
+        np.divide(-max(state.number, 1) * state.share, state.rounds, out=due, where=state.rounds > 0)
+        order = np.argsort(due, kind="stable")
+        chosen = order[_greedy(state.job[order], state.kind[order], entities)]
+        gpus, rounds = np.zeros(entities.shape), state.rounds.copy()
+        gpus[state.job[chosen], state.kind[chosen]] = entities.demand[state.job[chosen]]
+        rounds[chosen] += 1
+        idle = float(entities.capacity.sum() - gpus.sum())
+        plan = Plan(entities, read_only(gpus), None, {"idle": idle}, allocation.certificate)
+        return plan, Received(allocation, state.job, state.kind, state.share, rounds, state.number + 1)
+
+
+def _greedy(job: Positions, kind: Positions, entities: Entities) -> list[int]:
+    """Positions of the pairs that run: in order, each that fits and whose job does not run yet."""
+    free, taken, chosen = entities.capacity.tolist(), set[int](), []
+    left = sum(free)
+    for i, (j, k, need) in enumerate(zip(job.tolist(), kind.tolist(), entities.demand[job].tolist(), strict=True)):
+        if need <= free[k] and j not in taken:
+            free[k] -= need
+            left -= need
+            taken.add(j)
+            chosen.append(i)
+            if left <= 0:
+                break
+    return chosen
+
+
+@dataclass(frozen=True)
+class ByKind:
+    """One rounder for allocations over tenants, one for those over jobs: the simulator's default.
+
+    Parameters
+    ----------
+    tenants, jobs:
+        The rounders.
+    """
+
+    tenants: Rounder = field(default_factory=WholeGPUs)
+    jobs: Rounder = field(default_factory=WholeJobs)
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
+        """The plan by the rounder for the allocation's kind."""
+        rounder = self.tenants if allocation.entities.kind == "tenants" else self.jobs
+        return rounder(allocation, instance, state)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A policy that rounds the allocations of another policy; its state holds the states of both.
+
+    Parameters
+    ----------
+    policy:
+        A formulation or any policy; plans are passed on.
+    rounder:
+        How to round.
+    round_seconds:
+        Length of a round in seconds; None: that of ``policy``, if it has one.
+
+    Raises
+    ------
+    InvalidOption
+        ``round_seconds`` is not positive.
+    """
+
+    policy: Policy
+    rounder: Rounder = field(default_factory=ByKind)
+    round_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.round_seconds is None:
+            object.__setattr__(self, "round_seconds", getattr(self.policy, "round_seconds", None))
+        if self.round_seconds is not None:
+            at_least(self.round_seconds, "Rounded.round_seconds", 0.0, InvalidOption, strict=True)
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
+        """The rounded result, and (policy's state, rounder's state)."""
+        own, owed = state if state is not None else (None, None)
+        result, own = ask(self.policy, instance, own)
+        if isinstance(result, Plan):
+            return result, (own, owed)
+        plan, owed = self.rounder(result, instance, owed)
+        return plan, (own, owed)

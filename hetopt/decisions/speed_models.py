@@ -1,0 +1,260 @@
+"""Work per second of a job, by its GPUs and by the servers of its gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from hetopt.checks import FrozenDict, at_least, is_text, shown, whole
+from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job, Stage
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.stages.iteration_time import Asynchronous, Timing
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers, bandwidths
+
+Hosts: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Server -> GPU type -> GPUs."""
+
+HeldGPUs: TypeAlias = Mapping[tuple[str, str], float]
+"""(server, GPU type) -> GPUs that a job holds; the server is "" where jobs are not placed on servers."""
+
+Rate: TypeAlias = Callable[[Job, Hosts, Mapping[str, tuple[int, ...]]], float]
+"""(job, hosts, server -> replicas of each stage) -> work per second of the whole gang."""
+
+
+class SpeedModel(Protocol):
+    """Rates of jobs in a simulation, by their GPUs and servers."""
+
+    def on(self, cluster: Cluster) -> Rate:
+        """Rates on the servers of ``cluster``."""
+        ...
+
+
+@dataclass(frozen=True)
+class StageSpeeds:
+    """Jobs with mapped stages do one unit of work per iteration; the slowest GPU type sets the rate of all other jobs.
+
+    Parameters
+    ----------
+    timing:
+        Time of an iteration.
+    """
+
+    timing: Timing = field(default_factory=Asynchronous)
+
+    def on(self, cluster: Cluster) -> Rate:
+        """Rates on the servers of ``cluster``."""
+        return _Rates(cluster, self.timing)
+
+
+class _Rates:
+    """Caches the time of an iteration for each pipeline and mapping."""
+
+    def __init__(self, cluster: Cluster, timing: Timing) -> None:
+        self.timing = timing
+        nic, intra = bandwidths(cluster.servers)
+        self.bandwidth = {s.name: pair for s, *pair in zip(cluster.servers, nic.tolist(), intra.tolist(), strict=True)}
+        self.pipelines: dict[tuple[object, ...], tuple[tuple[Stage, ...], Pipeline]] = {}
+        self.known: dict[tuple[object, ...], float] = {}
+
+    def __call__(self, job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
+        types = {t for gpus in hosts.values() for t, n in gpus.items() if n}
+        slowest = min(types, key=lambda t: job.throughput[t])
+        if not (job.stages and replicas):
+            return job.throughput[slowest]
+        pipeline = self._pipeline(job, slowest)
+        key = (pipeline, *((*self.bandwidth[m], own) for m, own in replicas.items()))
+        if key not in self.known:
+            names = tuple(replicas)
+            nic, intra = np.array([self.bandwidth[m] for m in names]).T
+            gpus = np.array([sum(hosts[m].values()) for m in names])
+            x = np.array([replicas[m] for m in names]).T
+            seconds = float(self.timing(pipeline, x, Servers(names, gpus, nic, intra)))
+            if seconds <= 0:
+                raise InvalidInstance(
+                    f"an iteration of job {job.name!r} takes {seconds:g} s; give its stages seconds > 0"
+                )
+            self.known[key] = 1 / seconds
+        return self.known[key]
+
+    def _pipeline(self, job: Job, gpu_type: str) -> Pipeline:
+        slower = max(job.throughput.values()) / job.throughput[gpu_type]
+        key = (id(job.stages), slower)  # hashing stages takes long
+        if key not in self.pipelines:
+            self.pipelines[key] = job.stages, Pipeline.of(job, gpu_type)  # holding the stages keeps their id unique
+        return self.pipelines[key][1]
+
+
+Factors = Mapping[str, Mapping[int, Mapping[int, float]]]
+"""Model -> GPUs of the gang -> servers over which it is spread -> speed relative to one server."""
+
+MEASURED: Factors = FrozenDict(
+    {
+        "alexnet": {2: {2: 0.745}, 4: {2: 0.397, 4: 0.325}, 6: {2: 0.331}, 8: {2: 0.508, 4: 0.268}},
+        "vgg16": {2: {2: 0.896}, 4: {2: 0.576, 4: 0.318}, 6: {2: 0.657}, 8: {2: 0.572, 4: 0.261}},
+        "resnet101": {2: {2: 0.991}, 4: {2: 0.969, 4: 0.954}, 6: {2: 0.949}, 8: {2: 0.948, 4: 0.803}},
+        "mobilenet_v2": {2: {2: 0.996}, 4: {2: 0.972, 4: 0.794}, 6: {2: 0.958}, 8: {2: 0.930, 4: 0.627}},
+        "inception_v3": {2: {2: 1.0}, 4: {2: 0.983, 4: 0.964}, 6: {2: 0.951}, 8: {2: 0.923, 4: 0.879}},
+        "LM": {2: {2: 0.230}, 4: {4: 0.311}, 8: {8: 0.118}},
+        "Transformer": {2: {2: 0.627}, 4: {4: 0.549}, 8: {8: 0.343}},
+    }
+)
+"""Data-parallel training, three digits, at most 1. Image models: measured by Chronus (Gao et al., SoCC 2021), from its
+public artifact (MIT licence). Language models: measured by Gavel on V100s, each on a server of its own, from its public
+simulator (MIT licence); medians over batch sizes."""
+
+FAMILIES: Mapping[str, str] = FrozenDict(
+    {"VGG": "vgg16", "VGG-16": "vgg16", "VGG-19": "vgg16"}
+    | dict.fromkeys(("ResNet", "ResNet-50", "ResNet-152"), "resnet101")
+    | dict.fromkeys(("DenseNet", "DenseNet-121", "DenseNet-201"), "resnet101")
+    | {"LSTM": "LM", "RNN": "LM"}
+)
+"""Model of :mod:`hetopt.traces.paper_models` -> the row of :data:`MEASURED` that stands for it. VGG-19 has 4 % more
+parameters than VGG-16. DenseNets compute at least as much for each byte of gradients as ResNet-101, and so lose no
+more. An RNN is the language model with simpler cells, so that it loses no less. Chronus measured with images of
+ImageNet's size; with smaller ones a gang computes less for each byte, and loses more. Bark, BERT, GPT and OPT are
+missing, for lack of published measurements."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A gang on several servers is slower than on one, by a factor of its model.
+
+    Jobs with mapped stages keep the speed of ``base``, which includes their communication.
+
+    Parameters
+    ----------
+    table:
+        Model -> GPUs -> servers -> relative speed in (0, 1]. A missing number takes the value of the next smaller one
+        (of GPUs: else of the smallest).
+    families:
+        Model of a job (:attr:`hetopt.Job.model`) -> the row of ``table`` that stands for it; other models use their own
+        row. None: :data:`FAMILIES`, as far as the table has their rows.
+    otherwise:
+        Relative speed on several servers of jobs whose model is not in the table.
+    base:
+        SpeedModel without the spread.
+
+    Raises
+    ------
+    InvalidOption
+        A factor outside (0, 1], or a family that is not in the table.
+    """
+
+    table: Factors = field(default_factory=lambda: MEASURED)
+    families: Mapping[str, str] | None = None
+    otherwise: float = 1.0
+    base: SpeedModel = field(default_factory=StageSpeeds)
+
+    def __post_init__(self) -> None:
+        _factor(self.otherwise, "Spread.otherwise")
+        table = {}
+        for model, rows in _mapping(self.table, "Spread.table").items():
+            key = f"Spread.table[{model!r}]"
+            found = {whole(n, f"a key of {key}", 1): own for n, own in sorted(rows.items())}
+            if not found:
+                raise InvalidOption(f"{key} is empty; give it relative speeds, or leave the model out")
+            table[model] = FrozenDict(
+                {
+                    n: FrozenDict({whole(m, f"{key}[{n}]", 2): _factor(f, f"{key}[{n}][{m}]") for m, f in own.items()})
+                    for n, own in found.items()
+                }
+            )
+        usual = {model: family for model, family in FAMILIES.items() if family in table}
+        families = usual if self.families is None else _mapping(self.families, "Spread.families")
+        for model, family in families.items():
+            if family not in table:
+                raise InvalidOption(f"Spread.families[{model!r}] is {family!r}; the table has {', '.join(table)}")
+        object.__setattr__(self, "table", FrozenDict(table))
+        object.__setattr__(self, "families", FrozenDict(families))
+
+    def factor(self, job: Job, servers: int) -> float:
+        """Speed of the job's gang on so many servers, relative to one."""
+        if servers <= 1:
+            return 1.0
+        model = job.model or ""
+        rows = self.table.get((self.families or {}).get(model, model))
+        if rows is None:
+            return self.otherwise
+        gpus = max((n for n in rows if n <= job.demand), default=min(rows))
+        return float(rows[gpus][max((m for m in rows[gpus] if m <= servers), default=min(rows[gpus]))])
+
+    def on(self, cluster: Cluster) -> Rate:
+        """Rates on the servers of ``cluster``."""
+        base = self.base.on(cluster)
+
+        def rate(job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
+            plain = base(job, hosts, replicas)
+            return plain if replicas else plain * self.factor(job, sum(any(own.values()) for own in hosts.values()))
+
+        return rate
+
+
+@dataclass(frozen=True)
+class Variability:
+    """Servers with the same GPU type are not equally fast; the slowest server of a gang sets its rate.
+
+    Parameters
+    ----------
+    slowdown:
+        Server -> seconds of an iteration there relative to the job's throughput (1.2: 20 % longer), for all models or
+        by model; 1 for servers and models that are missing.
+    base:
+        SpeedModel without it.
+
+    Raises
+    ------
+    InvalidOption
+        A slowdown that is not positive.
+    """
+
+    slowdown: Mapping[str, float | Mapping[str, float]]
+    base: SpeedModel = field(default_factory=StageSpeeds)
+
+    def __post_init__(self) -> None:
+        for server, value in _mapping(self.slowdown, "Variability.slowdown").items():
+            key = f"Variability.slowdown[{server!r}]"
+            if not is_text(server):
+                raise InvalidOption(f"{key} needs the name of a server")
+            for name, own in value.items() if isinstance(value, Mapping) else [("", value)]:
+                at_least(own, f"{key}[{name!r}]" if name else key, 0.0, InvalidOption, strict=True)
+
+    def factor(self, job: Job, server: str) -> float:
+        """Relative seconds of an iteration of the job on the server."""
+        value = self.slowdown.get(server, 1.0)
+        return value.get(job.model or "", 1.0) if isinstance(value, Mapping) else value
+
+    def on(self, cluster: Cluster) -> Rate:
+        """Rates on the servers of ``cluster``.
+
+        Raises
+        ------
+        InvalidOption
+            A server that the cluster does not have.
+        """
+        if unknown := [server for server in self.slowdown if server not in cluster.by_name]:
+            raise InvalidOption(f"Variability.slowdown names {unknown[0]!r}, which is no server of the cluster")
+        base = self.base.on(cluster)
+
+        def rate(job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
+            slowest = max((self.factor(job, server) for server, own in hosts.items() if any(own.values())), default=1.0)
+            return base(job, hosts, replicas) / slowest
+
+        return rate
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidOption(f"{key} is {shown(value)}; it must be a mapping from names")
+    return value
+
+
+def _factor(value: float, key: str) -> float:
+    number = at_least(value, key, 0.0, InvalidOption, strict=True)
+    if number > 1:
+        raise InvalidOption(f"{key} is {value!r}; it must be in (0, 1]: the speed relative to that on one server")
+    return number

@@ -1,0 +1,277 @@
+"""Carry out decisions in a simulation: start, keep, stop, move and fail jobs, and record what they do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
+from hetopt.decisions.speed_models import HeldGPUs
+from hetopt.decisions.system import Copy, Decision
+from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
+from hetopt.simulation.job_states import JobStates, Positions, RunningCopies, RunningCopy
+from hetopt.simulation.log import Recorder
+from hetopt.simulation.view import InstanceView, held_at_start
+
+MANY = 8
+"""From so many stopping jobs on, recording their work in arrays is faster than one by one."""
+
+
+class Dispatcher:
+    """Carries out decisions; jobs are given by their positions in the instance.
+
+    Attributes
+    ----------
+    states, record, view, model:
+        State of each job; tables of the log; names and speedups of tenants; rates and losses of jobs.
+    time:
+        Now, in seconds; set by the simulator.
+    wake:
+        Second at which the copies of a job have done their work, which needs a decision.
+    """
+
+    def __init__(
+        self, instance: Instance, view: InstanceView, record: Recorder, model: ExecutionModel, *, rounds: bool
+    ) -> None:
+        self.view, self.record, self.model, self.rounds = view, record, model, rounds
+        self.states = JobStates(instance)
+        self.time, self.wake = instance.time, math.inf
+        self._last_placed: dict[int, tuple[object, object]] = {}  # job -> hosts and replicas of the last decision
+
+    def start_held(self, instance: Instance, i: int, on_servers: bool) -> None:
+        """Job i runs at the beginning of the simulation, if it holds GPUs in the instance."""
+        states, job = self.states, self.states.jobs[i]
+        where = held_at_start(instance, job, on_servers)
+        if where is None:
+            return
+        states.where[i], states.running[i], states.start[i], states.since[i] = where, True, self.time, self.time
+        for (_, t), n in where.items():
+            states.held[i, self.model.entities.types.index(t)] += n
+        self.record.start(self.time, job.name, job.tenant, where)
+
+    def record_work(self, i: int, work: float | None = None) -> None:
+        """Record the work of a running job since the last record; ``work`` where it is known."""
+        states, name = self.states, self.states.jobs[i].name
+        if i in states.forked:
+            self._record_copies(i, states.forked.pop(i), work)
+        elif self.record.is_open(name):
+            done, lost = states.done_since(i, self.time)
+            done = done if work is None else work
+            speedup = self.view.speedup(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
+            self.record.progress(name, done, lost, speedup)
+            states.left[i] -= done
+            states.since[i] = self.time
+            if lost:
+                states.lost[i] += lost
+
+    def _record_copies(self, i: int, forked: RunningCopies, work: float | None) -> None:
+        """The same for a job in copies, whose spans end; the job's lost time is the mean of its copies'."""
+        states, name = self.states, self.states.jobs[i].name
+        done = forked.work_done(self.time)
+        work = min(done, float(states.left[i])) if work is None else work
+        part = work / done if done > 0 else 0.0
+        for copy in forked.copies:
+            key = (name, copy.copy.server)
+            waited = min(copy.ready, self.time) - float(states.since[i])
+            self.record.progress(key, copy.work_done(self.time) * part, waited, self.view.speedup_of(i, copy.copy))
+            self.record.stop(min(copy.end, self.time), key)
+            states.lost[i] += waited / len(forked.copies)
+        states.left[i] -= work
+        states.since[i] = self.time
+
+    def record_all_copies(self) -> None:
+        """Record the work of all copies, whose decision ends now."""
+        for i in [i for i in self.states.forked if self.states.running[i]]:
+            self.record_work(i)
+
+    def trained_since(self, who: Positions, time: float) -> bool:
+        """Whether one of these jobs has trained since its start and since that time."""
+        began = np.maximum(np.maximum(self.states.ready[who], self.states.since[who]), time)
+        return bool((self.states.running[who] & (self.states.rate[who] > 0) & (began < self.time)).any())
+
+    def still_starts(self, who: Positions, time: float, ready: Floats) -> bool:
+        """Whether one of these jobs still starts or moves as it did two decisions ago, and so will train."""
+        there = self.states.ready[who]
+        return bool((self.states.running[who] & (there > time) & (there == ready[who])).any())
+
+    def finish(self, i: int) -> None:
+        """Job i has done all its work."""
+        self.record_work(i, float(self.states.left[i]))
+        self.states.finish[i], self.states.left[i] = self.time, 0.0
+        self.leave(i)
+
+    def leave(self, i: int, stays: Collection[str] = ()) -> None:
+        """Job i leaves its GPUs, but not the datasets of servers where it ``stays``; its work is recorded."""
+        self.states.release(i)
+        if self.model.disks is not None:
+            where = self.states.where[i] or {}
+            self.model.leave(i, {place: n for place, n in where.items() if place[0] not in stays}, self.time)
+        self.record.stop(self.time, self.states.jobs[i].name)
+
+    def stop(self, i: int) -> None:
+        """Job i is stopped without loss of work."""
+        self.record_work(i)
+        self.leave(i)
+
+    def stop_all(self, who: list[int]) -> None:
+        """Jobs are stopped without loss of work; many at once in arrays."""
+        states, record = self.states, self.record
+        if len(who) < MANY or any(i in states.forked for i in who):
+            for i in who:
+                self.stop(i)
+            return
+        at = np.array(who)
+        done, lost = states.all_done_since(at, self.time)
+        for i, work, seconds in zip(who, done.tolist(), lost.tolist(), strict=True):
+            name = states.jobs[i].name
+            if record.is_open(name):
+                speedup = self.view.speedup(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
+                record.progress(name, work, seconds, speedup)
+                record.stop(self.time, name)
+                states.lost[i] += seconds
+            if self.model.disks is not None:
+                self.model.leave(i, states.where[i] or {}, self.time)
+        states.left[at] -= done
+        states.since[at] = self.time
+        states.release_all(at)
+
+    def fail(self, i: int, server: str = "") -> None:
+        """Job i loses its GPUs and the work since its last checkpoint, which is on shared storage.
+
+        A job in copies loses the work of the copy on ``server`` since the decision: the next decision merges copies.
+        """
+        states, rate, name = self.states, float(self.states.rate[i]), self.states.jobs[i].name
+        copies = states.forked[i].copies if i in states.forked else ()
+        undone = sum(copy.work_done(self.time) for copy in copies if copy.copy.server == server)
+        self.record_work(i)
+        if not copies and rate > 0 and self.record.is_open(name):
+            undone = self.model.undone(rate, self.record.work_of(name) / rate)
+        if self.model.environment.checkpoint_seconds is not None:
+            undone = min(undone, float(states.work[i] - states.left[i]))
+            states.left[i] += undone
+            states.wasted[i] += undone
+        self.leave(i)
+        states.failed.add(i)
+
+    def delay(self, i: int, seconds: float) -> None:
+        """Job i pauses on its GPUs for so many seconds; copies do not pause."""
+        if i not in self.states.forked:
+            self.record_work(i)
+            self.record.pause(self.time, self.states.jobs[i].name)
+            self.states.ready[i] = max(float(self.states.ready[i]), self.time) + seconds
+            self.states.schedule_end(i, self.time)
+
+    def carry_out(self, who: Positions, decision: Decision) -> None:
+        """Start, move and stop the jobs ``who``, the rows of the decision, as it says.
+
+        Jobs stop before others start, so that a starting job finds the disks as the stopping ones left them.
+        """
+        states, runs, wanted = self.states, self.states.running[who], decision.gpus.any(axis=1)
+        self.stop_all(who[runs & ~wanted].tolist())
+        if decision.placement is None:
+            same = runs & (states.held[who] == decision.gpus).all(axis=1) & (states.rate[who] > 0)
+            wanted = wanted & ~same
+        starts: list[tuple[int, JobPlacement]] = []
+        moving: list[int] = []
+        forking: list[tuple[int, int]] = []
+        rows = np.flatnonzero(wanted)
+        for row, i in zip(rows.tolist(), who[rows].tolist(), strict=True):
+            name = decision.entities.names[row]
+            if name in decision.copies:
+                forking.append((row, i))
+                continue
+            if self._is_unchanged(i, name, decision):
+                continue
+            place = self.model.place(decision, row)
+            moves = bool(runs[row])
+            if moves and states.where[i] == place.where and i not in states.ready_on:
+                self._keep_on(i, place)
+                continue
+            starts.append((i, place))
+            if moves and states.where[i] != place.where:
+                moving.append(i)
+        self.stop_all(moving)
+        for row, i in forking:
+            self._run_copies(i, decision.copies[decision.entities.names[row]], decision.gpus[row])
+        for i, place in starts:
+            self.run(i, place)
+
+    def _is_unchanged(self, i: int, name: str, decision: Decision) -> bool:
+        """Whether the decision gives job i the hosts on which it runs."""
+        if decision.placement is None:
+            return False
+        placed = decision.placement.hosts[name], decision.placement.replicas.get(name)
+        if self._last_placed.get(i) == placed and self.states.running[i]:
+            return True
+        self._last_placed[i] = placed
+        return False
+
+    def _keep_on(self, i: int, place: JobPlacement) -> None:
+        """The job keeps its GPUs; its rate may change, for example by a new mapping of its stages."""
+        rate = self.model.rate(i, place)
+        if rate != self.states.rate[i]:
+            self.record_work(i)
+            self.states.rate[i] = rate
+            self.states.schedule_end(i, self.time)
+
+    def _last_gpus(self, i: int) -> HeldGPUs | None:
+        """GPUs on which job i last ran; empty if it lost them by a failure, so that it restarts even there."""
+        return {} if i in self.states.failed else self.states.where[i]
+
+    def run(self, i: int, place: JobPlacement) -> None:
+        """Job i starts on these GPUs, for the first time or again."""
+        states, job = self.states, self.states.jobs[i]
+        before = states.where[i]
+        if before is None:
+            states.start[i] = self.time
+        if states.running[i]:  # it was forked and continues with one copy
+            states.ready[i] = max(self.time, *states.ready_on[i].values())
+        else:
+            states.ready[i] = self.time + self.model.start_seconds(i, self._last_gpus(i), place.where, self.time)
+            states.switches[i] += before is not None and before is not place.where and before != place.where
+        states.ready_on.pop(i, None)
+        self.record.start(self.time, job.name, job.tenant, place.where)
+        states.running[i], states.where[i], states.since[i], states.held[i] = True, place.where, self.time, place.gpus
+        states.rate[i] = self.model.rate(i, place)
+        states.schedule_end(i, self.time)
+
+    def _run_copies(self, i: int, copies: tuple[Copy, ...], gpus: Floats) -> None:
+        """Copies on GPUs that the job has continue, others restart; each copy has a span per decision."""
+        states, job = self.states, self.states.jobs[i]
+        if math.isnan(states.start[i]):
+            states.start[i] = self.time
+        before, was_running, waits = states.where[i], bool(states.running[i]), float(states.ready[i])
+        there = before or {}
+        staying = {new.server for new in copies if all(there.get(place) == n for place, n in new.seats.items())}
+        if was_running:
+            self.record_work(i)
+            self.leave(i, staying)
+        self._last_placed.pop(i, None)
+        runs: list[RunningCopy] = []
+        moved, had = False, states.ready_on.pop(i, {})
+        merge = self.model.merge_seconds if len(copies) > 1 else 0.0
+        ready_on: dict[str, float] = {}
+        for decided in copies:
+            copy = replace(decided, rate=self.model.copy_rate(i, decided))
+            stays = copy.server in staying
+            moved |= not stays
+            if stays and was_running:  # an unfinished restart continues
+                ready = max(self.time, had.get(copy.server, waits))
+            else:
+                left = copy.seats if stays and i not in states.failed else self._last_gpus(i)
+                ready = self.time + self.model.start_seconds(i, left, copy.seats, self.time)
+            ready_on[copy.server] = ready
+            runs.append(RunningCopy(copy, ready + merge))
+            self.record.start(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))
+        where: HeldGPUs = {place: n for copy in runs for place, n in copy.copy.seats.items()}
+        states.switches[i] += moved and before is not None
+        states.running[i], states.since[i], states.held[i], states.where[i] = True, self.time, gpus, where
+        states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.copy.rate for copy in runs)
+        states.ready_on[i], states.ready[i] = ready_on, min(ready_on.values())
+        states.schedule_end(i, self.time)
+        if not self.rounds and math.isinf(states.forked[i].time_of(float(states.left[i]))):
+            self.wake = min(self.wake, states.forked[i].end)

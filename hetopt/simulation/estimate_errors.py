@@ -1,0 +1,117 @@
+"""Errors of the estimates that policies get of jobs: noisy profiles, wrong lengths, overstated speedups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hetopt.checks import FrozenDict, at_least, choices, is_text, shown, whole
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Tenant
+from hetopt.errors import InvalidOption
+
+OVERRUN = 0.05
+"""Part of its estimated work that a job is estimated to have left once it has done all of that."""
+
+
+@dataclass(frozen=True)
+class EstimateErrors:
+    """Relative errors, each drawn once, uniformly from ``-error`` to ``error``.
+
+    The jobs run as the instance says; policies see the instance with errors. The work done is known. Once it reaches
+    the estimated work of a job, policies see a 20th of the latter as left.
+
+    Parameters
+    ----------
+    throughput:
+        Error of the work per second of each job (speedup of each tenant's job type) on each GPU type, below 1
+        [OEF, section 6.4.2].
+    work:
+        Error of the work of each job, below 1 [FFT, section 6.4.2].
+    seed:
+        The same seed gives the same errors. Errors of the work do not depend on those of throughputs.
+    overstated:
+        Tenant -> by which part it overstates the speedups of all its job types, and the throughputs of its jobs, on
+        each GPU type but the slowest that runs them [OEF, section 2.3.1 (1)]; 0.2 for 20 % more.
+
+    Raises
+    ------
+    InvalidOption
+        An error outside [0, 1); an overstatement below 0. When used: a name in ``overstated`` is no tenant.
+    """
+
+    throughput: float = 0.0
+    work: float = 0.0
+    seed: int = 0
+    overstated: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in ("throughput", "work"):
+            value = at_least(getattr(self, key), f"EstimateErrors.{key}", 0.0, InvalidOption)
+            if value >= 1:
+                raise InvalidOption(
+                    f"EstimateErrors.{key} is {value!r}; it must be below 1: 0.2 stands for 20 % more or less"
+                )
+        whole(self.seed, "EstimateErrors.seed", 0)
+        if not isinstance(self.overstated, Mapping) or not all(map(is_text, self.overstated)):
+            raise InvalidOption(
+                f"EstimateErrors.overstated is {shown(self.overstated)}; it must be a mapping from tenants to numbers"
+            )
+        overstated = {
+            name: at_least(v, f"EstimateErrors.overstated[{name!r}]", 0.0, InvalidOption)
+            for name, v in self.overstated.items()
+        }
+        object.__setattr__(self, "overstated", FrozenDict(overstated))
+
+    def of(self, instance: Instance) -> Instance:
+        """The instance with errors, as policies see it at the beginning."""
+        names = [tenant.name for tenant in instance.tenants]
+        for name in self.overstated:
+            if name not in names:
+                raise InvalidOption(
+                    f"EstimateErrors.overstated names {name!r}, which is no tenant; {choices(name, names)}"
+                )
+        k = len(instance.cluster.type_names)
+        speed, work, tenant = (np.random.default_rng([self.seed, part]) for part in range(3))
+        factor = _factors(speed, self.throughput, (len(instance.jobs), k))
+        longer = _factors(work, self.work, (len(instance.jobs), 1))[:, 0]
+        jobs = tuple(
+            replace(
+                job,
+                throughput=self._reported(job.tenant, _times(dict(job.throughput), own, instance.cluster.type_names)),
+                work=job.work * float(more),
+            )
+            for job, own, more in zip(instance.jobs, factor, longer, strict=True)
+        )
+        tenants = tuple(self._tenant(t, tenant, instance.cluster.type_names) for t in instance.tenants)
+        return replace(instance, jobs=jobs, tenants=tenants)
+
+    def _tenant(self, tenant: Tenant, random: np.random.Generator, types: tuple[str, ...]) -> Tenant:
+        errors = _factors(random, self.throughput, (len(tenant.job_types), len(types)))
+        kinds = tuple(
+            replace(kind, speedup=self._reported(tenant.name, _times(dict(kind.speedup), own, types)), any_scale=True)
+            for kind, own in zip(tenant.job_types, errors, strict=True)
+        )
+        return replace(tenant, job_types=kinds)
+
+    def _reported(self, tenant: str | None, speeds: dict[str, float]) -> dict[str, float]:
+        """The speeds as the tenant reports them."""
+        more = 1.0 + self.overstated.get(tenant or "", 0.0)
+        slowest = min(speed for speed in speeds.values() if speed > 0)
+        return {t: speed * more if speed > slowest else speed for t, speed in speeds.items()}
+
+
+def _factors(random: np.random.Generator, error: float, shape: tuple[int, int]) -> Floats:
+    return 1.0 + error * random.uniform(-1.0, 1.0, shape)
+
+
+def _times(speeds: dict[str, float], factors: Floats, types: tuple[str, ...]) -> dict[str, float]:
+    return {t: speeds[t] * float(f) for t, f in zip(types, factors, strict=True)}
+
+
+def estimated_left(work: Floats, done: Floats) -> Floats:
+    """(n,) estimated work left of jobs with ``work`` estimated in all and ``done`` done."""
+    return np.asarray(np.where(done < work, work - done, OVERRUN * work))

@@ -1,0 +1,460 @@
+"""Run a policy on an instance through time: events, and the decisions between them."""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, TypeAlias
+
+import numpy as np
+from rich.progress import Progress
+
+from hetopt.checks import at_least, expect
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.decisions.online import JobStart, OnlinePolicy
+from hetopt.decisions.placers import Placer
+from hetopt.decisions.rounders import Rounder
+from hetopt.decisions.selection import Selection
+from hetopt.decisions.speed_models import SpeedModel, StageSpeeds
+from hetopt.decisions.system import DecisionSteps, System, check_replicas
+from hetopt.errors import InvalidOption, InvalidPlan, Stalled
+from hetopt.formulations.policies import Policy
+from hetopt.simulation.dispatcher import Dispatcher
+from hetopt.simulation.environment import Environment
+from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
+from hetopt.simulation.job_states import Positions
+from hetopt.simulation.log import EventKind, Log, Recorder
+from hetopt.simulation.overheads import Overhead
+from hetopt.simulation.profiling_runs import ProfilingRuns
+from hetopt.simulation.server_changes import ServerChange, check_changes, servers_up_at
+from hetopt.simulation.view import InstanceView
+
+
+def simulate(
+    policy: Policy | System,
+    instance: Instance,
+    *,
+    round_seconds: float | None = None,
+    fluid: bool = False,
+    rounder: Rounder | None = None,
+    selection: Selection | None = None,
+    placer: Placer | None = None,
+    overheads: Overhead | None = None,
+    speeds: SpeedModel | None = None,
+    environment: Environment | None = None,
+    until: float = math.inf,
+    max_rounds: int | None = None,
+    patience: int = 1000,
+    progress: bool | Callable[[int, int], None] = False,
+) -> Log:
+    """Run ``policy`` on the jobs of ``instance`` until all are finished.
+
+    Parameters
+    ----------
+    policy:
+        A formulation or policy over tenants or jobs, or a :class:`~hetopt.decisions.system.System`; steps given here
+        override the system's. The policy sees the unfinished jobs that have arrived, their tenants and job types, the
+        time, the work done, the GPUs held and the servers; its only memory is the state that it returns.
+    instance:
+        The jobs, with their arrivals; time starts at ``instance.time``. Jobs that hold GPUs or are placed then, run.
+    round_seconds:
+        Length of a round: decisions at the start of each round, jobs that arrive in between wait, and a job that
+        finishes frees its GPUs at the end of the round. Default: the policy's attribute of that name. Without one,
+        there is a decision at each arrival and at each completion.
+    fluid:
+        Run shares of jobs as rates, without rounding and restarts.
+    rounder, selection, placer:
+        From shares to whole GPUs or jobs (default :class:`~hetopt.decisions.rounders.ByKind`), from tenants' GPUs to
+        jobs (:class:`~hetopt.decisions.selection.LongestStarved`), from GPU types to servers (default: jobs get GPU
+        types only).
+    environment:
+        Costs, speeds, datasets, profiling, server failures and wrong estimates, the same for every policy. Default
+        :class:`~hetopt.simulation.environment.Environment`: only the transfer of checkpoints takes time.
+    overheads, speeds:
+        Replace these parts of the environment.
+    until, max_rounds:
+        Stop at this second, or after so many decisions; unfinished jobs have no finish time.
+    patience:
+        Successive decisions without progress after which the simulation counts as stalled.
+    progress:
+        True: show a progress bar. A function: called with the number of finished jobs and of all jobs.
+
+    Returns
+    -------
+    Log
+
+    Raises
+    ------
+    Stalled
+        No job makes progress any more.
+    InvalidPlan
+        The policy, rounder or placer returned a result that the cluster cannot carry out.
+    InvalidInstance, InvalidOption
+        No jobs, or settings out of range.
+
+    Examples
+    --------
+    >>> import hetopt
+    >>> from hetopt.models import gavel
+    >>> jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
+    >>> log = hetopt.simulate(gavel.max_min_fairness(), jobs, fluid=True)
+    >>> round(float(log.jobs["jct"].sum()) / 300, 4)
+    7.1111
+    """
+    system = System.of(
+        policy, round_seconds=round_seconds, rounder=rounder, selection=selection, placer=placer, fluid=fluid
+    )
+    expect(Instance, instance, "instance").entities("jobs")
+    limit = math.inf if max_rounds is None else at_least(max_rounds, "max_rounds", 1, InvalidOption)
+    at_least(patience, "patience", 1, InvalidOption)
+    if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
+        raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
+    simulator = _simulator(system, instance, _environment(environment, overheads, speeds), patience)
+    with Progress(disable=progress is not True, transient=True) as bar:
+        task, shown = bar.add_task("jobs finished", total=len(instance.jobs)), -1
+        while simulator.step(until, limit):
+            if progress is False or simulator.finished == shown:
+                continue
+            shown = simulator.finished
+            if progress is True:
+                bar.update(task, completed=shown)
+            else:
+                progress(shown, len(instance.jobs))
+    return simulator.log()
+
+
+def _environment(given: Environment | None, overheads: Overhead | None, speeds: SpeedModel | None) -> Environment:
+    environment = Environment() if given is None else expect(Environment, given, "environment", InvalidOption)
+    return replace(environment, overheads=overheads or environment.overheads, speeds=speeds or environment.speeds)
+
+
+def _simulator(system: System, instance: Instance, environment: Environment, patience: int) -> Simulator:
+    """The simulator for the policy: event by event for an online policy without rounds, else the general one."""
+    policy, seconds = system.policy, system.seconds
+    speeds = environment.speeds or getattr(policy, "speeds", None) or StageSpeeds()
+    steps = system.steps(speeds)
+    if environment.datasets is not None and not steps.places:
+        raise InvalidOption("Environment.datasets needs servers, and this policy chooses none: give a placer")
+    if isinstance(policy, OnlinePolicy) and seconds is None and not instance.held and not system.fluid:
+        if environment.changes or environment.estimate_errors is not None:
+            raise InvalidOption(
+                f"{type(policy).__name__} decides event by event and never stops a job; Environment.changes and "
+                "Environment.estimate_errors need decisions in rounds: give round_seconds"
+            )
+        return OnlineSimulator(policy, instance, steps, environment)
+    return Simulator(instance, steps, environment, seconds, patience)
+
+
+ScheduledEvent: TypeAlias = tuple[float, EventKind, int, Callable[[], None]]
+"""(time, kind, counter, handler)."""
+
+
+class Simulator:
+    """Handles events in the order (time, kind, counter), and calls the policy with all present jobs between them.
+
+    A decision costs the time of the policy, some operations on arrays of the present jobs, and the handling of the jobs
+    whose GPUs change; jobs that stay as they are cost nothing more.
+    """
+
+    def __init__(
+        self, instance: Instance, steps: DecisionSteps, environment: Environment, seconds: float | None, patience: int
+    ) -> None:
+        self.began, self.time, self.seconds, self.patience = instance.time, instance.time, seconds, patience
+        self.steps, self.environment, self.whole = steps, environment, instance.cluster
+        self.memory: tuple[Any, Any, Any] | None = None
+        self.round, self.decisions, self.decisions_without_progress, self.changed = 0, 0, 0, False
+        self.last_decision = -math.inf  # time of the last decision
+        self.wake = math.inf  # time of the next decision that the policy asks for
+        errors = environment.estimate_errors
+        self.view = InstanceView(instance, instance if errors is None else errors.of(instance))
+        self.record = Recorder(float(sum(instance.cluster.capacity.values())), self.view.column)
+        model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
+        self.dispatcher = Dispatcher(instance, self.view, self.record, model, rounds=seconds is not None)
+        self.states = self.dispatcher.states
+        self.ready = np.full(len(self.states.jobs), np.nan)  # of the jobs, before the last decision
+        self.agenda: list[ScheduledEvent] = []  # events besides arrivals and completions
+        self._counter = count()
+        changes = check_changes(environment.changes, self.whole)
+        self.up = servers_up_at(self.time, changes, self.whole)
+        self.cluster = self._available_cluster()
+        for change in changes:
+            if change.time >= self.time:
+                kind = EventKind.UP if change.up else EventKind.DOWN
+                self._schedule(change.time, kind, partial(self._change, change))
+        unfinished = np.flatnonzero(self.states.left > 0)
+        self.finished = len(self.states.jobs) - len(unfinished)
+        arrival = instance.job_array("arrival")
+        self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
+        self.present: dict[int, None] = {}  # in order of arrival
+        self._visible_jobs: Positions | None = None
+        self.profiling_runs = ProfilingRuns(
+            0.0 if environment.profiling is None else environment.profiling.seconds,
+            self.dispatcher,
+            lambda t: 0 if self.cluster is None else self.cluster.capacity[t],
+            self.present,
+            lambda time, what: self._schedule(time, EventKind.PROFILE, what),
+            self._arrive,
+        )
+        for i in unfinished.tolist():
+            self.dispatcher.start_held(instance, i, steps.places)
+
+    def step(self, until: float, limit: float) -> bool:
+        """Advance to the next event and handle all events of that time; False at the end of the simulation."""
+        if not self.coming and not self.present and not self.profiling_runs.number:
+            return self._close(self.time if self.seconds is None else min(self._next_decision(), until))
+        arrival = max(self.time, self.states.jobs[self.coming[0]].arrival) if self.coming else math.inf
+        planned = self.agenda[0][0] if self.agenda else math.inf
+        time = min(arrival, planned, self.states.next_end, self._next_decision())
+        if math.isinf(time):
+            raise Stalled(f"at {self.time:g} s no job runs and no more jobs arrive; {self._waiting()}")
+        if time > until:
+            return self._close(until)
+        self.time = self.dispatcher.time = time
+        while (i := self.states.pop_finished(time)) is not None:
+            self._finish(i)
+        self._handle_events(EventKind.ARRIVE)
+        while self.coming and self.states.jobs[self.coming[0]].arrival <= time:
+            self._submit(self.coming.popleft())
+        self._handle_events(EventKind.DECIDE)
+        if self._next_decision() == time:
+            if time == until or (self.decisions >= limit and self.present):
+                return self._close(time)
+            self._decide()
+        return True
+
+    def _schedule(self, time: float, kind: EventKind, what: Callable[[], None]) -> None:
+        heappush(self.agenda, (time, kind, next(self._counter), what))
+
+    def _handle_events(self, before: EventKind) -> None:
+        """Handle the scheduled events of now and of kinds before this one."""
+        while self.agenda and self.agenda[0][:2] < (self.time, before):
+            heappop(self.agenda)[3]()
+
+    def _next_decision(self) -> float:
+        if self.seconds is None:
+            return self.time if self.changed else max(self.time, min(self.wake, self.dispatcher.wake))
+        return self.began + self.round * self.seconds
+
+    def _round_at(self, time: float) -> int:
+        """The first round that starts at ``time`` or later."""
+        if self.seconds is None:
+            return 0
+        number = max(0, math.floor((time - self.began) / self.seconds) - 1)
+        while self.began + number * self.seconds < time:
+            number += 1
+        return number
+
+    def _waiting(self) -> str:
+        names = [self.states.jobs[i].name for i in self.present]
+        listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        why = "The policy gives them no GPUs that they can run on"
+        if moved := int(self.states.running[list(self.present)].sum()):
+            why = f"The policy moves the {moved} running jobs before they have restarted, so that no work is done"
+        return f"{len(names)} jobs are unfinished: {listed}. {why}"
+
+    def _submit(self, i: int) -> None:
+        """A job is submitted; it is profiled first where the environment says so."""
+        job, profiling = self.states.jobs[i], self.environment.profiling
+        self.record.event(self.time, EventKind.ARRIVE, job.name)
+        types = () if profiling is None or self.cluster is None else profiling.types(job, self.cluster)
+        if types and not self.states.running[i]:
+            self._schedule(self.time, EventKind.PROFILE, lambda: self.profiling_runs.submit(i, types))
+        else:
+            self._arrive(i)
+
+    def _arrive(self, i: int) -> None:
+        """The job becomes visible to the policy."""
+        self.present[i] = None
+        self.states.first_round[i] = self._round_at(self.time)
+        self._note_change()
+
+    def _finish(self, i: int) -> None:
+        self.dispatcher.finish(i)
+        if self.seconds is not None:
+            self.states.rounds[i] = self.round - self.states.first_round[i]
+        self.record.event(self.time, EventKind.FINISH, self.states.jobs[i].name)
+        del self.present[i]
+        self.finished += 1
+        self._note_change()
+
+    def _note_change(self) -> None:
+        """Jobs or servers have changed: the visible jobs are recomputed, and a decision without rounds is due."""
+        self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
+
+    def _available_cluster(self) -> Cluster | None:
+        """The cluster of the servers that are up; None if they have no GPU."""
+        if len(self.up) == len(self.whole.servers):
+            return self.whole
+        servers = tuple(server for server in self.whole.servers if server.name in self.up)
+        return Cluster(self.whole.gpu_types, servers) if any(any(s.gpus.values()) for s in servers) else None
+
+    def _change(self, change: ServerChange) -> None:
+        """A server comes up, or goes down and its jobs lose their GPUs."""
+        self.record.event(self.time, EventKind.UP if change.up else EventKind.DOWN, change.server)
+        (self.up.add if change.up else self.up.discard)(change.server)
+        self.cluster = self._available_cluster()
+        self._note_change()
+        if change.up:
+            return
+        if self.dispatcher.model.disks is not None:
+            self.dispatcher.model.disks.lose(change.server)
+        for i in self.present:
+            if self.states.running[i] and any(server == change.server for server, _ in self.states.where[i] or {}):
+                self.dispatcher.fail(i, change.server)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Without servers, the jobs that started last lose their GPUs until the others fit the capacity."""
+        for k, t in enumerate(self.dispatcher.model.entities.types):
+            there = 0 if self.cluster is None else self.cluster.capacity[t]
+            holders = sorted(
+                (i for i in self.present if self.states.held[i, k] > 0), key=lambda i: self.states.since[i]
+            )
+            while sum(float(self.states.held[i, k]) for i in holders) > there:
+                self.dispatcher.fail(holders.pop())
+
+    def _visible(self) -> Positions:
+        """The jobs that the policy sees: those present, without gangs that do not fit on the servers that are up."""
+        if self._visible_jobs is None:
+            who = np.fromiter(self.present, dtype=np.intp, count=len(self.present))
+            if self.cluster is not self.whole:
+                jobs = self.dispatcher.model.entities
+                there = [0 if self.cluster is None else self.cluster.capacity[t] for t in jobs.types]
+                runs_on = jobs.task_speed[who] > 0
+                room = np.where(runs_on, there, 0)
+                enough = room.sum(axis=1) if self.steps.mixes else room.max(axis=1, initial=0)
+                who = who[enough >= jobs.demand[who]]
+            who.flags.writeable = False
+            self._visible_jobs = who
+        return self._visible_jobs
+
+    def _decide(self) -> None:
+        """Record the work of copies, call the policy, and carry out its decision."""
+        who = self._visible()
+        moved = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.still_starts(
+            who, self.last_decision, self.ready
+        )
+        self.ready = self.states.ready.copy()
+        self.dispatcher.record_all_copies()
+        self.record.end_round(self.time)
+        self.changed, self.wake, self.dispatcher.wake = False, math.inf, math.inf
+        if self.cluster is None or not len(who):
+            self._skip()
+            return
+        self.decisions_without_progress = 0 if moved or not self.decisions else self.decisions_without_progress + 1
+        if self.decisions_without_progress >= self.patience:
+            raise Stalled(
+                f"no progress in {self.decisions_without_progress} decisions up to {self.time:g} s; {self._waiting()}"
+            )
+        self.record.event(self.time, EventKind.DECIDE)
+        began = clock.perf_counter()
+        decision, self.memory = self.steps(self.view.instance(self.time, who, self.cluster, self.states), self.memory)
+        took = clock.perf_counter() - began
+        self.decisions, self.round, self.last_decision = self.decisions + 1, self.round + 1, self.time
+        self.wake = math.inf if decision.wake is None else decision.wake
+        self.dispatcher.carry_out(who, decision)
+        if self.profiling_runs.number:
+            self.profiling_runs.make_way()
+        running, held = int(self.states.running[who].sum()), float(decision.gpus.sum())
+        self.record.begin_round(self.time, len(self.present), running, held, decision.given_up, took)
+        self.record.promise(decision.promised)
+
+    def _skip(self) -> None:
+        """No job is visible: skip to the round of the next arrival or server change."""
+        if not self.present and not self.coming and not self.profiling_runs.number:
+            return
+        planned = self.agenda[0][0] if self.agenda else math.inf
+        arrival = self.states.jobs[self.coming[0]].arrival if self.coming else math.inf
+        if math.isinf(soon := min(planned, arrival)):
+            raise Stalled(f"at {self.time:g} s too few servers are up, and none comes back; {self._waiting()}")
+        self.round = self._round_at(soon)
+
+    def _close(self, time: float) -> bool:
+        """End the simulation: record the work done until then."""
+        self.time = self.dispatcher.time = time
+        for i in self.present:
+            if self.states.running[i]:
+                self.dispatcher.stop(i)
+        self.record.end_round(time)
+        return False
+
+    def log(self) -> Log:
+        """The tables."""
+        return self.record.log(self.states.rows(self.time), self.time)
+
+
+class OnlineSimulator(Simulator):
+    """Passes each arrival and completion to an online scheduler. No job may run at the beginning."""
+
+    def __init__(
+        self, policy: OnlinePolicy, instance: Instance, steps: DecisionSteps, environment: Environment
+    ) -> None:
+        super().__init__(instance, steps, environment, None, 1)
+        self.scheduler = policy.online(instance)
+        self.free = {(s.name, t): n for s in instance.cluster.servers for t, n in s.gpus.items()}
+        self.position = {job.name: i for i, job in enumerate(instance.jobs)}
+        self.type = {t: k for k, t in enumerate(instance.cluster.type_names)}
+        self.running, self.held = 0, 0
+
+    def _arrive(self, i: int) -> None:
+        super()._arrive(i)
+        self.scheduler.arrive(self.time, self.states.jobs[i])
+
+    def _finish(self, i: int) -> None:
+        job = self.states.jobs[i]
+        for where, n in (self.states.where[i] or {}).items():
+            self.free[where] += int(n)
+        super()._finish(i)
+        self.running -= 1
+        self.held -= job.demand
+        self.scheduler.finish(self.time, job)
+
+    def _decide(self) -> None:
+        """Call the scheduler, and start the jobs that it returns."""
+        self.record.end_round(self.time)
+        self.changed, self.wake = False, math.inf
+        if not self.present:
+            return
+        self.record.event(self.time, EventKind.DECIDE)
+        self.decisions += 1
+        began = clock.perf_counter()
+        starts = self.scheduler.decide(self.time)
+        took = clock.perf_counter() - began
+        for start in starts:
+            self._begin(self._known(start), start)
+        self.wake = self.scheduler.wake
+        self.record.begin_round(self.time, len(self.present), self.running, float(self.held), {}, took)
+
+    def _known(self, start: JobStart) -> int:
+        i = self.position.get(start.job, -1)
+        runs = i in self.present and bool(self.states.running[i])
+        if i not in self.present or runs:
+            raise InvalidPlan(f"the policy starts job {start.job!r}, which {'runs' if runs else 'is not present'}")
+        gpus = sum(n for there in start.hosts.values() for n in there.values())
+        if gpus != (demand := self.states.jobs[i].demand):
+            raise InvalidPlan(f"the policy starts job {start.job!r} on {gpus} GPUs; it runs on {demand}")
+        return i
+
+    def _begin(self, i: int, start: JobStart) -> None:
+        job = self.states.jobs[i]
+        where = {(server, t): n for server, gpus in start.hosts.items() for t, n in gpus.items() if n}
+        held = np.zeros(len(self.type))
+        for (server, t), n in where.items():
+            left = self.free.get((server, t), 0) - n
+            if n < 0 or left < 0 or not job.throughput.get(t, 0.0):
+                why = "fewer than 0" if n < 0 else f"{left + n} are free" if left < 0 else "it cannot run there"
+                raise InvalidPlan(f"the policy starts job {job.name!r} on {n} GPUs {t!r} of {server!r}; {why}")
+            self.free[server, t] = left
+            held[self.type[t]] += n
+        if start.replicas:
+            check_replicas(job, start.hosts, start.replicas)
+        self.dispatcher.run(i, JobPlacement(held, where, start.hosts, start.replicas))
+        self.running += 1
+        self.held += job.demand

@@ -1,0 +1,262 @@
+"""Section IV-B: Heavy-Edge's and the least cut of the job's graph, and their relation to iteration times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import permutations
+
+import numpy as np
+
+from hetopt import instances
+from hetopt.data.instance import Instance
+from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.proofs.asrpt.iteration_bounds import INSIDE, one_server_is_enough
+from hetopt.proofs.asrpt.staged_cases import (
+    ALL_PLACEMENTS,
+    StagedCase,
+    equal_servers_space,
+    exact,
+    full_servers_space,
+    staged_job,
+)
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
+from hetopt.proofs.ledger.space import CaseNumbers, Space
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
+
+F = Fraction
+
+ALL_MAPPINGS = "all mappings of replicas to servers were enumerated, their cuts computed in fractions"
+
+
+@dataclass(frozen=True, eq=False)
+class CutCase:
+    """A job whose replicas use all GPUs.
+
+    Attributes
+    ----------
+    placing:
+        The job and the servers.
+    """
+
+    placing: StagedCase
+
+    @property
+    def instance(self) -> Instance:
+        """The job and the servers."""
+        return self.placing.instance
+
+    @cached_property
+    def mappings(self) -> list[tuple[int, ...]]:
+        """All mappings: server of each replica."""
+        seats = [m for m, n in enumerate(self.placing.free) for _ in range(n)]
+        return sorted(set(permutations(seats)))
+
+    @cached_property
+    def cuts(self) -> list[Fraction]:
+        """Bytes between servers of each mapping."""
+        return [exact(v) for v in np.asarray(job_graph(self.placing.pipeline).cut(np.array(self.mappings))).tolist()]
+
+    @cached_property
+    def alphas(self) -> list[Fraction]:
+        """Seconds of an iteration of each mapping."""
+        graph = job_graph(self.placing.pipeline)
+        tables = [graph.counts(np.array(server), len(self.placing.free)) for server in self.mappings]
+        return [exact(v) for v in self.placing.seconds(np.array(tables)).tolist()]
+
+    @cached_property
+    def heavy_edge(self) -> tuple[int, ...]:
+        """Heavy-Edge's mapping."""
+        return tuple(HeavyEdge()(self.placing.pipeline, self.placing.servers).server.tolist())
+
+    def text_of(self, server: tuple[int, ...]) -> str:
+        """A mapping as text, server by server."""
+        labels = job_graph(self.placing.pipeline).labels
+        groups = ([v for v, m in zip(labels, server, strict=True) if m == n] for n in range(len(self.placing.free)))
+        return " | ".join(", ".join(group) for group in groups)
+
+    def picture(self, title: str, server: tuple[int, ...]) -> SharesPicture:
+        """Picture of the replicas on each server, with the cut."""
+        table = [[int(m == n) for n in range(len(self.placing.free))] for m in server]
+        cut = fraction_text(self.cuts[self.mappings.index(server)])
+        return placement_picture(
+            f"{title}: {cut} bytes are cut", job_graph(self.placing.pipeline).labels, table, self.placing.free
+        )
+
+
+def cut_space(space: Space[StagedCase]) -> Space[CutCase]:
+    """The same cases with their mappings."""
+
+    def build(numbers: CaseNumbers) -> CutCase | None:
+        case = space.build(numbers)
+        return None if case is None else CutCase(case)
+
+    return Space(space.sizes, space.tables, build, space.chosen)
+
+
+def heavy_edge_cuts_least(case: CutCase) -> Finding:
+    """Compare the cut of Heavy-Edge with the least cut."""
+    own, least = case.cuts[case.mappings.index(case.heavy_edge)], min(case.cuts)
+    best = case.mappings[case.cuts.index(least)]
+    words = (
+        f"{case.text_of(case.heavy_edge)} cuts {fraction_text(own)} bytes, {case.text_of(best)} {fraction_text(least)}"
+    )
+    shown = (case.picture("Heavy-Edge", case.heavy_edge), case.picture("the least cut", best))
+    return Finding(least - own, words, (ALL_MAPPINGS,), shown)
+
+
+def least_cut_is_fastest(case: CutCase) -> Finding:
+    """Compare the fastest mapping of a least cut with the fastest mapping."""
+    least, fastest = min(case.cuts), min(case.alphas)
+    alpha, i = min((a, i) for i, (a, cut) in enumerate(zip(case.alphas, case.cuts, strict=True)) if cut == least)
+    j = case.alphas.index(fastest)
+    words = (
+        f"{case.text_of(case.mappings[i])} cuts {fraction_text(least)} bytes and takes {fraction_text(alpha)} s; "
+        f"{case.text_of(case.mappings[j])} cuts {fraction_text(case.cuts[j])} and takes {fraction_text(fastest)} s"
+    )
+    shown = (
+        case.picture(f"the least cut, {fraction_text(alpha)} s", case.mappings[i]),
+        case.picture(f"the fastest, {fraction_text(fastest)} s", case.mappings[j]),
+    )
+    return Finding(fastest - alpha, words, (ALL_MAPPINGS, ALL_PLACEMENTS), shown)
+
+
+def nothing_cut(case: StagedCase) -> Finding:
+    """On one server: Heavy-Edge cuts nothing, and its iteration is the shortest of all placements on all servers."""
+    alone = StagedCase(case.job, (case.pipeline.gpus,), case.nic, case.intra)
+    found = HeavyEdge()(alone.pipeline, alone.servers)
+    late, cut = exact(found.iteration_seconds) - case.shortest, exact(found.cut_bytes)
+    return Finding(
+        -late - cut, f"{fraction_text(cut)} bytes are cut; {fraction_text(case.shortest + late)} s at best and here"
+    )
+
+
+# -- families and examples -------------------------------------------------------------------------------------------
+
+
+def path(weight: int) -> CutCase:
+    """A path of five replicas whose edges weigh 1, W + 1, 2 and W, on servers of 3 and 2 GPUs."""
+    w = F(weight)
+    outputs = (F(1, 2), (w + 1) / 2, F(1), w / 2)
+    job = staged_job("path", (F(1),) * 5, (F(1),) * 5, (F(0),) * 5, outputs)
+    return CutCase(StagedCase(job, (3, 2), F(1), F(8)))
+
+
+def cut_over_least(weight: int) -> Fraction:
+    """Heavy-Edge's cut over the least."""
+    case = path(weight)
+    return case.cuts[case.mappings.index(case.heavy_edge)] / min(case.cuts)
+
+
+def figure_2() -> Computation:
+    """The example of Fig. 2, mapped by the library."""
+    instance, printed = instances.load("asrpt/fig2"), instances.expected("asrpt/fig2")["heavy_edge"].printed
+    pipeline, servers = Pipeline.of(instance.jobs[0]).exact(), Servers.of(instance, "GPU").exact()
+    found = HeavyEdge()(pipeline, servers)
+    graph = found.graph
+    labels = graph.labels
+    heaviest = graph.heaviest_first[0]
+    weight = dict(zip(map(tuple, graph.edges.tolist()), graph.weight.tolist(), strict=True))
+    link = weight[labels.index("S1-R1"), labels.index("S2-R1")]
+    case = CutCase(
+        StagedCase(instance.jobs[0], tuple(servers.free.tolist()), exact(servers.nic[0]), exact(servers.intra[0]))
+    )
+    first = tuple(v for v, server in found.where.items() if server == "server1")
+    return Computation(
+        (
+            compare_values("stages", int(printed["stages"]), len(pipeline)),
+            compare_values(
+                "replicas of each stage", [int(printed["replicas_per_stage"])] * 3, pipeline.replicas.tolist()
+            ),
+            compare_values("heaviest edge", "S1-R1, S1-R2", ", ".join(labels[v] for v in heaviest)),
+            compare_number("MB on it", 20, exact(weight[heaviest]) / 10**6),
+            compare_number("MB on a link between stages 1 and 2", 1, exact(link) / 10**6),
+            compare_values("on the first server", ", ".join(printed["first_server"]), ", ".join(first)),
+            compare_values(
+                "bytes cut: the least possible", fraction_text(min(case.cuts)), fraction_text(exact(found.cut_bytes))
+            ),
+        ),
+        "Heavy-Edge gives the first server S1-R1, S1-R2, S2-R1 and S2-R2, as printed, and cuts the least bytes "
+        "possible",
+    )
+
+
+CLAIMS = (
+    Claim(
+        key="asrpt/fig-2",
+        paper="A-SRPT",
+        place="Fig. 2",
+        statement="Three stages of two replicas, servers with 4, 1 and 1 free GPUs: the heaviest edge joins S1-R1 and "
+        "S1-R2 (20 MB); S2-R1 and S2-R2 follow over links of 1 MB.",
+        procedure=ByComputation(figure_2),
+        expected=ClaimVerdict.TRUE,
+        policies=("asrpt",),
+        note="Bytes of stages 2 and 3 are assumptions. That nothing less can be cut is ours.",
+    ),
+    Claim(
+        key="asrpt/least-cut",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement="Heavy-Edge minimises the bytes between servers.",
+        procedure=ForAll(cut_space(full_servers_space()), heavy_edge_cuts_least),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("asrpt",),
+        instead="asrpt/one-server",
+        note='The paper calls it "effectively minimizing inter-server communication overhead", and greedy.',
+    ),
+    Claim(
+        key="asrpt/least-cut-near",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement="The bytes that Heavy-Edge cuts are within a constant factor of the least.",
+        procedure=Growth(
+            sizes=(2, 10, 100, 1_000, 10_000),
+            measure=cut_over_least,
+            formula=lambda w: F(w + 1, 2),
+            formula_text="(W + 1) / 2",
+            size="W",
+            quantity="bytes that Heavy-Edge cuts over the least",
+        ),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("asrpt",),
+        instead="asrpt/one-server",
+        proof=r"""
+A path of five replicas with edges $1, W + 1, 2, W$, $W \ge 2$, servers of 3 and 2 GPUs. Heavy-Edge begins the
+larger server with the edge $W + 1$ and adds the neighbour at the edge $2$, not that at $1$: the first server has
+S2, S3 and S4, and the edges $1$ and $W$ are cut. With S1, S2 and S3 on it only the edge $2$ is; one edge at least
+is cut, and the edge $1$ alone leaves parts of one and four. So the least cut is 2.""",
+    ),
+    Claim(
+        key="asrpt/least-cut-alpha",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement="GPU mapping for short iterations is a graph cut problem: some mapping that cuts the least bytes has "
+        r"the shortest iteration ($B_{intra} \ge B_{inter}$).",
+        procedure=ForAll(cut_space(full_servers_space(servers=(2, 2))), least_cut_is_fastest),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("asrpt",),
+        instead="asrpt/one-server",
+        note="The paper's equivalence is about bytes. Bytes of a stage that has time to "
+        "spare count as much as those of the slowest.",
+    ),
+    Claim(
+        key="asrpt/one-server",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement="Given the GPUs of one server, Heavy-Edge cuts nothing and has the shortest iteration of all "
+        r"placements on equal servers ($B_{intra} \ge B_{inter}$).",
+        procedure=ForAll(equal_servers_space(one_server_is_enough), nothing_cut, share=F(1, 4)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof=INSIDE + " All of it on one server has equality, for all stages at once.",
+    ),
+)

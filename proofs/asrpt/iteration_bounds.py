@@ -1,0 +1,312 @@
+"""Sections III-B and IV-B: the longest and the shortest iteration, and the paper's approximations of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hetopt.proofs.asrpt.staged_cases import (
+    ALL_PLACEMENTS,
+    BANDWIDTHS,
+    StagedCase,
+    equal_servers_space,
+    exact,
+    staged_job,
+)
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.mechanical import by_z3
+from hetopt.proofs.ledger.procedures import ForAll, Growth
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+
+F = Fraction
+HALF = F(1, 2)
+DOUBLING = tuple(map(F, (0, 1, 2, 4, 8)))
+
+
+def fast_inside(case: StagedCase) -> bool:
+    """B_intra >= B_inter / g."""
+    return case.intra >= case.nic
+
+
+def fast_links(case: StagedCase) -> bool:
+    """B_intra >= B_inter."""
+    return case.intra >= case.nic * case.free[0]
+
+
+def one_server_is_enough(case: StagedCase) -> bool:
+    """B_intra >= B_inter, and the job fits on one server."""
+    return fast_links(case) and case.pipeline.gpus <= case.free[0]
+
+
+def one_to_spare(case: StagedCase) -> bool:
+    """B_intra >= B_inter, one server is too small for the job, and there is one more server than it needs."""
+    gpus, size = case.pipeline.gpus, case.free[0]
+    return fast_links(case) and size < gpus <= size * (len(case.free) - 1)
+
+
+def nothing_above_apart(case: StagedCase) -> Finding:
+    """Compare the computed alpha_max with the longest iteration of all placements."""
+    longest = max(case.alphas)
+    x = case.placements[case.alphas.index(longest)]
+    words = f"{case.text_of(x)} takes {fraction_text(longest)} s, all apart {fraction_text(case.apart)} s"
+    return Finding(case.apart - longest, words, (ALL_PLACEMENTS,), (case.picture("the longest", x, longest),))
+
+
+def side_by_side_is_slower(case: StagedCase) -> Finding:
+    """Compare two replicas on one server with both apart: above 0 only if one server is strictly slower."""
+    together = exact(case.seconds(np.array([[1], [1]]))[()])
+    more = together - case.apart
+    return Finding(
+        more if more > 0 else F(-1), f"{fraction_text(together)} s together, {fraction_text(case.apart)} s apart"
+    )
+
+
+def slow_inside(numbers: CaseNumbers) -> StagedCase | None:
+    """Two stages of one replica that exchange 2 bytes, on a server with B_intra < B_inter / g."""
+    nic, intra = numbers.row("bandwidth")
+    job = staged_job("job", (F(1), F(1)), numbers.row("seconds") * 2, (F(0), F(0)), numbers.row("outputs"))
+    return StagedCase(job, (2,), nic, intra) if intra < nic else None
+
+
+def greedy_is_shortest(case: StagedCase) -> Finding:
+    """Compare alpha~_min with the shortest iteration of all placements."""
+    x = case.placements[case.alphas.index(case.shortest)]
+    words = (
+        f"servers filled one after the other: {fraction_text(case.greedy)} s; {case.text_of(x)}: "
+        f"{fraction_text(case.shortest)} s"
+    )
+    shown = (
+        case.picture("one server after the other", case.greedily, case.greedy),
+        case.picture("the shortest", x, case.shortest),
+    )
+    return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,), shown)
+
+
+def greedy_between(case: StagedCase) -> Finding:
+    """alpha_min <= alpha~_min <= alpha_max."""
+    values = (case.shortest, case.greedy, case.apart)
+    return Finding(min(case.greedy - case.shortest, case.apart - case.greedy), " <= ".join(map(fraction_text, values)))
+
+
+def fewest_servers_are_best(case: StagedCase) -> Finding:
+    """Compare the shortest iteration on the fewest servers with the shortest one on more servers."""
+    servers = [int(x.any(axis=0).sum()) for x in case.placements]
+    least = min(servers)
+    few, many = (
+        min((alpha, i) for i, (alpha, m) in enumerate(zip(case.alphas, servers, strict=True)) if (m > least) is more)
+        for more in (False, True)
+    )
+    placement = case.text_of(case.placements[many[1]])
+    words = f"on {least} servers at best {fraction_text(few[0])} s; {placement}: {fraction_text(many[0])} s"
+    shown = (
+        case.picture(f"on {least} servers at best", case.placements[few[1]], few[0]),
+        case.picture("on more", case.placements[many[1]], many[0]),
+    )
+    return Finding(many[0] - few[0], words, (ALL_PLACEMENTS,), shown)
+
+
+def within_bandwidths(case: StagedCase) -> Finding:
+    """alpha_max <= B_intra / (B_inter / g) alpha_min."""
+    room = case.intra / case.nic * case.shortest - case.apart
+    return Finding(
+        room,
+        f"{fraction_text(case.apart)} <= {fraction_text(case.intra / case.nic)} * {fraction_text(case.shortest)}",
+    )
+
+
+# -- how far the greedy one can be off -------------------------------------------------------------------------------
+
+INTRA = 12
+
+
+def two_by_two(parameters: int) -> StagedCase:
+    """Two stages of two replicas without computation on two servers of three GPUs; B_inter / g = 1."""
+    h, none = F(parameters), F(0)
+    job = staged_job("job", (F(2), F(2)), (none, none), (h, h), (F(1),))
+    return StagedCase(job, (3, 3), F(1), F(INTRA))
+
+
+def greedy_over_shortest(parameters: int) -> Fraction:
+    """alpha~_min / alpha_min."""
+    case = two_by_two(parameters)
+    return case.greedy / case.shortest
+
+
+def exchange_grows(neighbours: int) -> Callable[[], list[Any]]:
+    """For z3: a stage on one server that is slower than apart although B >= b, with ``neighbours`` stages beside it."""
+
+    def problem() -> list[Any]:
+        from z3 import And, Int, Or, Real, Sum, ToReal
+
+        b, inner, a, k, x = Real("b"), Real("B"), Real("a"), Int("k"), Int("x")
+        links = [(Real(f"l{r}"), Int(f"k{r}"), Int(f"x{r}")) for r in range(neighbours)]
+        # times b B, and the AllReduce times x too, so that nothing is divided
+        exchange = [weight * (ToReal(kr - xr) * inner + ToReal(xr) * b) for weight, kr, xr in links]
+        apart = [weight * ToReal(kr) * inner for weight, kr, _ in links]
+        reduce = Or(
+            And(x == k, Sum([*exchange, a * b]) > Sum([*apart, a * inner])),
+            And(x < k, ToReal(x) * Sum([F(0), *exchange]) + a * inner > ToReal(x) * Sum([*apart, a * inner])),
+        )
+        limits = [And(weight >= 0, xr >= 0, xr <= kr) for weight, kr, xr in links]
+        return [b > 0, inner >= b, a >= 0, x >= 1, x <= k, *limits, reduce]
+
+    return problem
+
+
+APART = r"""
+Let $b = B_{inter} / g$ and $B = B_{intra} \ge b$. A replica of stage $s$ exchanges $l$ bytes with each of the $k_r$
+replicas of a stage $r$ beside it, $x_r$ of them on its server: $l ((k_r - x_r) / b + x_r / B) \le l k_r / b$, which
+is the time apart. Its AllReduce takes $a / (x b) \le a / b$ or $a / B \le a / b$. Computation is the same
+everywhere. So $\beta_s^m$ is at most its value apart, for every stage and server."""
+
+INSIDE = r"""
+Let $b = B_{inter} / g$ and $B = B_{intra} \ge g b$. On any server $\beta_s^m \ge p_s + \sum_r l_r k_r / B + a_s /
+B$: links take $l_r ((k_r - x_r) / b + x_r / B) \ge l_r k_r / B$, and the AllReduce $a_s / B$ or, with $x \le g$
+replicas on the server, $a_s / (x b) \ge a_s / (g b) \ge a_s / B$."""
+
+CLAIMS = (
+    Claim(
+        key="asrpt/alpha-max",
+        paper="A-SRPT",
+        place="section III-B",
+        statement=r"The longest iteration $\alpha^{max}$ of a job is that with every replica on a server of its own "
+        r"and "
+        r"$B_{inter} / g$ of bandwidth.",
+        procedure=ForAll(equal_servers_space(), nothing_above_apart),
+        expected=ClaimVerdict.FALSE,
+        policies=("asrpt",),
+        instead="asrpt/alpha-max-fast-inside",
+        note=r"Read as a bound: with fewer servers than replicas that placement does not exist.",
+    ),
+    Claim(
+        key="asrpt/alpha-max-fast-inside",
+        paper="A-SRPT",
+        place="section III-B",
+        statement=r"No placement has a longer iteration than $\alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
+        procedure=ForAll(equal_servers_space(fast_inside), nothing_above_apart, share=HALF),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof=APART,
+        mechanical=tuple(
+            by_z3(f"a stage with {r} neighbouring stages, all real data, all numbers of replicas", exchange_grows(r))
+            for r in (0, 1, 2)
+        ),
+    ),
+    Claim(
+        key="asrpt/alpha-max-needed",
+        paper="A-SRPT",
+        place="section III-B",
+        statement=r"For all $B_{intra} < B_{inter} / g$ with $g \ge 2$ some job has a longer iteration than "
+        r"$\alpha^{max}$: two stages of one replica, side by side.",
+        procedure=ForAll(
+            Space(
+                {},
+                {
+                    "bandwidth": TableShape(1, 2, BANDWIDTHS),
+                    "seconds": TableShape(1, 1, integers(0, 8)),
+                    "outputs": TableShape(1, 1, integers(1, 8)),
+                },
+                slow_inside,
+            ),
+            side_by_side_is_slower,
+        ),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof=r"Both stages exchange $2 d > 0$ bytes with the other: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / "
+        r"g)$.",
+    ),
+    Claim(
+        key="asrpt/alpha-tilde",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the "
+        r"last, is "
+        r"the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
+        procedure=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
+        expected=ClaimVerdict.FALSE,
+        policies=("asrpt",),
+        instead="asrpt/alpha-order",
+        note="Filling servers splits a stage that fits elsewhere, or leaves one replica alone behind its part of the "
+        "card.",
+    ),
+    Claim(
+        key="asrpt/alpha-fewest-servers",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement="An iteration is shortest on the fewest servers possible, filled in some way "
+        r"($B_{intra} \ge B_{inter}$).",
+        procedure=ForAll(
+            equal_servers_space(one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), ladder=DOUBLING),
+            fewest_servers_are_best,
+        ),
+        expected=ClaimVerdict.FALSE,
+        policies=("asrpt",),
+        instead="asrpt/alpha-one-server",
+    ),
+    Claim(
+        key="asrpt/alpha-order",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement=r"$\alpha^{min} \le \tilde\alpha^{min} \le \alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
+        procedure=ForAll(equal_servers_space(fast_inside), greedy_between, share=HALF),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof=r"$\tilde\alpha^{min}$ is the iteration of a placement, so no less than the shortest of all." + APART,
+    ),
+    Claim(
+        key="asrpt/alpha-one-server",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement=r"$\tilde\alpha^{min} = \alpha^{min}$ if the job fits on one server and $B_{intra} \ge B_{inter}$.",
+        procedure=ForAll(equal_servers_space(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof=INSIDE + " All of it on one server, where Heavy-Edge puts it, has equality, for all stages at once.",
+    ),
+    Claim(
+        key="asrpt/alpha-ratio-bound",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement=r"$\alpha^{max} \le \frac{g B_{intra}}{B_{inter}} \alpha^{min}$, and so $\rho$ and "
+        r"$\tilde\alpha^{min} / \alpha^{min}$ are at most that, if $B_{intra} \ge B_{inter}$.",
+        procedure=ForAll(equal_servers_space(fast_links), within_bandwidths, share=HALF),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof=INSIDE
+        + r" Apart it is $p_s + \sum_r l_r k_r / b + a_s / b \le \frac{B}{b} (p_s + \sum_r l_r k_r / B + a_s / B)$. "
+        r"For $\tilde\alpha^{min} \le \alpha^{max}$ see there.",
+    ),
+    Claim(
+        key="asrpt/alpha-ratio",
+        paper="A-SRPT",
+        place="section IV-B",
+        statement=r"$\tilde\alpha^{min} / \alpha^{min}$ can come as near as you like to $g B_{intra} / B_{inter}$.",
+        procedure=Growth(
+            sizes=(10, 100, 1_000, 10_000, 100_000),
+            measure=greedy_over_shortest,
+            formula=lambda h: F(INTRA * (h + 2), h + 2 * INTRA),
+            formula_text="B (h + 2) / (h + 2 B) with B = g B_intra / B_inter = 12",
+            size="h",
+            quantity="ratio of Heavy-Edge's iteration on filled servers to the shortest",
+            bounded=True,
+        ),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof=r"""
+Two stages of two replicas with $h$ bytes of parameters each, $d^{out} = 1$, nothing to compute, on servers of three
+GPUs; $B_{inter} / g = 1$, $B_{intra} = B$. Filled servers have three replicas and one, so a stage is split, and its
+replica behind the card takes $h$ for the AllReduce and $2$ for its two links: $\tilde\alpha^{min} = h + 2$ (that
+beside the other stage takes $h + 2 / B$). A stage on each server takes $h / B + 2$, and splitting a stage at least
+$h$, which is no less for $h \ge 3$ and $B \ge 3$ (that is $B_{intra} \ge B_{inter}$). So the ratio is $(h + 2) / (h
+/ B + 2) = B (h + 2) / (h + 2 B)$, which tends to $B$.""",
+    ),
+)

@@ -1,0 +1,192 @@
+"""SRPT on one machine, the order of A-SRPT's queue, and eq. (3) at the completion of a job."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, schedule_picture, scheduling_space
+from hetopt.proofs.asrpt.single_machine import (
+    ONE_MACHINE,
+    TWO_MACHINES,
+    PreemptiveCase,
+    best_seconds,
+    drawn_seconds,
+    least_total,
+    srpt,
+)
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import integers
+
+F = Fraction
+HALF = F(1, 2)
+
+
+def shortest_first_is_best(case: PreemptiveCase) -> Finding:
+    """Compare SRPT's sum of completion times with the least of all assignments of seconds to jobs."""
+    found = srpt([F(r) for r in case.arrivals], [F(n) for n in case.sizes]).total
+    least = least_total(case.arrivals, case.sizes)
+    return Finding(
+        least - found, f"{fraction_text(found)} by SRPT, {least} at best", ("every second to every job was tried",)
+    )
+
+
+def shortest_first_is_best_on_two(case: PreemptiveCase) -> Finding:
+    """Compare SRPT on all machines, with the best way to break ties, with the least of all assignments."""
+    ways = [best_seconds(case.arrivals, case.sizes, case.machines, shortest=shortest) for shortest in (True, False)]
+    found, least = (total for total, _ in ways)
+    words = f"{found} by SRPT, however ties are settled, {least} at best"
+    shown = tuple(drawn_seconds(t, way) for t, (_, way) in zip(("SRPT", "optimum"), ways, strict=True))
+    return Finding(F(least - found), words, ("every second of every machine to every job was tried",), shown)
+
+
+def in_virtual_order(case: SchedulingCase) -> Finding:
+    """Whether jobs that complete earlier on the virtual machine start no later."""
+    virtual = case.virtual(predicted=True)
+    start = {run.job: run.start for run in case.asrpt()}
+    pairs = [(i, j) for i in start for j in start if virtual.ends[i] < virtual.ends[j]]
+    slack = min((start[j] - start[i] for i, j in pairs), default=F(0))
+    return Finding(slack, f"the later one starts {fraction_text(slack)} s later or more")
+
+
+def smaller_starts_first(case: SchedulingCase) -> Finding:
+    """Whether jobs with a smaller predicted size on the virtual machine start no later."""
+    sizes, runs = case.sizes(predicted=True), case.asrpt()
+    start = {run.job: run.start for run in runs}
+    pairs = [(i, j) for i in start for j in start if sizes[i] < sizes[j]]
+    slack, i, j = min(((start[j] - start[i], i, j) for i, j in pairs), default=(F(0), 0, 0))
+    words = (
+        f"job{i + 1} needs {fraction_text(sizes[i])} s on the virtual machine and starts at {fraction_text(start[i])}; "
+    )
+    words += f"job{j + 1} needs {fraction_text(sizes[j])} and starts at {fraction_text(start[j])}"
+    pictures = (case.virtual(predicted=True).picture("virtual machine"), schedule_picture("A-SRPT", runs, case.free))
+    return Finding(slack, words, (), pictures)
+
+
+def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
+    """Equations (1) to (3) for A-SRPT's schedule; ``closed`` as printed."""
+    runs = case.asrpt()
+    over, time, m = overfull(runs, case.free, closed=closed)
+    late = min(run.start - case.arrivals[run.job] for run in runs)
+    placed = all(sum(run.use) == case.tasks[run.job].gpus for run in runs)
+    slack = min(F(-over), late, F(0) if placed else F(-1))
+    words = f"at {fraction_text(time)} jobs hold {over + case.free[m]} of the {case.free[m]} GPUs of server{m + 1}"
+    return Finding(slack, words, (), (schedule_picture("A-SRPT", runs, case.free),))
+
+
+TAILS = r"""
+Let $R_1 \ge R_2 \ge \dots$ be the times left at $t$ of all jobs that have arrived, under SRPT (0 of those that are
+done), $Q_1 \ge Q_2 \ge \dots$ those under any other schedule, which may even share the machine at rates that add up
+to 1 at most. Let $T_k(R) = \sum_{j \ge k} R_j$: the least that can be left over if $k - 1$ entries are taken away.
+Then $T_k(R) \le T_k(Q)$ for all $k$ at all times. It holds at the start. A job of size $x$ that arrives makes $T_k$
+the smaller of $T_k + x$ and $T_{k-1}$ (of the others $k - 1$ or $k - 2$ are taken away; $T_1$ grows by $x$), on both
+sides. In between
+SRPT works on the smallest positive entry, which is among those of $T_k(R)$ as long as $T_k(R) > 0$; so $T_k(R)$
+falls at rate 1 until it is 0, and $T_k(Q)$ falls at rate 1 at most. If now $k$ jobs are not done under SRPT, then
+$T_k(R) > 0$, so $T_k(Q) > 0$ and $k$ are not done under the other. Hence at each time SRPT has the fewest jobs that
+are not done, and the sum of completion times is the integral of that number (with those that have yet to arrive)."""
+
+CLAIMS = (
+    Claim(
+        key="asrpt/srpt",
+        paper="A-SRPT",
+        place="section IV-C",
+        statement="Shortest remaining time first has the least sum of completion times of all preemptive schedules on "
+        "one machine, jobs arriving over time.",
+        procedure=ForAll(ONE_MACHINE, shortest_first_is_best, share=HALF),
+        expected=ClaimVerdict.TRUE,
+        policies=("asrpt",),
+        proof=TAILS,
+        note="Sharing the machine does not help either, which Lemma 1 needs. Cited by the paper; the proof follows "
+        "Schrage (1968) and Smith (1978).",
+    ),
+    Claim(
+        key="asrpt/srpt-parallel",
+        paper="A-SRPT",
+        place="section IV-C",
+        statement="Shortest remaining time first is optimal for single-machine jobs with known durations over parallel "
+        "machines, jobs arriving over time: it has the least sum of completion times.",
+        procedure=ForAll(TWO_MACHINES, shortest_first_is_best_on_two, share=HALF),
+        expected=ClaimVerdict.FALSE,
+        instead="asrpt/srpt",
+        note="As the paper cites it. A-SRPT needs it for one machine alone.",
+    ),
+    Claim(
+        key="asrpt/pending-order",
+        paper="A-SRPT",
+        place="Algorithm 1",
+        statement="Jobs start in the order in which they complete in the virtual schedule.",
+        procedure=ForAll(
+            scheduling_space(communicating=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3)),
+            in_virtual_order,
+            share=HALF,
+        ),
+        expected=ClaimVerdict.TRUE,
+        policies=("asrpt",),
+        proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
+        "and "
+        "a delayed job starts before the next one is looked at.",
+    ),
+    Claim(
+        key="asrpt/larger-later",
+        paper="A-SRPT",
+        place="section IV-C",
+        statement=r"Jobs with larger predicted workloads $\frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ are scheduled "
+        "later.",
+        procedure=ForAll(scheduling_space(), smaller_starts_first),
+        expected=ClaimVerdict.FALSE,
+        policies=("asrpt",),
+        instead="asrpt/larger-later-together",
+        note="What counts is the time left, and when a job arrives.",
+    ),
+    Claim(
+        key="asrpt/larger-later-together",
+        paper="A-SRPT",
+        place="section IV-C",
+        statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
+        "arrive at the same time.",
+        procedure=ForAll(
+            scheduling_space(arriving=False, communicating=True, predicted=PREDICTED, delayed=True),
+            smaller_starts_first,
+            share=HALF,
+        ),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs "
+        "in the "
+        "order of their sizes; they start in that order.",
+    ),
+    Claim(
+        key="asrpt/eq-3",
+        paper="A-SRPT",
+        place="eq. (3)",
+        statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
+        r"for "
+        "all $t$ and $m$.",
+        procedure=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
+        expected=ClaimVerdict.FALSE,
+        policies=("asrpt",),
+        instead="asrpt/eq-3-half-open",
+        note="A job counts at the moment of its completion, so no job may start just then. In slots each job costs one "
+        "more; in continuous time a job would have to wait for the first moment after another, which there is not, and "
+        "(8) has no optimum.",
+    ),
+    Claim(
+        key="asrpt/eq-3-half-open",
+        paper="A-SRPT",
+        place="eqs. (1) to (3)",
+        statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",
+        procedure=ForAll(
+            scheduling_space(spare=False, inside="any", communicating=True, predicted=PREDICTED, delayed=True),
+            lambda c: never_overfull(c, closed=False),
+            share=HALF,
+        ),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("asrpt",),
+        proof="(1): a job is in the queue only once it has arrived. (2): Heavy-Edge places all replicas on the $g_i$ "
+        "GPUs "
+        "that it is given. (3): these are free when the job starts, and are free again when it completes.",
+    ),
+)

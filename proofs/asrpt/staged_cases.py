@@ -1,0 +1,254 @@
+"""One job in stages on servers, in fractions: its placements, their iteration times, and spaces of such cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import comb, prod
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, Stage
+from hetopt.models.asrpt.contents import Whole
+from hetopt.models.asrpt.fleet import Fleet
+from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.proofs.asrpt.all_placements import every_placement
+from hetopt.proofs.ledger.claim import fraction_text
+from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers, as_fractions
+
+F = Fraction
+ZERO, ONE = F(0), F(1)
+BYTES = integers(0, 8)
+BANDWIDTHS = integers(1, 12)
+BANDS = integers(1, 6)
+
+ALL_PLACEMENTS = "all placements were enumerated, their iterations computed in fractions by (4) to (7), repaired"
+
+
+def staged_job(
+    name: str,
+    replicas: Sequence[Fraction],
+    seconds: Sequence[Fraction],
+    parameters: Sequence[Fraction],
+    outputs: Sequence[Fraction],
+    *,
+    work: Fraction = ONE,
+    arrival: Fraction = ZERO,
+) -> Job:
+    """A job of stages with ``seconds`` per iteration each; ``outputs`` of all stages but the last."""
+    stages = tuple(
+        Stage(int(k), float(p), 0.0, parameter_bytes=float(h), output_bytes=float(d))
+        for k, p, h, d in zip(replicas, seconds, parameters, (*outputs, F(0)), strict=True)
+    )
+    speed = 1 / float(max(seconds)) if max(seconds) else 1.0
+    gpus = sum(stage.gpus for stage in stages)
+    return Job(name, {"GPU": speed}, float(work), gpus, arrival=float(arrival), stages=stages)
+
+
+def cluster_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Cluster:
+    """Servers with these free GPUs; ``nic`` is the network bandwidth per GPU, B_inter / g."""
+    servers = tuple(
+        Server(f"server{m + 1}", {"GPU": n}, nic_bytes_per_s=float(nic * n), intra_bytes_per_s=float(intra))
+        for m, n in enumerate(free)
+    )
+    return Cluster((GPUType("GPU"),), servers)
+
+
+def servers_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Servers:
+    """The servers of :func:`cluster_of` for iteration times, with bandwidths as fractions."""
+    names = tuple(f"server{m + 1}" for m in range(len(free)))
+    alike = [as_fractions(np.array([value] * len(free), dtype=object)) for value in (nic, intra)]
+    return Servers(names, np.array(free), *alike)
+
+
+def exact(value: Any) -> Fraction:
+    """An entry of an array as a fraction; numpy returns an integer for an empty sum."""
+    return value if isinstance(value, Fraction) else Fraction(index(value))
+
+
+@dataclass(frozen=True, eq=False)
+class StagedCase:
+    """A job, and servers on which it fits.
+
+    Attributes
+    ----------
+    job:
+        The job; its numbers are exact as floats.
+    free:
+        GPUs of each server.
+    nic, intra:
+        b = B_inter / g and B_intra, the same on all servers.
+    """
+
+    job: Job
+    free: tuple[int, ...]
+    nic: Fraction
+    intra: Fraction
+
+    @cached_property
+    def instance(self) -> Instance:
+        """As an instance of the library."""
+        return Instance(cluster_of(self.free, self.nic, self.intra), jobs=(self.job,))
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The stages in fractions."""
+        return Pipeline.of(self.job).exact()
+
+    @cached_property
+    def servers(self) -> Servers:
+        """The servers in fractions."""
+        return servers_of(self.free, self.nic, self.intra)
+
+    @cached_property
+    def placements(self) -> list[Whole]:
+        """All (S, M) tables of replicas."""
+        return list(every_placement(self.pipeline, self.servers))
+
+    @cached_property
+    def alphas(self) -> list[Fraction]:
+        """Seconds of an iteration of each placement."""
+        return [exact(v) for v in self.seconds(np.array(self.placements)).tolist()]
+
+    def seconds(self, x: Any) -> Any:
+        """Seconds of an iteration of (..., S, M) replicas [ASRPT, eq. 7]."""
+        return Asynchronous()(self.pipeline, x, self.servers)
+
+    @cached_property
+    def shortest(self) -> Fraction:
+        """alpha_min."""
+        return min(self.alphas)
+
+    @cached_property
+    def apart(self) -> Fraction:
+        """alpha_max as the paper computes it: every replica on its own server."""
+        return exact(Asynchronous().most(self.pipeline, self.servers))
+
+    @cached_property
+    def greedy(self) -> Fraction:
+        """alpha~_min: Heavy-Edge on servers that are filled one after another."""
+        return exact(self._empty.fewest(self.pipeline))
+
+    @property
+    def greedily(self) -> Whole:
+        """The placement of :attr:`greedy`."""
+        offer = self._empty.offer(self.pipeline, consolidate=True)
+        assert offer is not None, "there is room"
+        x = np.zeros((len(self.pipeline), len(self.free)), dtype=int)
+        for seat in offer.seats:
+            x[:, seat.server] = seat.replicas
+        return x
+
+    @property
+    def _empty(self) -> Fleet:
+        return Fleet(self.servers, HeavyEdge(), Asynchronous())
+
+    def text_of(self, x: Whole) -> str:
+        """A placement as text, server by server."""
+        columns = ("+".join(f"{n} of S{s + 1}" for s, n in enumerate(column) if n) for column in x.T.tolist())
+        return " | ".join(column or "nothing" for column in columns)
+
+    def picture(self, title: str, x: Whole, alpha: Fraction) -> SharesPicture:
+        """Picture of the replicas of each stage on each server, with the iteration time."""
+        stages = [f"S{s + 1}" for s in range(len(x))]
+        return placement_picture(f"{title}: {fraction_text(alpha)} s", stages, x.tolist(), self.free)
+
+
+def equal_servers_space(
+    where: Callable[[StagedCase], bool] = lambda _: True,
+    *,
+    stages: tuple[int, int] = (1, 3),
+    servers: tuple[int, int] = (1, 3),
+    gpus: tuple[int, int] = (1, 3),
+    ladder: tuple[Fraction, ...] = (),
+    most_placements: int = 200,
+) -> Space[StagedCase]:
+    """A job on equal servers for which ``where`` holds.
+
+    Parameters
+    ----------
+    ladder:
+        Possible bytes and bandwidths; without computation times.
+    """
+
+    def build(numbers: CaseNumbers) -> StagedCase | None:
+        replicas, count, size = numbers.row("replicas"), int(numbers.one("servers")), int(numbers.one("gpus"))
+        if sum(replicas) > count * size or _ways(replicas, count) > most_placements:
+            return None
+        nothing = {"seconds": (F(0),) * len(replicas)} if ladder else {}
+        case = StagedCase(_job(numbers, **nothing), (size,) * count, *numbers.row("bandwidth"))
+        return case if where(case) else None
+
+    tables = _stage_tables(4, ladder)
+    tables["servers"], tables["gpus"] = TableShape(1, 1, integers(*servers)), TableShape(1, 1, integers(*gpus))
+    tables["bandwidth"] = TableShape(1, 2, _positive(ladder) or BANDWIDTHS)
+    return Space({"s": stages}, tables, build)
+
+
+def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, int] = (2, 3)) -> Space[StagedCase]:
+    """A job on servers with exactly the GPUs that it needs; B_intra >= g B_inter / g for the largest server."""
+
+    def build(numbers: CaseNumbers) -> StagedCase | None:
+        free = tuple(map(int, numbers.row("free")))
+        nic, intra = numbers.row("bandwidth")
+        if sum(free) != sum(numbers.row("replicas")) or sum(free) > 6 or intra < max(free) * nic:
+            return None
+        return StagedCase(_job(numbers), free, nic, intra)
+
+    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+        s, m = sizes["s"], sizes["m"]
+        replicas: list[Fraction] = []
+        for i in range(s):
+            least = max(1, m - (s - 1)) if i == 0 else 1
+            most = min(3, min(6, 4 * m) - int(sum(replicas)) - (s - 1 - i))
+            replicas.append(choose(integers(least, most)))
+        free, left = list[Fraction](), int(sum(replicas))
+        for after in reversed(range(m)):
+            free.append(choose(integers(max(1, left - 4 * after), min(4, left - after))))
+            left -= int(free[-1])
+        rows = {"replicas": replicas, "free": free}
+        for key, columns in (("seconds", s), ("parameters", s), ("outputs", s - 1)):
+            rows[key] = [choose(tables[key].values) for _ in range(columns)]
+        nic = choose([v for v in BANDS if v * max(free) <= BANDS[-1]])
+        rows["bandwidth"] = [nic, choose([v for v in BANDS if v >= nic * max(free)])]
+        return CaseNumbers({key: (tuple(rows[key]),) for key in tables})
+
+    tables = {
+        key: replace(table, values=integers(int(min(table.values)), 4)) for key, table in _stage_tables(3).items()
+    }
+    tables["free"] = TableShape(1, "m", integers(1, 4))
+    tables["bandwidth"] = TableShape(1, 2, BANDS)
+    return Space({"s": stages, "m": servers}, tables, build, choose)
+
+
+def _positive(ladder: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    return tuple(v for v in ladder if v > 0)
+
+
+def _stage_tables(most_replicas: int, ladder: tuple[Fraction, ...] = ()) -> dict[str, TableShape]:
+    tables = {"replicas": TableShape(1, "s", integers(1, most_replicas))}
+    if not ladder:
+        tables["seconds"] = TableShape(1, "s", BYTES)
+    tables["parameters"] = TableShape(1, "s", ladder or BYTES)
+    tables["outputs"] = TableShape(1, "s-1", _positive(ladder) or integers(1, 8))
+    return tables
+
+
+def _job(numbers: CaseNumbers, **known: tuple[Fraction, ...]) -> Job:
+    keys = ("replicas", "seconds", "parameters", "outputs")
+    return staged_job("job", *(known[key] if key in known else numbers.row(key) for key in keys))
+
+
+def _ways(replicas: Sequence[Fraction], servers: int) -> int:
+    """Upper bound of the number of placements."""
+    return prod(comb(int(k) + servers - 1, servers - 1) for k in replicas)

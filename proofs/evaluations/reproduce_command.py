@@ -1,0 +1,108 @@
+"""The command ``hetopt reproduce``."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from hetopt.checks import choices
+from hetopt.cli.simulate import progress
+from hetopt.data.saving import check_folder
+from hetopt.errors import UnknownName
+from hetopt.experiments.run_store import RunStore
+from hetopt.presentation import console
+from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationScale
+
+PAPERS = ("fft", "oef", "hadar", "asrpt")
+"""Papers with an evaluation."""
+
+
+def evaluation_of(paper: str) -> Evaluation:
+    """The evaluation of a paper by its lower-case name.
+
+    Raises
+    ------
+    UnknownName
+        There is no evaluation of that name.
+    """
+    if paper not in PAPERS:
+        raise UnknownName(f"there is no evaluation {paper!r}; {choices(paper, PAPERS)}")
+    found: Evaluation = import_module(f"hetopt.proofs.evaluations.{paper}_evaluation").EVALUATION
+    return found
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="fft, oef, hadar or asrpt.")],
+    scale: Annotated[float, typer.Option(help="Part of the paper's number of jobs, above 0, at most 1.")] = 0.05,
+    seeds: Annotated[int, typer.Option(help="Number of seeds of each experiment.")] = 1,
+    parts: Annotated[str | None, typer.Option(help="Only these parts, by commas; see --list.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs side by side; -1: one per core.")] = 1,
+    listed: Annotated[bool, typer.Option("--list", help="List the parts, and run nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Repeat the evaluation of a paper, and print our numbers beside the claimed ones.
+
+    Results in the folder are reused. `hetopt report FOLDER/PART` makes a page of a part.
+    """
+    evaluation = evaluation_of(paper)
+    names = None if parts is None else [name.strip() for name in parts.split(",") if name.strip()]
+    chosen = evaluation.chosen(EvaluationScale(scale, seeds), names)
+    runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
+    if listed:
+        rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
+        console.show_table(f"{evaluation.paper}: parts", ["part", "runs", "what it repeats"], rows, sentences=1)
+        return
+    folder = out or Path(f"reproduce-{paper}")
+    check_folder(folder)
+    with progress(sum(runs.values())) as watch:
+        stores = evaluation.run(chosen, RunStore(folder), jobs=jobs, watch=watch)
+    table = evaluation.compared(chosen, stores)
+    if as_json:
+        print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
+        return
+    size = f"{scale:g} of the jobs" if evaluation.scaled else "all jobs"
+    title = f"{evaluation.paper}: {size}, {seeds} seed{'s' * (seeds > 1)}"
+    show(table, title, evaluation.common_reason)
+    console.say(f"runs: {folder}")
+
+
+def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
+    """Print the compared claims, and below them the reasons why numbers may differ."""
+    rows = []
+    remarks: dict[str, list[str]] = {}
+    many = table.duplicated(["id", "what", "workload", "numerator", "denominator"], keep=False)
+    for row, in_several in zip(table.to_dict("records"), many.tolist(), strict=True):
+        sides = " / ".join(side for side in (row["numerator"], row["denominator"]) if side)
+        ours = three_digits(row["ours_mean"])
+        if row["pairs"] > 1:
+            ours += f" ({three_digits(row['ours_min'])} to {three_digits(row['ours_max'])})"
+        what = " on ".join(filter(None, [f"{row['what']}{': ' * bool(sides)}{sides}", _short_list(row["workload"])]))
+        what += f" ({row['part']})" if in_several and row["part"] else ""
+        rows.append([row["id"], row["printed"], ours, three_digits(row["ratio_ours_over_claimed"]), what])
+        for text in filter(None, (row["note"], row["why"])):
+            remarks.setdefault(text, []).append(row["id"])
+    console.show_table(title, ["claim", "paper", "ours", "ours / paper", "what"], rows, sentences=1)
+    if common_reason:
+        console.say(f"All: {common_reason}")
+    for text, ids in remarks.items():
+        console.say(f"{', '.join(dict.fromkeys(ids))}: {text}")
+
+
+def _short_list(workloads: str) -> str:
+    """Workload names; of more than two the number, the first and the last."""
+    names = workloads.split(", ")
+    return workloads if len(names) <= 2 else f"{len(names)} workloads, {names[0]} to {names[-1]}"
+
+
+def three_digits(value: float) -> str:
+    """A number with three digits."""
+    return "-" if math.isnan(value) else f"{value:.3g}"

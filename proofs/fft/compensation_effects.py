@@ -1,0 +1,127 @@
+"""Section 4.2.2: the effect of a larger compensation on a job in the round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, round_space
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import Space, integers
+
+F = Fraction
+
+ENOUGH = F(10**4)
+"""A rho above all costs of the small cases here."""
+
+
+def with_compensation(case: RoundCase, rho: Fraction) -> RoundCase:
+    """A copy with another rho of j1."""
+    return replace(case, rho=(rho, *case.rho[1:]))
+
+
+def pace(case: RoundCase, where: TypeOfJob) -> Fraction:
+    """Theta of j1 in fractions of the job; 0 if it waits."""
+    return F(0) if where[0] == WAITS else 1 / case.gangs[0].rounds(where[0])
+
+
+def grows(case: RoundCase) -> Finding:
+    """Whether j1 is never slower in an optimum with a larger rho than in one with a smaller rho."""
+    paces = [
+        [pace(case, where) for where in with_compensation(case, case.rho[0] + more).optima] for more in (0, 1, 4, 16)
+    ]
+    least = min(min(after) - max(before) for before, after in pairwise(paces))
+    return Finding(least, "with a larger rho j1 runs at least as fast")
+
+
+def runs_at_last(case: RoundCase) -> Finding:
+    """Whether j1 runs once its rho is large."""
+    large = with_compensation(case, ENOUGH)
+    demands = ", ".join(str(gang.demand) for gang in case.gangs)
+    runs = all(where[0] != WAITS for where in large.optima)
+    words = (
+        f"gangs of {demands} on {', '.join(map(str, case.gpus))} GPU(s): no plan that uses "
+        f"{case.most} GPUs has j1, so it waits at any rho"
+    )
+    if runs:
+        return Finding(F(0), "j1 runs")
+    pictures = (large.picture("FFT, whatever rho is", large.planned()),)
+    certificate = ("all plans within capacity were counted through", "the library's policy plans the same")
+    packed = any(where[0] != WAITS for where in case.fullest)
+    return Finding(F(-1), words, certificate, pictures, not packed and large.planned()[0] == WAITS)
+
+
+def threshold(case: RoundCase) -> Fraction:
+    """A rho of j1 above which every optimum has it, if some plan that uses K* GPUs has it."""
+    free = with_compensation(case, F(0))
+    with_it = [where for where in free.fullest if where[0] != WAITS]
+    without = [where for where in free.fullest if where[0] == WAITS]
+    if not without:
+        return F(0)
+    return max(F(0), min((free.total(w) - min(map(free.total, without))) / pace(free, w) for w in with_it))
+
+
+def runs_above(case: RoundCase) -> Finding:
+    """Whether j1 runs in every optimum just above the threshold."""
+    above = with_compensation(case, threshold(case) + F(1, 100))
+    runs = all(where[0] != WAITS for where in above.optima)
+    return Finding(F(0) if runs else F(-1), f"j1 runs above rho = {fraction_text(threshold(case))}")
+
+
+def _packed(case: RoundCase) -> bool:
+    """Whether some plan that uses K* GPUs has j1."""
+    return any(where[0] != WAITS for where in case.fullest)
+
+
+def _space(packed: bool) -> Space[RoundCase]:
+    return round_space(_packed if packed else lambda _: True, n=(1, 4), ages=integers(0, 6), rho=integers(0, 6))
+
+
+CLAIMS = (
+    Claim(
+        key="fft/fig-5-chances",
+        paper="FFT",
+        place="Fig. 5",
+        statement=r"As $\rho_j$ grows, so do the job's chances of being scheduled: with a larger $\rho_j$, all else "
+        r"equal, $\sum_i \theta_j^i x_j^i$ of the round is at least as large, in every optimum.",
+        procedure=ForAll(_space(False), grows, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
+        policies=("fft",),
+        proof=r"""
+Let $u(x) = \sum_i \theta_j^i x_j^i$, and $c(x)$ the cost without $-\rho_j u(x)$. Let $x$ be optimal at $\rho$ and $y$
+at $\rho' > \rho$; the plans to choose from, those with $K^*$ GPUs, are the same. Then
+$c(x) - \rho u(x) \le c(y) - \rho u(y)$ and $c(y) - \rho' u(y) \le c(x) - \rho' u(x)$. The sum of both is
+$(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
+        note=r"So a job that runs at $\rho_j$ also runs at a larger one, on types that are as fast together.",
+    ),
+    Claim(
+        key="fft/rho-large",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=r"If $\rho_j(t)$ is large, the scheduler prioritises job $j$: it runs once $\rho_j$ is large enough.",
+        procedure=ForAll(_space(False), runs_at_last, slack=lambda case: F(0) if _packed(case) else F(-1)),
+        expected=ClaimVerdict.FALSE,
+        policies=("fft",),
+        instead="fft/rho-large-packed",
+        note="The constraint (7) comes before the cost: a gang that no fullest plan has waits for as long as that "
+        "stays so; see `fft/thm-4.2-stream`.",
+    ),
+    Claim(
+        key="fft/rho-large-packed",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=r"If some plan with $K^*$ GPUs has job $j$, every optimum has it once $\rho_j$ exceeds "
+        r"$\min_x (c(x) - c(y)) / u(x)$ and 0: $c$ the cost and $u(x) = \sum_i \theta_j^i x_j^i$ the progress of "
+        r"$j$, both at $\rho_j = 0$, $x$ over these plans, and $y$ the best plan with $K^*$ GPUs without $j$ (if "
+        "there is none, every optimum has it).",
+        procedure=ForAll(_space(True), runs_above, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("fft",),
+        proof=r"""
+Let $x$ attain the minimum. At such a $\rho_j$ its cost $c(x) - \rho_j u(x)$ is below $c(y)$, the least without $j$;
+so no plan without $j$ is optimal.""",
+    ),
+)

@@ -1,0 +1,230 @@
+"""Section 2.3: Table 1 with constant rates, and rounds that follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from hetopt import instances
+from hetopt.data.instance import Instance
+from hetopt.data.rationals import fractions
+from hetopt.models.gavel import max_min_fairness
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import shares_picture
+from hetopt.proofs.ledger.mechanical import by_sympy
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, rationals
+from hetopt.proofs.small_programs import RowVector, maximise_exactly
+from hetopt.simulation.simulator import simulate
+
+F = Fraction
+
+FAST = F(8)
+"""Epochs a minute on GPU0."""
+
+SLOW = F(1)
+"""Epochs a minute on GPU1."""
+
+WORK = F(16)
+"""Epochs of a job."""
+
+LEAST = F(64, 9)
+"""The least total for constant rates, in minutes."""
+
+HALF = F(1, 2)
+
+HALVES = ((HALF, HALF), (HALF, HALF))
+
+
+def table_1() -> Instance:
+    """Table 1 of the paper."""
+    return instances.load("fft/table1")
+
+
+@dataclass(frozen=True)
+class ConstantRates:
+    """Jobs of work v^2 that run at constant rates r."""
+
+    root: tuple[Fraction, ...]
+    rate: tuple[Fraction, ...]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The jobs, one GPU each."""
+        n = len(self.root)
+        return Instance.from_jobs([[float(r)] for r in self.rate], 1, [float(v * v) for v in self.root], [n])
+
+    @property
+    def total(self) -> Fraction:
+        """Completion times W / r in total."""
+        return sum((v * v / r for v, r in zip(self.root, self.rate, strict=True)), F(0))
+
+    @property
+    def bound(self) -> Fraction:
+        """(sum of sqrt(W))^2 / sum of r."""
+        return F(sum(self.root)) ** 2 / sum(self.rate)
+
+
+RATES = Space(
+    {"n": (1, 5)},
+    {"root": TableShape(1, "n", rationals(1, 9, 2)), "rate": TableShape(1, "n", rationals(1, 9, 3))},
+    lambda numbers: ConstantRates(numbers.row("root"), numbers.row("rate")),
+)
+
+
+def gap_of_two() -> str:
+    """v^2/r + w^2/s - (v + w)^2/(r + s) = (v s - w r)^2 / (r s (r + s)): an identity in sympy."""
+    import sympy
+
+    v, w, r, s = sympy.symbols("v w r s", positive=True)
+    gap = v**2 / r + w**2 / s - (v + w) ** 2 / (r + s)
+    return "" if sympy.simplify(gap - (v * s - w * r) ** 2 / (r * s * (r + s))) == 0 else f"it is {sympy.factor(gap)}"
+
+
+@dataclass(frozen=True)
+class TimeFractions:
+    """Fractions of the time of both jobs of Table 1 on both GPUs."""
+
+    time: tuple[tuple[Fraction, ...], ...]
+
+    @property
+    def instance(self) -> Instance:
+        """Table 1."""
+        return table_1()
+
+    @property
+    def rate(self) -> tuple[Fraction, ...]:
+        """Epochs a minute of both jobs."""
+        return tuple(FAST * row[0] + SLOW * row[1] for row in self.time)
+
+    @property
+    def total(self) -> Fraction:
+        """The objective, in minutes."""
+        return sum((WORK / r for r in self.rate), F(0))
+
+
+def _fractions(numbers: CaseNumbers) -> TimeFractions | None:
+    case = TimeFractions(numbers["time"])
+    return case if min(case.rate) > 0 and all(sum(column) <= 1 for column in zip(*case.time, strict=True)) else None
+
+
+def _some_fractions(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
+    steps = rationals(0, 1, 9, 16)
+    first = tuple(choose(steps) for _ in range(2))
+    return CaseNumbers({"time": (first, tuple(choose([v for v in steps if v <= 1 - m]) for m in first))})
+
+
+FRACTIONS = Space({}, {"time": TableShape(2, 2, rationals(0, 1, 9, 16))}, _fractions, _some_fractions)
+
+
+def least_total(case: TimeFractions) -> Finding:
+    """Whether the total is at least 64/9, and larger except for halves, if no job runs for more than the whole time."""
+    slack = case.total - LEAST
+    if slack == 0 and max(map(sum, case.time)) <= 1 and case.time != HALVES:
+        slack = F(-1)
+    return Finding(slack, f"a total of {fraction_text(case.total)} minutes")
+
+
+def makespan() -> Computation:
+    """Gavel's least makespan by a linear program in fractions: max v, 16 v <= rate of each job."""
+    rows: list[tuple[RowVector, Fraction]] = [
+        ((1, 0, 1, 0, 0), F(1)),
+        ((0, 1, 0, 1, 0), F(1)),
+        ((1, 1, 0, 0, 0), F(1)),
+        ((0, 0, 1, 1, 0), F(1)),
+        ((-FAST, -SLOW, 0, 0, WORK), F(0)),
+        ((0, 0, -FAST, -SLOW, WORK), F(0)),
+    ]
+    found = maximise_exactly((0, 0, 0, 0, 1), rows)
+    time = (found.x[:2], found.x[2:4])
+    picture = shares_picture("the least makespan", time, (1, 1), [FAST * m + SLOW * n for m, n in time], ("I0", "I1"))
+    return Computation(
+        (
+            *(
+                compare_values(
+                    f"parts of the time of I{j}",
+                    tuple(map(fraction_text, HALVES[j])),
+                    tuple(map(fraction_text, time[j])),
+                )
+                for j in (0, 1)
+            ),
+            compare_values("the only optimum", True, found.unique),
+            compare_number("makespan in minutes", "32/9", 1 / found.value),
+        ),
+        "every job has half the time on each GPU, and no other parts are optimal",
+        (picture,),
+    )
+
+
+def utilisation() -> Computation:
+    """Gavel's max-min fairness on Table 1 in rounds of which a move takes 40%, in the simulator."""
+    log = simulate(max_min_fairness(), instances.load("fft/fig3"), round_seconds=300.0, max_rounds=6)
+    used = [F(v) for v in fractions(log.rounds["utilisation"].to_numpy())]
+    rows = tuple(compare_number(f"utilisation in round {t}, in %", 60, 100 * v) for t, v in enumerate(used) if t)
+    return Computation(rows, "both jobs change places in every round after the first")
+
+
+CAUCHY = r"""
+$\bigl(\sum_l v_l\bigr)^2 = \bigl(\sum_l \frac{v_l}{\sqrt{r_l}} \sqrt{r_l}\bigr)^2
+\le \sum_l \frac{v_l^2}{r_l} \sum_l r_l$, by Cauchy and Schwarz, with equality where all $v_l / r_l$ are equal."""
+
+CLAIMS = (
+    Claim(
+        key="fft/cauchy-schwarz",
+        paper="FFT",
+        place="section 2.3",
+        statement=r"$\sum_l W_l / r_l \ge \bigl(\sum_l \sqrt{W_l}\bigr)^2 / \sum_l r_l$ for all works and rates (two "
+        "in the paper).",
+        procedure=ForAll(
+            RATES,
+            lambda case: Finding(
+                case.total - case.bound, f"{fraction_text(case.total)} and {fraction_text(case.bound)}"
+            ),
+            ratio=lambda case: case.bound / case.total,
+        ),
+        expected=ClaimVerdict.TRUE,
+        policies=("gavel-mean-completion-time",),
+        proof=r"With $W_l = v_l^2$, $v_l > 0$: " + CAUCHY.strip(),
+        mechanical=(by_sympy("the difference for two jobs is a square over positive numbers", gap_of_two),),
+    ),
+    Claim(
+        key="fft/table-1-gavel",
+        paper="FFT",
+        place="section 2.3, Table 1",
+        statement=r"$\frac{16}{8 m_0 + m_1} + \frac{16}{8 n_0 + n_1} \ge \frac{64}9$ for all parts of the time of "
+        r"both jobs, attained at $m_0 = m_1 = n_0 = n_1 = \frac12$ (and nowhere else with $m_0 + m_1 \le 1$, "
+        r"$n_0 + n_1 \le 1$).",
+        procedure=ForAll(FRACTIONS, least_total, ratio=lambda case: LEAST / case.total),
+        expected=ClaimVerdict.TRUE,
+        policies=("gavel-mean-completion-time",),
+        proof=r"""
+By the inequality of Cauchy and Schwarz the sum is at least $(4 + 4)^2 / (8 (m_0 + n_0) + m_1 + n_1) \ge 64 / 9$,
+since no GPU is in use for more than all the time. Equality needs equal rates and both GPUs in use all the time:
+$8 m_0 + m_1 = \frac92$, $m_0 + n_0 = m_1 + n_1 = 1$. Then the parts of both jobs sum to 2; with at most 1 each,
+$m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
+        note="Without the rows on a job's own time, which the paper does not print, $(9/16, 0)$ and $(7/16, 1)$ are "
+        "as good.",
+    ),
+    Claim(
+        key="fft/table-1-makespan",
+        paper="FFT",
+        place="section 2.3",
+        statement="With the makespan as Gavel's objective, and the rows of a GPU's and a job's whole time, the same "
+        "allocation results.",
+        procedure=ByComputation(makespan),
+        expected=ClaimVerdict.TRUE,
+        policies=("gavel-makespan",),
+    ),
+    Claim(
+        key="fft/fig-3",
+        paper="FFT",
+        place="Fig. 3",
+        statement="With these parts, and migration taking 40% of a round, the utilisation is as low as 60%.",
+        procedure=ByComputation(utilisation),
+        expected=ClaimVerdict.TRUE,
+        policies=("gavel-max-min",),
+        note="From the second round on: in the first no job has to move.",
+    ),
+)

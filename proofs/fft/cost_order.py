@@ -1,0 +1,193 @@
+"""Equations (3), (6): whether shorter jobs and faster GPUs cost less, and the exact condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.mechanical import by_sympy
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
+
+F = Fraction
+
+COSTS = "both costs in fractions"
+
+ITSELF = "the library's policy plans the same"
+
+
+def runs_instead(case: RoundCase, words: str, slack: Fraction, expected: tuple[int, ...]) -> Finding:
+    """A counterexample if the policy plans according to the costs; pictures of both plans."""
+    planned = case.planned()
+    pictures = (case.picture("FFT", planned), case.picture("what the claim says", expected))
+    return Finding(slack, words, (COSTS, ITSELF), pictures, decided=slack >= 0 or planned != expected)
+
+
+def two_lengths(numbers: CaseNumbers) -> RoundCase | None:
+    """A job of fewer rounds, then one of more; equal demands and ages; GPUs for one of them."""
+    short, long = numbers.row("rounds")
+    demand = int(numbers.one("demand"))
+    if short >= long:
+        return None
+    gangs = tuple(RoundJob(demand, work, (F(1),)) for work in (short, long))
+    return RoundCase(gangs, (demand,), int(numbers.one("age")))
+
+
+def shorter(case: RoundCase) -> Fraction:
+    """Cost of the longer job less that of the shorter one."""
+    return case.cost(1, 0) - case.cost(0, 0)
+
+
+def shorter_first(case: RoundCase) -> Finding:
+    """Whether the shorter of two jobs costs less."""
+    short, long = (fraction_text(gang.work) for gang in case.gangs)
+    words = (
+        f"at age {case.time} the job of {short} rounds costs {fraction_text(case.cost(0, 0))} and that "
+        f"of {long} rounds "
+        f"{fraction_text(case.cost(1, 0))}: FFT runs the longer one"
+    )
+    return runs_instead(case, words, shorter(case), (0, WAITS))
+
+
+def two_types(numbers: CaseNumbers) -> RoundCase | None:
+    """One job alone, with enough GPUs of a slow and of a fast type."""
+    slow, fast = numbers.row("rounds")
+    demand = int(numbers.one("demand"))
+    if fast >= slow:
+        return None
+    return RoundCase((RoundJob(demand, slow, (F(1), slow / fast)),), (demand, demand), int(numbers.one("age")))
+
+
+def faster(case: RoundCase) -> Fraction:
+    """Cost of the job on the slower type less that on the faster one."""
+    return case.cost(0, 0) - case.cost(0, 1)
+
+
+def faster_first(case: RoundCase) -> Finding:
+    """Whether a job costs less on the faster of two idle types."""
+    slow, fast = (fraction_text(case.gangs[0].rounds(i)) for i in (0, 1))
+    words = (
+        f"at age {case.time} a job of {slow} rounds on GPU1 and {fast} on GPU2 costs "
+        f"{fraction_text(case.cost(0, 0))} and "
+        f"{fraction_text(case.cost(0, 1))}: FFT runs it on the slower GPU1 beside the idle GPU2"
+    )
+    return runs_instead(case, words, faster(case), (1,))
+
+
+@dataclass(frozen=True)
+class LengthPair:
+    """Numbers of rounds p < q of two jobs with equal demand d, age a and compensation rho (in fractions of the job)."""
+
+    few: Fraction
+    many: Fraction
+    demand: Fraction
+    age: Fraction
+    rho: Fraction
+
+    @property
+    def instance(self) -> Instance:
+        """One job on a fast and a slow type."""
+        gang = RoundJob(int(self.demand), F(1), (1 / self.few, 1 / self.many))
+        return RoundCase((gang,), (gang.demand, gang.demand)).instance
+
+    def cost(self, p: Fraction) -> Fraction:
+        """Phi - rho theta with p rounds."""
+        return self.age / p + self.demand * p - self.rho / p
+
+
+def pairs(numbers: CaseNumbers) -> LengthPair | None:
+    """Pairs with p < q."""
+    few, many = numbers.row("rounds")
+    return LengthPair(few, many, numbers.one("demand"), numbers.one("age"), numbers.one("rho")) if few < many else None
+
+
+def _pairs(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
+    rounds_, some = (
+        rationals(1, 4, 2, 3),
+        {name: choose(table.values) for name, table in EXACT.items() if name != "rounds"},
+    )
+    few = choose(rounds_)
+    return CaseNumbers({"rounds": ((few, few + choose(rounds_)),), **{name: ((v,),) for name, v in some.items()}})
+
+
+def exactly(case: LengthPair) -> Finding:
+    """Whether fewer rounds cost less for a - rho < d p q, more for a larger and the same for an equal value."""
+    gap = case.cost(case.many) - case.cost(case.few)
+    room = case.demand * case.few * case.many - (case.age - case.rho)
+    same = (gap > 0) == (room > 0) and (gap < 0) == (room < 0)
+    return Finding(F(0) if same else F(-1), f"the costs differ by {fraction_text(gap)}")
+
+
+def difference() -> str:
+    """The difference of the costs is (q - p) (d p q - (a - rho)) / (p q): an identity in sympy."""
+    import sympy
+
+    p, q, d, a, rho = sympy.symbols("p q d a rho", positive=True)
+    gap = (a - rho) / q + d * q - (a - rho) / p - d * p
+    expected = (q - p) * (d * p * q - (a - rho)) / (p * q)
+    return "" if sympy.simplify(gap - expected) == 0 else f"it is {sympy.factor(gap)}"
+
+
+LENGTHS = {
+    "rounds": TableShape(1, 2, integers(1, 6)),
+    "demand": TableShape(1, 1, integers(1, 3)),
+    "age": TableShape(1, 1, integers(0, 40)),
+}
+
+EXACT = {
+    "rounds": TableShape(1, 2, rationals(1, 8, 2, 3)),
+    "demand": TableShape(1, 1, integers(1, 4)),
+    "age": TableShape(1, 1, integers(0, 40)),
+    "rho": TableShape(1, 1, rationals(0, 6, 2)),
+}
+
+CLAIMS = (
+    Claim(
+        key="fft/eq-3-shorter",
+        paper="FFT",
+        place="equation (3)",
+        statement=r"The scheduler prioritises jobs with shorter processing time $W_j / \theta_j^i$ (of two jobs of "
+        "equal age and demand).",
+        procedure=ForAll(Space({}, LENGTHS, two_lengths), shorter_first, slack=shorter),
+        expected=ClaimVerdict.FALSE,
+        policies=("fft",),
+        instead="fft/eq-3-order",
+    ),
+    Claim(
+        key="fft/eq-3-faster",
+        paper="FFT",
+        place="equation (3)",
+        statement="A job of any age runs on the faster of two idle GPU types, where its processing time is shorter.",
+        procedure=ForAll(Space({}, LENGTHS, two_types), faster_first, slack=faster),
+        expected=ClaimVerdict.FALSE,
+        policies=("fft",),
+        instead="fft/eq-3-order",
+        note=r"`refuted/fft-slow-gpu` is a larger case. Both have $\rho_j = 0$, as (3) has it; `fft/eq-6-faster` is "
+        "about a run with compensation.",
+    ),
+    Claim(
+        key="fft/eq-3-order",
+        paper="FFT",
+        place="equations (3), (4)",
+        statement=r"Let a job (or two jobs of equal demand $d$, age $a$ and compensation $\rho$, in parts of the "
+        r"job) take $p < q$ rounds in two ways. Then $p$ rounds cost less if and only if $a - \rho < d\, p\, q$, and "
+        r"the same if and only if $a - \rho = d\, p\, q$; with $\theta / W$ for $\theta$ in (4), see "
+        "`fft/units-normalised`.",
+        procedure=ForAll(Space({}, EXACT, pairs, _pairs), exactly),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("fft",),
+        proof=r"""
+The cost is $(a - \rho)/p + d p$. So
+$$\Bigl(\frac{a - \rho}{q} + d q\Bigr) - \Bigl(\frac{a - \rho}{p} + d p\Bigr)
+= \frac{q - p}{p q}\, \bigl(d p q - (a - \rho)\bigr),$$
+and $q - p > 0$. Equation (3) is $\rho = 0$.""",
+        mechanical=(by_sympy("the difference of the two costs", difference),),
+        note=r"A job that waits grows old faster than it is compensated at first: $\mu_j$ starts at 0. With "
+        r"$\rho \ge a$ the faster type always costs less.",
+    ),
+)

@@ -1,0 +1,124 @@
+"""Section 4.2.2: whether all jobs can have at once the fair progress that tau defines."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hetopt.proofs.fft.compensation import fair_rounds
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import shares_picture
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.small_programs import RowVector, SmallOptimum, maximise_exactly
+
+F = Fraction
+
+
+def on_own_part(case: RoundCase, gang: RoundJob) -> Fraction:
+    """Tau - a as printed: rounds on the best type of a cluster with 1/|A| of all GPUs, without preemption."""
+    part = F(1, len(case.gangs))
+    return min(gang.rounds(i) * max(F(1), gang.demand / (part * case.gpus[i])) for i in gang.usable(case.gpus))
+
+
+def on_fastest(case: RoundCase, gang: RoundJob) -> Fraction:
+    """Tau - a as the library computes it."""
+    return fair_rounds(gang, len(case.gangs), case.gpus)
+
+
+def level(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
+    """The largest fraction of 1 / ``fair`` by which all jobs can progress in every round, in shares of the time.
+
+    Columns: time of job j on type i, then that fraction. Rows: time of a job, GPUs of a type, progress of a job.
+    """
+    n, k = len(case.gangs), len(case.gpus)
+    table: list[tuple[RowVector, Fraction]] = [
+        ([F(c // k == j and c < n * k) for c in range(n * k + 1)], F(1)) for j in range(n)
+    ]
+    for i, gpus in enumerate(case.gpus):
+        demands = [F(gang.demand) if t == i else F(0) for gang in case.gangs for t in range(k)]
+        table.append(([*demands, F(0)], F(gpus)))
+    for j, gang in enumerate(case.gangs):
+        usable = gang.usable(case.gpus)
+        pace = [-1 / gang.rounds(i) if o == j and i in usable else F(0) for o in range(n) for i in range(k)]
+        table.append(([*pace, 1 / fair[j]], F(0)))
+    return maximise_exactly([*[F(0)] * (n * k), F(1)], table)
+
+
+def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
+    """Whether all jobs can have their fair progress at once."""
+    found = level(case, fair)
+    k = len(case.gpus)
+    time = [found.x[j * k : (j + 1) * k] for j in range(len(case.gangs))]
+    gpus = [[gang.demand * x for x in row] for gang, row in zip(case.gangs, time, strict=True)]
+    words = (
+        f"tau - a is {', '.join(map(fraction_text, fair))} rounds; all jobs at once can reach "
+        f"{fraction_text(found.value)} of the "
+        "progress that this means"
+    )
+    names = [f"j{j + 1}" for j in range(len(gpus))]
+    picture = shares_picture("the most even progress", gpus, case.gpus, [found.value / f for f in fair], names)
+    return Finding(found.value - 1, words, ("the level is optimal: prices prove it in fractions",), (picture,))
+
+
+def reachable_as_printed(case: RoundCase) -> Finding:
+    """Whether the printed fair progress is possible for all jobs at once."""
+    return reachable(case, tuple(on_own_part(case, gang) for gang in case.gangs))
+
+
+def reachable_by_library(case: RoundCase) -> Finding:
+    """Whether the library's fair progress is possible for all jobs at once."""
+    return reachable(case, tuple(on_fastest(case, gang) for gang in case.gangs))
+
+
+AT_ONCE = r"All jobs together can progress by $W_j / (\tau_j - a_j)$ in every round, in shares of the time, with "
+
+CLAIMS = (
+    Claim(
+        key="fft/tau",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=AT_ONCE + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
+        procedure=ForAll(
+            round_space(n=(1, 4)),
+            reachable_as_printed,
+            ratio=lambda case: 1 / (reachable_as_printed(case).slack + 1),
+            share=F(1, 2),
+        ),
+        expected=ClaimVerdict.TRUE,
+        policies=("fft",),
+        proof=r"""
+Without preemption a job stays on one type $i$ of its own part, where it has $Y_i / |A|$ GPUs and so runs for
+$\min(1,\, Y_i / (|A| d_j))$ of the time. That takes at most $Y_i / |A|$ GPUs of the type. Over all jobs these are at
+most $Y_i$, and no job runs for more than all the time.""",
+        note="What W / (tau - a) means: the progress under a fair scheduler. Parts of GPUs are read as parts of the "
+        "time. hetopt's policy takes a simpler estimate, see `fft/tau-fastest`.",
+    ),
+    Claim(
+        key="fft/tau-fastest",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=AT_ONCE
+        + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, $p_j$ the rounds on the fastest type.",
+        procedure=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), reachable_by_library),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("fft",),
+        instead="fft/tau-fastest-one-type",
+        note="The estimate that hetopt's policy uses. Not every job can be on the fastest type, so that every job "
+        "may be behind, and compensated, at once.",
+    ),
+    Claim(
+        key="fft/tau-fastest-one-type",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=AT_ONCE + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ where there is one GPU type.",
+        procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), reachable_by_library, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("fft",),
+        proof=r"""
+It is enough that job $j$ runs for $\min(1,\, Y / (d_j |A|))$ of the time, which takes at most $Y / |A|$ GPUs; over
+all jobs at most $Y$.""",
+    ),
+)

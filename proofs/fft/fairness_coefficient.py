@@ -1,0 +1,116 @@
+"""Section 4.2.2: when the fairness coefficient mu grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+
+F = Fraction
+
+
+@dataclass(frozen=True)
+class ArrivalCase:
+    """Jobs of one GPU and ``rounds`` rounds each, arriving over time; none completes before the last arrival.
+
+    Attributes
+    ----------
+    rounds:
+        p.
+    gpus:
+        Y, of one type.
+    arrivals:
+        Round of each arrival; the first is 0.
+    """
+
+    rounds: int
+    gpus: int
+    arrivals: tuple[int, ...]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The instance when all jobs are present."""
+        gangs = tuple(RoundJob(1, F(self.rounds), (F(1),), a) for a in self.arrivals)
+        return RoundCase(gangs, (self.gpus,), max(self.arrivals)).instance
+
+    def mu(self, time: int) -> Fraction:
+        """Mu of the first job."""
+        present = sum(a <= time for a in self.arrivals)
+        return time / (self.rounds * max(F(1), F(present, self.gpus)))
+
+
+def _arrivals(numbers: CaseNumbers) -> ArrivalCase | None:
+    case = ArrivalCase(int(numbers.one("rounds")), int(numbers.one("gpus")), tuple(map(int, numbers.row("arrival"))))
+    return case if case.arrivals[0] == 0 and max(case.arrivals) < case.rounds else None
+
+
+def _some_arrivals(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    later = tuple(choose(integers(0, 5)) for _ in range(sizes["n"] - 1))
+    rounds = max((*later, F(0))) + choose(integers(1, 3))
+    return CaseNumbers({"rounds": ((rounds,),), "gpus": ((choose(integers(1, 3)),),), "arrival": ((F(0), *later),)})
+
+
+ARRIVALS = Space(
+    {"n": (1, 5)},
+    {
+        "rounds": TableShape(1, 1, integers(1, 8)),
+        "gpus": TableShape(1, 1, integers(1, 3)),
+        "arrival": TableShape(1, "n", integers(0, 5)),
+    },
+    _arrivals,
+    _some_arrivals,
+)
+
+
+def mu_grows(case: ArrivalCase, *, undisturbed: bool = False) -> Finding:
+    """Whether mu of the first job grows in every round; with ``undisturbed`` in rounds without an arrival."""
+    later = [t for t in range(case.rounds - 1) if not (undisturbed and t + 1 in case.arrivals)]
+    least, t = min(((case.mu(t + 1) - case.mu(t), t) for t in later), default=(F(1), 0))
+    present = sum(a <= t + 1 for a in case.arrivals)
+    words = (
+        f"jobs of {case.rounds} rounds come in rounds {', '.join(map(str, case.arrivals))} to {case.gpus} GPU(s): mu "
+        f"of the first is {fraction_text(case.mu(t))} in round {t} and {fraction_text(case.mu(t + 1))} "
+        f"in round {t + 1}, with "
+        f"{present} jobs there"
+    )
+    there = enumerate(case.arrivals)
+    bars = tuple(TimelineBar(f"j{j + 1} is there", F(a), F(case.rounds), f"j{j + 1}") for j, a in there)
+    return Finding(least, words, ("mu of every round in fractions",), (Timeline("who is there", bars, "rounds"),))
+
+
+CLAIMS = (
+    Claim(
+        key="fft/mu-grows",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=r"The fairness coefficient $\mu_j(t) = (t - a_j)/(\tau_j - a_j)$ increases with the duration a job "
+        "has stayed in the cluster.",
+        procedure=ForAll(ARRIVALS, mu_grows),
+        expected=ClaimVerdict.FALSE,
+        policies=("fft",),
+        instead="fft/mu-grows-constant",
+        note=r"$\tau_j$ is estimated anew when jobs arrive, and with more jobs it is later.",
+    ),
+    Claim(
+        key="fft/mu-grows-constant",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=r"$\mu_j$ increases from one round to the next unless a job arrives between them, the GPUs being the "
+        "same.",
+        procedure=ForAll(ARRIVALS, lambda case: mu_grows(case, undisturbed=True)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("fft",),
+        proof=r"""
+The age $t - a_j$ grows by 1. $\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, and with the paper's estimate on
+$1/|A|$ of the cluster likewise, does not grow when $|A|$ stays or falls.""",
+    ),
+)

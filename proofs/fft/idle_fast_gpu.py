@@ -1,0 +1,106 @@
+"""Equation (6), compensation and all: whether a job runs on a slow GPU beside an idle fast one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+
+F = Fraction
+
+GPUS = (1, 1)
+"""A slow GPU and a fast one."""
+
+
+@dataclass(frozen=True)
+class TwoGPUCase:
+    """Jobs of one GPU each, all present from round 0, on a slow GPU1 and a fast GPU2."""
+
+    gangs: tuple[RoundJob, ...]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The jobs at time 0."""
+        return RoundCase(self.gangs, GPUS).instance
+
+
+def until_idle(case: TwoGPUCase) -> list[PlayedRound]:
+    """The rounds up to the first in which the only job runs on the slow GPU; none without such a round.
+
+    With more jobs both GPUs are in use.
+    """
+    steps: list[PlayedRound] = []
+    for step in play_rounds(case.gangs, GPUS, normalise=True):
+        steps.append(step)
+        if (0,) in step.round.optima:
+            return steps
+    return []
+
+
+def margin(case: TwoGPUCase) -> Fraction:
+    """The least excess cost of the slow GPU over the fast one in a round with one job."""
+    alone = [step.round for step in play_rounds(case.gangs, GPUS, normalise=True) if len(step.there) == 1]
+    return min((now.cost(0, 0) - now.cost(0, 1) for now in alone), default=F(1))
+
+
+def never_idle(case: TwoGPUCase) -> Finding:
+    """Whether the fast GPU is in use whenever the slow one is."""
+    steps = until_idle(case)
+    if not steps:
+        return Finding(F(0), "the fast GPU is in use whenever the slow one is")
+    last = steps[-1]
+    slow, fast = (last.round.cost(0, i) for i in (0, 1))
+    words = (
+        f"in round {last.round.time} j{last.there[0] + 1} runs on the slow GPU1 and the fast GPU2 is idle: the costs "
+        f"are {fraction_text(slow)} and {fraction_text(fast)}, with rho = {fraction_text(last.round.rho[0])}"
+    )
+    plans = [step.executed for step in steps]
+    itself = library_decisions(case.gangs, GPUS, len(steps), normalise=True)
+    certificate = ("all plans up to there are unique optima in fractions", "the library's policy decides the same")
+    pictures = (rounds_picture("FFT", steps),)
+    return Finding(slow - fast, words, certificate, pictures, unique_so_far(steps) and itself == plans)
+
+
+def _jobs(numbers: CaseNumbers) -> TwoGPUCase | None:
+    gangs = tuple(RoundJob(1, work, speed) for work, speed in zip(numbers.row("work"), numbers["speed"], strict=True))
+    return TwoGPUCase(gangs) if all(gang.speed[0] < gang.speed[1] <= gang.work for gang in gangs) else None
+
+
+def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    slow = [choose(integers(1, 4)) for _ in range(sizes["n"])]
+    speed = tuple((v, v + choose(integers(1, 2))) for v in slow)
+    return CaseNumbers({"work": (tuple(row[1] + choose(integers(0, 4)) for row in speed),), "speed": speed})
+
+
+CLAIMS = (
+    Claim(
+        key="fft/eq-6-faster",
+        paper="FFT",
+        place="equation (6)",
+        statement="FFT, run from the first round with its compensation on jobs that take at least a round on every "
+        "type, has no job on a slow GPU beside an idle fast one.",
+        procedure=ForAll(
+            Space(
+                {"n": (1, 3)},
+                {"work": TableShape(1, "n", integers(1, 9)), "speed": TableShape("n", 2, integers(1, 6))},
+                _jobs,
+                _some,
+            ),
+            never_idle,
+            slack=margin,
+        ),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("fft",),
+        instead="fft/eq-3-order",
+        note="Jobs that wait among others for long are compensated too little, since tau counts on all of them.",
+    ),
+)

@@ -1,0 +1,138 @@
+"""Sections 4.2.3 and 4.3: whether jobs that stay on their GPU type can stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
+from hetopt.models.fft.parts import ROUND_SECONDS
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+
+F = Fraction
+
+
+@dataclass(frozen=True)
+class StayingCase:
+    """Servers with GPUs of one type, jobs that stay on one server each, and an arriving gang.
+
+    Attributes
+    ----------
+    gpus:
+        (m,) GPUs of each server.
+    sizes, homes:
+        (n,) GPUs of each staying job, and the position of its server.
+    gang:
+        GPUs of the arriving gang; at most all free GPUs.
+    """
+
+    gpus: tuple[int, ...]
+    sizes: tuple[int, ...]
+    homes: tuple[int, ...]
+    gang: int
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The instance with the current placement."""
+        servers = tuple(Server(f"server{m + 1}", {"GPU1": y}) for m, y in enumerate(self.gpus))
+        speed = {"GPU1": 1 / ROUND_SECONDS}
+        jobs = [Job(f"j{j + 1}", speed, 1.0, demand=size) for j, size in enumerate((*self.sizes, self.gang))]
+        placed = {f"j{j + 1}": {f"server{m + 1}": {"GPU1": self.sizes[j]}} for j, m in enumerate(self.homes)}
+        return Instance(Cluster((GPUType("GPU1"),), servers), jobs=tuple(jobs), placed=placed)
+
+    def free(self, homes: tuple[int, ...]) -> list[int]:
+        """Free GPUs of each server for these positions of the jobs."""
+        return [
+            y - sum(s for s, home in zip(self.sizes, homes, strict=True) if home == m) for m, y in enumerate(self.gpus)
+        ]
+
+    @cached_property
+    def packed(self) -> tuple[int, ...] | None:
+        """Positions of the staying jobs with which the gang fits on one server; None if there are none."""
+        for homes in product(range(len(self.gpus)), repeat=len(self.sizes)):
+            free = self.free(homes)
+            if min(free) >= 0 and max(free) >= self.gang:
+                return homes
+        return None
+
+    def picture(self, title: str, homes: tuple[int, ...], gang: Sequence[int]) -> SharesPicture:
+        """Picture of the placement; ``gang`` has the GPUs of the arriving gang on each server."""
+        who = [f"j{j + 1}" for j in range(len(homes) + 1)]
+        staying = [[s * (home == m) for m in range(len(self.gpus))] for s, home in zip(self.sizes, homes, strict=True)]
+        return placement_picture(title, who, [*staying, gang], self.gpus)
+
+
+def _servers(numbers: CaseNumbers) -> StayingCase | None:
+    gpus, sizes, homes = (tuple(map(int, numbers.row(name))) for name in ("gpus", "size", "home"))
+    if max(homes) > len(gpus):
+        return None
+    case = StayingCase(gpus, sizes, tuple(home - 1 for home in homes), int(numbers.one("gang")))
+    free = case.free(case.homes)
+    return case if min(free) >= 0 and case.gang <= sum(free) else None
+
+
+def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    homes = [choose(range(sizes["m"])) for _ in range(sizes["n"])]
+    size = [choose(integers(1, 2)) for _ in homes]
+    own = [sum((s for s, home in zip(size, homes, strict=True) if home == m), F(0)) for m in range(sizes["m"])]
+    gpus = tuple(max(F(1), used + choose(integers(0, 3))) for used in own)
+    free = int(sum(gpus) - sum(own))
+    gang = choose(integers(1, max(1, free)))
+    home = tuple(F(m + 1) for m in homes)
+    return CaseNumbers({"gpus": (gpus,), "size": (tuple(size),), "home": (home,), "gang": ((gang,),)})
+
+
+SERVERS = Space(
+    {"m": (1, 3), "n": (1, 3)},
+    {
+        "gpus": TableShape(1, "m", integers(1, 4)),
+        "size": TableShape(1, "n", integers(1, 2)),
+        "home": TableShape(1, "n", integers(1, 3)),
+        "gang": TableShape(1, 1, integers(1, 4)),
+    },
+    _servers,
+    _some,
+)
+
+
+def packed_in_place(case: StayingCase) -> Finding:
+    """Whether the gang fits on one server beside the staying jobs, if some placement of all jobs allows it."""
+    free = case.free(case.homes)
+    pictures = [case.picture("where they are, before the gang comes", case.homes, [0] * len(free))]
+    slack = F(0)
+    if case.packed is not None:
+        slack = F(max(free) - case.gang)
+        room = case.free(case.packed)
+        gang = [case.gang * (m == room.index(max(room))) for m in range(len(room))]
+        pictures.append(case.picture("with the gang on one server", case.packed, gang))
+    words = (
+        f"{', '.join(map(str, free))} GPUs are free on {len(free)} server(s): a gang of {case.gang} is on one of them "
+        "only if a job that stays on its type moves"
+    )
+    certificate = ("all placements with each job on one server were counted through",)
+    return Finding(slack, words, certificate, tuple(pictures))
+
+
+CLAIMS = (
+    Claim(
+        key="fft/placement",
+        paper="FFT",
+        place="sections 4.2.3, 4.3",
+        statement="Jobs that stay on their GPU type can stay on their servers, so that no switching is charged, and a "
+        "gang that comes is packed into one server where some placement of all jobs has it on one.",
+        procedure=ForAll(SERVERS, packed_in_place),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("fft",),
+        note="Each half holds alone; 4.2.3 assumes the first and 4.3 strives for the second. Fig. 6 moves $J_2$, "
+        "which stays on its type.",
+    ),
+)

@@ -1,0 +1,210 @@
+"""Equation (3): whether smaller gangs and jobs with less remaining work go first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.fft.cost_order import runs_instead
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.mechanical import by_z3
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
+
+F = Fraction
+
+
+def two_demands(numbers: CaseNumbers) -> RoundCase | None:
+    """A gang of fewer GPUs, then one of more; equal rounds and ages; GPUs for one of them."""
+    (few, many), gpus = map(int, numbers.row("demand")), int(numbers.one("gpus"))
+    if not few < many <= gpus < few + many:
+        return None
+    gangs = tuple(RoundJob(demand, numbers.one("rounds"), (F(1),)) for demand in (few, many))
+    return RoundCase(gangs, (gpus,), int(numbers.one("age")))
+
+
+def _two_demands(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
+    few, more = choose(integers(1, 3)), choose(integers(1, 3))
+    gpus = few + more + choose(integers(0, int(few) - 1))
+    tables = {"rounds": choose(rationals(1, 4, 2)), "age": choose(integers(0, 9))}
+    return CaseNumbers(
+        {"demand": ((few, few + more),), "gpus": ((gpus,),), **{name: ((v,),) for name, v in tables.items()}}
+    )
+
+
+def smaller_first(case: RoundCase) -> Finding:
+    """Whether the plan of least cost that uses K* GPUs runs the smaller gang."""
+    few, many = (gang.demand for gang in case.gangs)
+    runs = (0, WAITS) in case.optima
+    words = f"on {case.gpus[0]} GPUs FFT runs the gang of {many} and not that of {few}: it uses more GPUs"
+    return runs_instead(case, words, F(0) if runs else F(few - many), (0, WAITS))
+
+
+def smaller_cost(case: RoundCase) -> Finding:
+    """Whether the smaller gang costs less."""
+    return Finding(case.cost(1, 0) - case.cost(0, 0), "the gang of fewer GPUs costs less")
+
+
+@dataclass(frozen=True)
+class NewcomerCase:
+    """j1 has been alone on the only GPU for some rounds when j2 arrives; one unit of work per round.
+
+    j1 has no compensation: it has done its fair share.
+    """
+
+    present: RoundCase
+    done: int
+
+    @property
+    def instance(self) -> Instance:
+        """The instance at the arrival of j2."""
+        return self.present.instance.replace(done={"j1": float(self.done)}, held={"j1": {"GPU1": 1}})
+
+    @property
+    def left(self) -> Fraction:
+        """Remaining rounds of j1."""
+        return self.present.gangs[0].work - self.done
+
+
+def newcomers(numbers: CaseNumbers) -> NewcomerCase | None:
+    """Cases in which j1 has less remaining work than j2."""
+    first, second = numbers.row("work")
+    done = int(numbers.one("done"))
+    gangs = (RoundJob(1, first, (F(1),)), RoundJob(1, second, (F(1),), done))
+    case = NewcomerCase(RoundCase(gangs, (1,), done), done)
+    return case if 0 < case.left < second else None
+
+
+def remaining_first(case: NewcomerCase) -> Finding:
+    """Whether the job with the shortest remaining service costs least."""
+    mine, theirs = case.present.cost(0, 0), case.present.cost(1, 0)
+    words = (
+        f"j1 has {fraction_text(case.left)} of {fraction_text(case.present.gangs[0].work)} rounds left "
+        "when j2 arrives, which takes "
+        f"{fraction_text(case.present.gangs[1].work)}; the costs are {fraction_text(mine)} and "
+        f"{fraction_text(theirs)}: FFT stops j1"
+    )
+    return runs_instead(case.present, words, theirs - mine, (0, WAITS))
+
+
+def by_service(case: RoundCase) -> Finding:
+    """Whether at age 0 the costs of all jobs and types have the order of demand times rounds."""
+    ways = [(j, i) for j, gang in enumerate(case.gangs) for i in gang.usable(case.gpus)]
+    service = [case.gangs[j].demand * case.gangs[j].rounds(i) for j, i in ways]
+    costs = [case.cost(j, i) for j, i in ways]
+    both = list(zip(service, costs, strict=True))
+    same = all((a < c) == (b < d) for a, b in both for c, d in both)
+    return Finding(F(0) if same else F(-1), "costs and services have one order")
+
+
+def idle_plan_is_cheapest(case: RoundCase) -> Finding:
+    """Whether every plan with a running job costs more than 0, [FFT, eq. 3]."""
+    least = min((case.total(w) for w in case.packings if any(i != WAITS for i in w)), default=F(1))
+    return Finding(least if least > 0 else F(-1), f"the least cost with some job running is {fraction_text(least)}")
+
+
+def running_is_cheap() -> list[object]:
+    """For z3: an age >= 0, a demand and a number of rounds > 0 for which the cost is not positive."""
+    import z3
+
+    age, demand, p = z3.Reals("age demand p")
+    return [age >= 0, demand > 0, p > 0, age / p + demand * p <= 0]
+
+
+CLAIMS = (
+    Claim(
+        key="fft/eq-3-fewer",
+        paper="FFT",
+        place="equation (3)",
+        statement="The scheduler prioritises jobs with fewer GPUs $d_j$ (of two jobs of equal age and processing "
+        "time).",
+        procedure=ForAll(
+            Space(
+                {},
+                {
+                    "demand": TableShape(1, 2, integers(1, 4)),
+                    "gpus": TableShape(1, 1, integers(1, 6)),
+                    "rounds": TableShape(1, 1, integers(1, 4)),
+                    "age": TableShape(1, 1, integers(0, 9)),
+                },
+                two_demands,
+            ),
+            smaller_first,
+            slack=lambda case: F(0) if (0, WAITS) in case.optima else F(-1),
+        ),
+        expected=ClaimVerdict.FALSE,
+        policies=("fft",),
+        instead="fft/eq-3-fewer-cost",
+        note="The constraint (7) comes before the cost.",
+    ),
+    Claim(
+        key="fft/eq-3-fewer-cost",
+        paper="FFT",
+        place="equation (3)",
+        statement="Of two jobs of equal age and processing time the one with fewer GPUs costs less.",
+        procedure=ForAll(
+            Space(
+                {},
+                {
+                    "demand": TableShape(1, 2, integers(1, 4)),
+                    "gpus": TableShape(1, 1, integers(1, 6)),
+                    "rounds": TableShape(1, 1, rationals(1, 4, 2)),
+                    "age": TableShape(1, 1, integers(0, 9)),
+                },
+                two_demands,
+                _two_demands,
+            ),
+            smaller_cost,
+        ),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("fft",),
+        proof=r"The cost $a / p + d p$ grows with $d$ by $p > 0$ for each GPU.",
+    ),
+    Claim(
+        key="fft/eq-3-srsf",
+        paper="FFT",
+        place="equation (3)",
+        statement="The scheduler behaves as the shortest remaining service first: of two jobs on one GPU it runs the "
+        "one with less work left.",
+        procedure=ForAll(
+            Space({}, {"work": TableShape(1, 2, integers(1, 6)), "done": TableShape(1, 1, integers(1, 5))}, newcomers),
+            remaining_first,
+            slack=lambda case: case.present.cost(1, 0) - case.present.cost(0, 0),
+        ),
+        expected=ClaimVerdict.FALSE,
+        policies=("fft",),
+        instead="fft/eq-3-service",
+        note='The paper says "similarly to". The cost looks at the whole job, and its first term grows with the age, '
+        "so that a new job stops an equal one that is almost done.",
+    ),
+    Claim(
+        key="fft/eq-3-service",
+        paper="FFT",
+        place="equation (3)",
+        statement=r"Of jobs that have just arrived the one with the smallest service $d_j W_j / \theta_j^i$, done or "
+        "not, costs least.",
+        procedure=ForAll(round_space(n=(2, 3)), by_service),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("fft",),
+        proof=r"With $t = a_j$ and $\rho_j = 0$ the cost is $d_j W_j / \theta_j^i$.",
+    ),
+    Claim(
+        key="fft/eq-3-nobody",
+        paper="FFT",
+        place="equation (3)",
+        statement="Without the constraint (7), the only solution of (3) runs no job.",
+        procedure=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), idle_plan_is_cheapest),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("fft",),
+        proof=r"Every coefficient $(t - a_j)\theta_j^i / W_j + d_j W_j / \theta_j^i$ is positive, since $d_j > 0$, "
+        r"$W_j > 0$ and $\theta_j^i > 0$: every job that runs adds to the cost.",
+        mechanical=(by_z3("the cost of a job that runs is positive", running_is_cheap),),
+        note="In (4) and (6) a job runs without (7) only where its compensation exceeds its cost.",
+    ),
+)

@@ -1,0 +1,135 @@
+"""The numbers of copies in section V-A of Hadar: whether they are unique."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.hadar.copy_cases import CopyCase
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.mechanical import by_z3
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+
+F = Fraction
+
+
+@dataclass(frozen=True)
+class CopyIds:
+    """Two jobs and their copies.
+
+    Attributes
+    ----------
+    most:
+        max_job_count.
+    parents:
+        parent_job_id of both.
+    copies:
+        Number of copies of each job.
+    """
+
+    most: int
+    parents: tuple[int, int]
+    copies: int
+
+    @property
+    def instance(self) -> Instance:
+        """Two jobs, and one node per copy."""
+        return CopyCase((F(1),) * self.copies, (F(2), F(2))).instance
+
+    @property
+    def numbers(self) -> list[int]:
+        """job_ID = max_job_count i + parent_job_id of all copies, i = 1, 2, …"""
+        return [self.most * i + parent for parent in self.parents for i in range(1, self.copies + 1)]
+
+    @property
+    def are_unique(self) -> bool:
+        """Whether all copies have different numbers."""
+        return len(set(self.numbers)) == 2 * self.copies
+
+
+def copy_id_space(*, bounded: bool) -> Space[CopyIds]:
+    """Two different parents, so max_job_count is at least 2; if ``bounded``, parents from 0 to max_job_count - 1."""
+
+    def build(numbers: CaseNumbers) -> CopyIds | None:
+        first, second = map(int, numbers.row("parent"))
+        case = CopyIds(int(numbers.one("most")), (first, second), int(numbers.one("copies")))
+        allowed = first != second and case.most >= 2 and (not bounded or max(first, second) < case.most)
+        return case if allowed else None
+
+    tables = {
+        "most": TableShape(1, 1, integers(2, 6)),
+        "parent": TableShape(1, 2, integers(0, 5 if bounded else 9)),
+        "copies": TableShape(1, 1, integers(1, 5)),
+    }
+    return Space({}, tables, build)
+
+
+def unique(case: CopyIds) -> Finding:
+    """Whether the numbers are unique."""
+    numbers = ", ".join(map(str, case.numbers))
+    return Finding(F(len(set(case.numbers)) - len(case.numbers)), f"the numbers are {numbers}")
+
+
+def exactly(case: CopyIds) -> Finding:
+    """Unique if and only if the parents do not differ by max_job_count times 1, 2, … or copies - 1."""
+    apart, rest = divmod(abs(case.parents[0] - case.parents[1]), case.most)
+    expected = rest > 0 or apart >= case.copies
+    words = f"unique: {case.are_unique}; parents are {apart} times max_job_count and {rest} apart"
+    return Finding(F(0) if expected == case.are_unique else F(-1), words)
+
+
+def same_number() -> list[Any]:
+    """For z3: two copies of different jobs with the same number, parents within bounds."""
+    from z3 import Ints
+
+    most, p, q, i, k = Ints("most p q i k")
+    return [p >= 0, p < most, q >= 0, q < most, p != q, i >= 1, k >= 1, most * i + p == most * k + q]
+
+
+CLAIMS = (
+    Claim(
+        key="hadar/job-id",
+        paper="Hadar",
+        place="section V-A",
+        statement=r"All copies have unique numbers $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
+        r"\mathrm{parent\_job\_id}$, $i = 1, 2, \dots$",
+        procedure=ForAll(copy_id_space(bounded=False), unique),
+        expected=ClaimVerdict.FALSE,
+        policies=("hadare",),
+        instead="hadar/job-id-bounded",
+        note=r"The paper gives no range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
+        r"the jobs that there "
+        "are at once.",
+    ),
+    Claim(
+        key="hadar/job-id-bounded",
+        paper="Hadar",
+        place="section V-A",
+        statement=r"They are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
+        procedure=ForAll(copy_id_space(bounded=True), unique),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("hadare",),
+        proof=r"""
+$J i + p = J i' + q$ with $0 \le p, q < J$ says $p = q$, the remainder of both sides by $J$, and then $i = i'$.""",
+        mechanical=(by_z3("no two copies of unlike jobs have one number, all integers", same_number),),
+    ),
+    Claim(
+        key="hadar/job-id-exactly",
+        paper="Hadar",
+        place="section V-A",
+        statement=r"Copies of jobs $p \ne q$ with $n$ copies each have a number in common if and only if $|p - q|$ "
+        r"is $\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "
+        r"the bound is necessary as well.",
+        procedure=ForAll(copy_id_space(bounded=False), exactly),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("hadare",),
+        proof=r"""
+$J i + p = J i' + q$ says $q - p = J (i - i')$, and the differences of $i, i' \in \{1, \dots, n\}$ are all numbers from
+$-(n - 1)$ to $n - 1$. With parents $0, \dots, m - 1$, $m > J$ and $n \ge 2$, those of $0$ and $J$ collide.""",
+    ),
+)

@@ -1,0 +1,264 @@
+"""Table I: which schedulers use GPUs of several types at once, over time, and for the tasks of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+import hetopt
+from hetopt import instances
+from hetopt.data.instance import Instance
+from hetopt.models import gavel, hadar, hadare
+from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob, slot_space
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Untestable, compare_values
+from hetopt.proofs.ledger.space import Space, integers
+
+F = Fraction
+ROUNDS = 100
+"""Maximum number of simulated rounds; all jobs finish earlier, unless they are refused."""
+
+FREE = hetopt.Overheads(transfer=False)
+Row = Mapping[Hashable, Any]
+"""A span of a simulation."""
+
+Observation = Callable[[pd.DataFrame], str]
+"""Describes an observed behaviour in the spans of a simulation; empty if it does not occur."""
+
+
+def several_types(spans: pd.DataFrame) -> str:
+    """GPUs of several types are in use at once."""
+    for first, second in combinations(spans.to_dict("records"), 2):
+        if _at_once(first, second) and _types(first) != _types(second):
+            return f"{first['gpu_type']} and {second['gpu_type']} are in use at once"
+    return one_job_on_several_types(spans)
+
+
+def types_over_time(spans: pd.DataFrame) -> str:
+    """A job runs on one set of types, and later on another."""
+    for first, second in combinations(spans.to_dict("records"), 2):
+        if first["job"] == second["job"] and not _at_once(first, second) and _types(first) != _types(second):
+            return f"{first['job']} runs on {first['gpu_type']}, and then on {second['gpu_type']}"
+    return ""
+
+
+def one_job_on_several_types(spans: pd.DataFrame) -> str:
+    """A job runs on GPUs of several types in the same round."""
+    rows = spans.to_dict("records")
+    for row in rows:
+        if len(_types(row)) > 1:
+            return f"{row['job']} runs on {row['gpu_type']} at once"
+    for first, second in combinations(rows, 2):
+        if first["job"] == second["job"] and _at_once(first, second) and _types(first) != _types(second):
+            return f"copies of {first['job']} run on {first['gpu_type']} and {second['gpu_type']} at once"
+    return ""
+
+
+def one_job_on_several_nodes(spans: pd.DataFrame) -> str:
+    """A job runs on GPUs of several nodes in the same round."""
+    for row in spans.to_dict("records"):
+        if "+" in str(row["servers"]):
+            return f"{row['job']} runs on {row['servers']} at once"
+    return ""
+
+
+def _types(row: Row) -> frozenset[str]:
+    return frozenset(str(row["gpu_type"]).split("+"))
+
+
+def _at_once(first: Row, second: Row) -> bool:
+    begins, ends = ([row[key] for row in (first, second)] for key in ("start", "end"))
+    return bool(max(begins) < min(ends))
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of the table.
+
+    Attributes
+    ----------
+    key, name, policy:
+        Its name in keys of claims, in texts, and in the library.
+    make:
+        Makes the policy.
+    cases:
+        Cases to search if it is claimed never to show a behaviour.
+    """
+
+    key: str
+    name: str
+    policy: str
+    make: Callable[[], Any]
+    cases: Space[SlotCase]
+
+    def spans(self, instance: Instance) -> pd.DataFrame:
+        """Its spans in a simulation with rounds of 360 s."""
+        end = float(ROUNDS * SECONDS)
+        return hetopt.simulate(self.make(), instance, round_seconds=float(SECONDS), until=end, overheads=FREE).spans
+
+    def finding(self, case: SlotCase, seen: Observation) -> Finding:
+        """Whether one case shows the behaviour."""
+        spans = self.spans(case.instance)
+        words = seen(spans)
+        certificate = ("the simulator keeps to capacity, gangs and arrivals",)
+        return Finding(F(-1) if words else F(0), words or "not seen", certificate, (self.picture(spans),))
+
+    def picture(self, spans: pd.DataFrame) -> Timeline:
+        """Picture of the spans."""
+        bars = tuple(
+            TimelineBar(
+                str(row["servers"] or row["gpu_type"]),
+                F(row["start"]) / SECONDS,
+                F(row["end"]) / SECONDS,
+                str(row["job"]),
+            )
+            for row in spans.to_dict("records")
+        )
+        return Timeline(self.name, bars, "rounds")
+
+    def shown(self, instance: Instance, seen: Observation) -> Computation:
+        """The observed behaviour in this instance."""
+        spans = self.spans(instance)
+        words = seen(spans)
+        return Computation(
+            (compare_values("seen", True, bool(words)),), f"{words} ({instance.name})", (self.picture(spans),)
+        )
+
+    def does(
+        self, row: str, instance: Callable[[], Instance], key: str = "", place: str = "Table I", note: str = ""
+    ) -> Claim:
+        """Claim that this instance shows it: a "yes" of the table, or with ``key`` the true version of a "no"."""
+        words, seen = ROWS[row]
+        return Claim(
+            key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
+            paper="Hadar",
+            place=place,
+            statement=f"{self.name} can run {words}.",
+            procedure=ByComputation(lambda: self.shown(instance(), seen)),
+            expected=ClaimVerdict.TRUE,
+            printed=not key,
+            policies=(self.policy,),
+            note=f"{READ} {note}".strip(),
+        )
+
+    def does_not(self, row: str, expected: ClaimVerdict, key: str = "", place: str = "Table I", **more: str) -> Claim:
+        """Claim that it never occurs: a "no" of the table."""
+        words, seen = ROWS[row]
+        return Claim(
+            key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
+            paper="Hadar",
+            place=place,
+            statement=f"{self.name} never runs {words}.",
+            procedure=ForAll(self.cases, lambda case: self.finding(case, seen), share=F(1, 5)),
+            expected=expected,
+            policies=(self.policy,),
+            **{**more, "note": f"{READ} {more.get('note', '')}".strip()},  # type: ignore[arg-type]
+        )
+
+
+READ = "Decided by what the policy of the library does in the simulator, in rounds of 360 s without restarts."
+
+ROWS: dict[str, tuple[str, Observation]] = {
+    "resource": ("jobs on GPUs of several types at once (resource heterogeneity)", several_types),
+    "scheduling": ("one job on unlike types in unlike rounds (scheduling heterogeneity)", types_over_time),
+    "task": ("one job on GPUs of several types in the same round (task-level heterogeneity)", one_job_on_several_types),
+    "nodes": ("one job on several nodes in the same round", one_job_on_several_nodes),
+}
+
+
+def four_of_three() -> Instance:
+    """The example of section I: a job of 4 GPUs where there are 3 V100 and 3 K80."""
+    job = SlotJob(4, F(4), (F(1), F(0), F(1, 2)), 0, F(1), False)
+    return SlotCase((job,), ((3, 0, 0), (0, 0, 3)), 1).instance.replace(name="4 GPUs, of 3 V100 and 3 K80")
+
+
+def fits_on_one_type(case: SlotCase) -> bool:
+    """Every gang fits on one type that can run it."""
+    return all(
+        any(v and sum(row[r] for row in case.servers) >= job.gpus for r, v in enumerate(job.speed)) for job in case.jobs
+    )
+
+
+TABLES = {"worth": integers(1, 1), "demand": integers(1, 2), "work": integers(1, 4), "speed": integers(0, 2)}
+GAVEL = TableColumn(
+    "gavel",
+    "Gavel",
+    "gavel-max-min",
+    gavel.max_min_fairness,
+    slot_space(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values={**TABLES, "demand": integers(1, 2)}),
+)
+HADAR = TableColumn("hadar", "Hadar", "hadar", hadar.Hadar, slot_space(values=TABLES))
+HADARE = TableColumn("hadare", "HadarE", "hadare", hadare.HadarE, slot_space(values=TABLES))
+
+
+def motivating() -> Instance:
+    """The example of section II-A."""
+    return instances.load("hadar/motivating")
+
+
+def mix() -> Instance:
+    """Workload mix M-3 on the laboratory's nodes."""
+    return instances.load("hadar/lab-m3")
+
+
+def absent(key: str, name: str) -> Iterator[Claim]:
+    """The claims of a scheduler that the library does not contain."""
+    for row in ("resource", "scheduling", "task"):
+        does = "can run" if (key, row) == ("gandiva", "resource") else "never runs"
+        yield Claim(
+            key=f"hadar/table-1-{key}-{row}",
+            paper="Hadar",
+            place="Table I",
+            statement=f"{name} {does} {ROWS[row][0]}.",
+            procedure=Untestable(f"{name} is not among the policies of the library."),
+            expected=ClaimVerdict.UNTESTABLE,
+        )
+
+
+CLAIMS = (
+    *absent("tiresias", "Tiresias"),
+    *absent("gandiva", "Gandiva"),
+    GAVEL.does("resource", motivating),
+    GAVEL.does_not(
+        "scheduling",
+        ClaimVerdict.FALSE,
+        instead="hadar/gavel-types-over-time",
+        note=r"Gavel gives time shares of several types, as the paper's own $Y^{Gavel}$ does; in its Fig. 1 (a) J2 "
+        r"runs on V100 and then on P100.",
+    ),
+    GAVEL.does_not(
+        "task",
+        ClaimVerdict.TRUE,
+        proof="In every round Gavel gives a job its whole gang on one type, that of the priority which is served, or "
+        "nothing.",
+        note="A gang that is wider than a server does run on several nodes of one type.",
+    ),
+    HADAR.does("resource", motivating),
+    HADAR.does("scheduling", mix),
+    HADAR.does_not(
+        "task",
+        ClaimVerdict.FALSE,
+        instead="hadar/types-at-once",
+        note="(1b) takes the slowest of several types, and section II-A has tasks of J1 on all three types.",
+    ),
+    HADARE.does("resource", mix),
+    HADARE.does("scheduling", mix),
+    HADARE.does("task", mix),
+    GAVEL.does("scheduling", motivating, "gavel-types-over-time"),
+    HADAR.does("task", four_of_three, "types-at-once", note="The example of section I."),
+    HADAR.does_not(
+        "nodes",
+        ClaimVerdict.FALSE,
+        "one-node",
+        "section V",
+        instead="hadar/several-nodes",
+        note="Line 25 of Algorithm 2 spreads a job over servers, and (1e) allows it.",
+    ),
+    HADAR.does("nodes", four_of_three, "several-nodes", "section V"),
+)

@@ -1,0 +1,244 @@
+"""Problems P1, P2 and P3: whether they are equivalent, and weak duality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from hetopt.data.instance import Instance
+from hetopt.models.hadar.schedule_based import dual_bound
+from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.small_programs import maximise_exactly
+
+F = Fraction
+Left = tuple[Fraction, ...]
+"""Work left of each job."""
+
+SEARCHED = "the optimum of P1 by all choices of GPUs, slot after slot; that of P2 by all choices of schedules"
+
+
+# -- P1 --------------------------------------------------------------------------------------------------------------
+
+
+def slotwise(case: SlotCase, *, admission: bool) -> Fraction | None:
+    """The optimum of P1, slot after slot over all choices of GPUs; None if P1 is infeasible.
+
+    Parameters
+    ----------
+    admission:
+        Whether jobs may be rejected; else all must finish, (1a) as printed.
+    """
+    best: dict[Left, Fraction] = {tuple(job.work for job in case.jobs): F(0)}
+    ways = [case.gangs(j) for j in range(len(case.jobs))]
+    for t in range(case.slots):
+        after: dict[Left, Fraction] = {}
+        for left, value in best.items():
+            able = [[(F(0), ()), *(ways[j] if job.arrival <= t and left[j] else ())] for j, job in enumerate(case.jobs)]
+            for pace in set(_together(case, able, 0, [c for _, _, c in case.cells])):
+                then = tuple(max(F(0), w - v) for w, v in zip(left, pace, strict=True))
+                ends = [j for j, w in enumerate(then) if not w and left[j]]
+                total = value + sum((case.jobs[j].value(t) for j in ends), F(0))
+                after[then] = max(after.get(then, total), total)
+        best = after
+    return max((value for left, value in best.items() if admission or not any(left)), default=None)
+
+
+def _together(
+    case: SlotCase, able: list[list[tuple[Fraction, tuple[tuple[int, int], ...]]]], j: int, free: list[int]
+) -> Iterator[Left]:
+    """The possible work of all jobs from the j-th on in a slot with these GPUs."""
+    if j == len(able):
+        yield ()
+        return
+    for speed, seats in able[j]:
+        rest = list(free)
+        for i, n in seats:
+            rest[i] -= n
+        if min(rest) >= 0:
+            for others in _together(case, able, j + 1, rest):
+                yield (speed, *others)
+
+
+def as_printed(case: SlotCase) -> Finding:
+    """Compare P1, in which every job finishes, with P2."""
+    return _compared(case, slotwise(case, admission=False), "P1")
+
+
+def with_admission(case: SlotCase) -> Finding:
+    """Compare P1 with the admission variable with P2."""
+    return _compared(case, slotwise(case, admission=True), "P1 with admission")
+
+
+def _compared(case: SlotCase, first: Fraction | None, name: str) -> Finding:
+    second, chosen = case.best
+    apart = F(1) if first is None else abs(first - second)
+    has = "has no solution" if first is None else f"has the optimum {fraction_text(first)}"
+    words = f"{name} {has}, P2 the optimum {fraction_text(second)}"
+    return Finding(-apart, words, (SEARCHED,), (case.picture("optimum of P2", chosen),))
+
+
+# -- P2 and P3 -------------------------------------------------------------------------------------------------------
+
+
+def relaxed(case: SlotCase) -> Fraction:
+    """The optimum of P2 without (2c)."""
+    columns = [(j, one) for j, own in enumerate(case.schedules) for one in own]
+    rooms = {(t, i): c for t in range(case.slots) for i, (_, _, c) in enumerate(case.cells)}
+    rows = [([_uses(one.uses, at) for _, one in columns], c) for at, c in rooms.items()]
+    rows += [([int(j == own) for own, _ in columns], 1) for j in range(len(case.jobs))]
+    return maximise_exactly([one.value for _, one in columns], rows).value
+
+
+def dual(case: SlotCase) -> Fraction:
+    """The optimum of P3, [Hadar, eq. 3 and 3a], as a program of its own."""
+    rooms = [(t, i) for t in range(case.slots) for i in range(len(case.cells))]
+    cost = [*(1 for _ in case.jobs), *(case.cells[i][2] for _, i in rooms)]
+    rows = [
+        ([*(-int(j == own) for own in range(len(case.jobs))), *(-_uses(one.uses, at) for at in rooms)], -one.value)
+        for j, all_ in enumerate(case.schedules)
+        for one in all_
+    ]
+    return -maximise_exactly([-v for v in cost], rows).value
+
+
+def _uses(uses: tuple[tuple[int, int, int], ...], at: tuple[int, int]) -> int:
+    return sum(n for t, i, n in uses if (t, i) == at)
+
+
+def strong(case: SlotCase) -> Finding:
+    """Compare both optima."""
+    above, below = dual(case), relaxed(case)
+    words = f"P3 has the optimum {fraction_text(above)}, the relaxation of P2 {fraction_text(below)}"
+    return Finding(-abs(above - below), words)
+
+
+@dataclass(frozen=True)
+class PricedCase:
+    """A case, and a price per GPU of every cell (columns) in every slot (rows)."""
+
+    case: SlotCase
+    prices: tuple[tuple[Fraction, ...], ...]
+
+    @property
+    def instance(self) -> Instance:
+        """The instance of the case."""
+        return self.case.instance
+
+
+def priced_space() -> Space[PricedCase]:
+    """Cases on one server at any prices."""
+
+    def build(numbers: CaseNumbers) -> PricedCase | None:
+        case = case_of(numbers)
+        return None if case is None else PricedCase(replace(case, slots=len(numbers["price"])), numbers["price"])
+
+    base = slot_space(h=(1, 1), values={name: SMALL[name] for name in ("demand", "work", "fading", "speed")})
+    tables = {**base.tables, "price": TableShape("t", "k", rationals(0, 3, 2))}
+    return Space({**base.sizes, "t": (1, 2)}, tables, build)
+
+
+def weak(case: PricedCase) -> Finding:
+    """Compare the library's dual objective at these prices, in fractions, with the optimum."""
+    bound, _ = dual_bound(case.case.problem, np.array(case.prices, dtype=object))
+    best, chosen = case.case.best
+    words = f"the dual objective is {fraction_text(F(bound))}, the optimum {fraction_text(best)}"
+    return Finding(F(bound) - best, words, (SEARCHED,), (case.case.picture("optimum", chosen),))
+
+
+SMALL = {
+    "worth": integers(1, 4),
+    "demand": integers(1, 2),
+    "work": integers(1, 2),
+    "arrival": integers(0, 1),
+    "fading": integers(0, 1),
+    "speed": integers(0, 2),
+    "slots": integers(1, 2),
+}
+ANY = slot_space(h=(1, 1), values=SMALL)
+
+SAME = r"""
+Let $w$ be feasible in P1 with the admission variable: a job is admitted, and then (1a), (1b), (1e) hold for it, or
+has no GPUs. The slots and GPUs of an admitted job are a schedule of $\mathbb S_j$, whose last slot is $f_j$ by
+(1c): set its $y_{js} = 1$ and all other $y$ to 0. Then (2b) holds, (2a) is (1d) with the sum over $s$ having one
+term per admitted job, and both objectives are the sum of $\mathcal U_j(f_j - a_j)$ over the admitted jobs.
+Conversely let $y$ be feasible in P2: by (2b) and (2c) a job has at most one $y_{js} = 1$. If it has one, set its
+$w_{jh}^r(t) = w_{jh}^{rs}(t)$ and admit it; else leave it out. This is the inverse of the first map. So feasible
+solutions correspond one to one, with equal objectives."""
+
+DUAL = r"""
+Write the relaxation of P2 as $\max U y$, $A y \le c$, $B y \le 1$, $y \ge 0$; $y \le 1$ follows from (2b). The
+columns of $A$ are the $w_{jh}^{rs}(t)$, and $B$ adds up the schedules of each job. Its dual is $\min c k + \sum_j
+\mu_j$ subject to $A^T k + B^T \mu \ge U$, $k, \mu \ge 0$: row $(j, s)$ is (3a). Both are feasible ($y = 0$; $k = 0$
+and $\mu_j = \max\{0, \max_s \mathcal U_{js}\}$) and bounded, so their optima are equal by strong duality."""
+
+WEAK = r"""
+At prices $k \ge 0$ the least $\mu_j$ that (3a) allows is $\mu_j = \max\{0, \max_s \phi_j(s)\}$, eq. (4). For
+schedules $s_j$ of admitted jobs for which there are GPUs, $\sum_j \mathcal U_{j s_j} = \sum_j \phi_j(s_j) + \sum_j
+\sum_{t,h,r} k_h^r(t) w_{jh}^{r s_j}(t) \le \sum_j \mu_j + \sum_{t,h,r} k_h^r(t) c_h^r$ by (2a)."""
+
+CLAIMS = (
+    Claim(
+        key="hadar/p1-p2",
+        paper="Hadar",
+        place="section III-B",
+        statement="P1 and P2 are equivalent: a feasible solution to one has a corresponding feasible solution to the "
+        "other, with the same objective value; so they have the same optimum.",
+        procedure=ForAll(ANY, as_printed),
+        expected=ClaimVerdict.FALSE,
+        instead="hadar/p1-p2-admission",
+        note=r"By (1a) every job must finish in P1; in P2 it may be left out. $x_j(t)$ over an empty set is read as 0, "
+        r"and $X_j$ as the speed of the gang.",
+    ),
+    Claim(
+        key="hadar/p1-p2-solvable",
+        paper="Hadar",
+        place="section III-B",
+        statement="Where P1 has a solution, so that all jobs can finish, it has the same optimum as P2.",
+        procedure=ForAll(
+            slot_space(lambda c: slotwise(c, admission=False) is not None, h=(1, 1), values=SMALL), as_printed
+        ),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        instead="hadar/p1-p2-admission",
+        note="A job that must finish can keep GPUs from one that is worth more.",
+    ),
+    Claim(
+        key="hadar/p1-p2-admission",
+        paper="Hadar",
+        place="section III-B",
+        statement=r"P1 with a variable that admits jobs, so that (1a) asks only admitted ones to finish, is equivalent "
+        r"to P2: feasible solutions correspond one to one, with equal objectives.",
+        procedure=ForAll(ANY, with_admission),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        proof=SAME,
+        note="In the cases the optima are compared. `hadar.TimeIndexed()` has it; `TimeIndexed(admission=False)` is "
+        "as printed.",
+    ),
+    Claim(
+        key="hadar/p3-dual",
+        paper="Hadar",
+        place="eq. (3)",
+        statement="P3 is the dual of the relaxation of P2; their optima are equal.",
+        procedure=ForAll(ANY, strong),
+        expected=ClaimVerdict.TRUE,
+        proof=DUAL,
+    ),
+    Claim(
+        key="hadar/p3-bound",
+        paper="Hadar",
+        place="eq. (3), (4)",
+        statement=r"At any prices $k \ge 0$, with $\mu_j = \max\{0, \max_s \phi_j(s)\}$, the objective of P3 is at "
+        r"least the optimum of P2.",
+        procedure=ForAll(priced_space(), weak),
+        expected=ClaimVerdict.TRUE,
+        policies=("hadar-commit",),
+        proof=WEAK,
+    ),
+)

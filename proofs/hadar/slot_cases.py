@@ -1,0 +1,275 @@
+"""Jobs in slots, in fractions: the cases of Hadar's claims, their schedules and the best choice of schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+from typing import NamedTuple
+
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
+from hetopt.models.hadar.problem import Problem
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.space import CaseNumbers, Rows, Space, TableShape, integers
+
+F = Fraction
+SECONDS = 360
+"""Length of a slot [Hadar, section IV]."""
+
+TYPES = ("V100", "P100", "K80")
+
+SlotUses = tuple[tuple[int, int, int], ...]
+"""Triples (slot, cell, GPUs), sorted."""
+
+
+class SlotJob(NamedTuple):
+    """A job of a gang.
+
+    Attributes
+    ----------
+    gpus:
+        W_j.
+    work:
+        In any unit.
+    speed:
+        (k,) work of the gang in a slot if its slowest GPU is of that type; 0 where it cannot run.
+    arrival:
+        First possible slot.
+    worth, fading:
+        Utility of completion: ``worth``, or for fading utility ``worth`` times the least time over the completion time
+        (effective throughput).
+    """
+
+    gpus: int
+    work: Fraction
+    speed: tuple[Fraction, ...]
+    arrival: int
+    worth: Fraction
+    fading: bool
+
+    def value(self, last: int) -> Fraction:
+        """Utility if the job completes in slot ``last``."""
+        if not self.fading:
+            return self.worth
+        return self.worth * self.work / max(self.speed) / (last + 1 - self.arrival)
+
+
+class JobSchedule(NamedTuple):
+    """A schedule of one job: its utility, and the GPUs that it uses."""
+
+    value: Fraction
+    uses: SlotUses
+
+
+ChosenSchedules = tuple[JobSchedule | None, ...]
+"""For each job its schedule, or None."""
+
+
+@dataclass(frozen=True)
+class SlotCase:
+    """Jobs, servers and slots.
+
+    Attributes
+    ----------
+    jobs:
+        In the order of the instance.
+    servers:
+        (H, k) GPUs.
+    slots:
+        T.
+    """
+
+    jobs: tuple[SlotJob, ...]
+    servers: tuple[tuple[int, ...], ...]
+    slots: int
+
+    @cached_property
+    def cells(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (server, GPU type, GPUs > 0)."""
+        return tuple((h, r, c) for h, row in enumerate(self.servers) for r, c in enumerate(row) if c)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the cluster."""
+        return sum(c for _, _, c in self.cells)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The jobs in the order of arrival."""
+        return tuple(sorted(range(len(self.jobs)), key=lambda j: self.jobs[j].arrival))
+
+    @cached_property
+    def instance(self) -> Instance:
+        """As an instance of the library, in slots of 360 s."""
+        types = TYPES[: len(self.servers[0])]
+        servers, alike = [], dict[tuple[str, ...], int]()
+        for row in self.servers:
+            there = tuple(t for t, c in zip(types, row, strict=True) if c)
+            name = f"{'-'.join(there).lower()}-{alike.setdefault(there, 0)}"
+            alike[there] += 1
+            servers.append(Server(name, {t: c for t, c in zip(types, row, strict=True) if c}))
+        jobs = tuple(
+            Job(
+                f"j{j + 1}",
+                {t: float(v / SECONDS) for t, v in zip(types, job.speed, strict=True)},
+                float(job.work),
+                job.gpus,
+                arrival=float(SECONDS * job.arrival),
+                weight=float(job.worth),
+                utility="weighted-throughput" if job.fading else "weight",
+            )
+            for j, job in enumerate(self.jobs)
+        )
+        return Instance(Cluster(tuple(map(GPUType, types)), tuple(servers)), jobs=jobs)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """As the library's offline problem, in fractions."""
+        return Problem.of(self.instance, self.slots, float(SECONDS)).exact
+
+    # -- schedules -----------------------------------------------------------------------------------------------
+
+    def gangs(self, job: int) -> list[tuple[Fraction, tuple[tuple[int, int], ...]]]:
+        """(speed, pairs (cell, GPUs)) of every possible gang of the job in a slot, (1b) and (1e)."""
+        own = self.jobs[job]
+
+        def seat(i: int, left: int) -> Iterator[tuple[tuple[int, int], ...]]:
+            if not left:
+                yield ()
+            elif i < len(self.cells):
+                _, r, c = self.cells[i]
+                for n in range((min(c, left) if own.speed[r] else 0) + 1):
+                    for rest in seat(i + 1, left - n):
+                        yield ((i, n), *rest) if n else rest
+
+        return [(min(own.speed[self.cells[i][1]] for i, _ in seats), seats) for seats in seat(0, own.gpus)]
+
+    @cached_property
+    def schedules(self) -> tuple[tuple[JobSchedule, ...], ...]:
+        """For each job all schedules without superfluous slots; an optimum needs no others."""
+        return tuple(tuple(self._schedules(j)) for j in range(len(self.jobs)))
+
+    def _schedules(self, j: int) -> Iterator[JobSchedule]:
+        own, ways = self.jobs[j], self.gangs(j)
+
+        def extend(t: int, left: Fraction, slowest: Fraction, uses: SlotUses) -> Iterator[JobSchedule]:
+            if t == self.slots:
+                return
+            yield from extend(t + 1, left, slowest, uses)
+            for speed, seats in ways:
+                longer = (*uses, *((t, i, n) for i, n in seats))
+                if speed < left:
+                    yield from extend(t + 1, left - speed, min(slowest, speed), longer)
+                elif left - speed + min(slowest, speed) > 0:  # no slot could be left out
+                    yield JobSchedule(own.value(t), longer)
+
+        yield from extend(own.arrival, own.work, max(own.speed), ())
+
+    @cached_property
+    def best(self) -> tuple[Fraction, ChosenSchedules]:
+        """OPT, the largest total utility of schedules within the capacity, and such a choice."""
+        left = [max((s.value for s in own), default=F(0)) for own in self.schedules]
+        after = [sum(left[j:], F(0)) for j in range(len(left) + 1)]
+        found: tuple[Fraction, ChosenSchedules] = (F(0), (None,) * len(left))
+
+        def search(j: int, total: Fraction, chosen: ChosenSchedules, used: dict[tuple[int, int], int]) -> None:
+            nonlocal found
+            if total > found[0]:
+                found = total, (*chosen, *(None,) * (len(left) - j))
+            if j == len(left) or total + after[j] <= found[0]:
+                return
+            for one in sorted(self.schedules[j], key=lambda s: -s.value):
+                if (more := self._with(used, one)) is not None:
+                    search(j + 1, total + one.value, (*chosen, one), more)
+            search(j + 1, total, (*chosen, None), used)
+
+        search(0, F(0), (), {})
+        return found
+
+    def _with(self, used: Mapping[tuple[int, int], int], one: JobSchedule) -> dict[tuple[int, int], int] | None:
+        """GPUs in use after adding this schedule; None if they exceed the capacity."""
+        more = dict(used)
+        for t, i, n in one.uses:
+            more[t, i] = more.get((t, i), 0) + n
+            if more[t, i] > self.cells[i][2]:
+                return None
+        return more
+
+    def picture(self, title: str, chosen: Sequence[JobSchedule | None]) -> Timeline:
+        """Picture of the schedules, slot by slot."""
+        servers, types = self.instance.cluster.servers, TYPES
+        bars = []
+        for j, own in enumerate(chosen):
+            for t, i, n in own.uses if own else ():
+                h, r, _ = self.cells[i]
+                many = f"{n} " if n > 1 else ""
+                bars.append(TimelineBar(f"{servers[h].name} {types[r]}", F(t), F(t + 1), f"{many}j{j + 1}"))
+        return Timeline(title, tuple(bars), "slots")
+
+
+def slots_of(work: Fraction, speed: Fraction) -> int:
+    """Number of slots for this work."""
+    return ceil(work / speed)
+
+
+USUAL: Mapping[str, Fraction] = {"demand": F(1), "work": F(1), "arrival": F(0), "fading": F(0), "speed": F(1)}
+"""Entries of tables that a space does not have."""
+
+
+NO_TABLES: Mapping[str, tuple[Fraction, ...]] = {}
+
+
+def case_of(numbers: CaseNumbers) -> SlotCase | None:
+    """The case of these tables; None if a gang does not fit on the empty cluster, or a job arrives after the last slot.
+
+    Tables are ``worth`` (1, n) and ``gpus`` (h, k), perhaps ``demand``, ``work``, ``arrival``, ``fading`` (1, n),
+    ``speed`` (n, k), and ``slots`` (1, 1).
+    """
+    worth, servers = numbers.row("worth"), tuple(tuple(int(c) for c in row) for row in numbers["gpus"])
+
+    def rows(name: str, rows: int, columns: int) -> Rows:
+        return numbers[name] if name in numbers.tables else ((USUAL[name],) * columns,) * rows
+
+    slots = int(numbers.one("slots")) if "slots" in numbers.tables else 1
+    n, k = len(worth), len(servers[0])
+    columns = zip(*(rows(name, 1, n)[0] for name in ("demand", "work", "arrival", "fading")), strict=True)
+    jobs = tuple(
+        SlotJob(int(demand), work, speed, int(arrival), value, bool(fading))
+        for value, speed, (demand, work, arrival, fading) in zip(worth, rows("speed", n, k), columns, strict=True)
+    )
+    case = SlotCase(jobs, servers, slots)
+    fits = all(
+        job.gpus <= sum(c for _, r, c in case.cells if job.speed[r]) and job.arrival < slots and any(job.speed)
+        for job in jobs
+    )
+    return case if fits and all(map(any, servers)) else None
+
+
+def slot_space(
+    where: Callable[[SlotCase], bool] = lambda _: True,
+    *,
+    n: tuple[int, int] = (1, 3),
+    h: tuple[int, int] = (1, 2),
+    k: tuple[int, int] = (1, 2),
+    values: Mapping[str, tuple[Fraction, ...]] = NO_TABLES,
+) -> Space[SlotCase]:
+    """Cases for which ``where`` holds.
+
+    Parameters
+    ----------
+    values:
+        Entries of the tables; absent tables have their usual entries.
+    """
+    shapes: dict[str, tuple[str | int, str | int]] = {"gpus": ("h", "k"), "speed": ("n", "k"), "slots": (1, 1)}
+    entries = {"worth": integers(1, 9), "gpus": integers(1, 2), **values}
+    tables = {name: TableShape(*shapes.get(name, (1, "n")), ladder) for name, ladder in entries.items()}
+
+    def build(numbers: CaseNumbers) -> SlotCase | None:
+        case = case_of(numbers)
+        return case if case is not None and where(case) else None
+
+    return Space({"n": n, "h": h, "k": k}, tables, build)

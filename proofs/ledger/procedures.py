@@ -1,0 +1,349 @@
+"""Procedures that decide a claim: over all cases, by one case, by computed values, or along a family of cases."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isnan
+from typing import Any, Generic, TypeVar
+
+from hetopt.checks import shown
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.proofs.ledger.claim import (
+    QUICK,
+    Claim,
+    ClaimEvidence,
+    ClaimVerdict,
+    Counterexample,
+    DecisionProcedure,
+    Effort,
+    Finding,
+    GrowthCurve,
+    ProofCheck,
+    Tightness,
+    fraction_text,
+)
+from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers, stored_slack
+from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch, draw_counterexample, search_counterexample
+from hetopt.proofs.ledger.space import CaseNumbers, Space
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class ForAll(Generic[C]):
+    """The conclusion holds for every case of a space.
+
+    Attributes
+    ----------
+    space:
+        The cases; its ``build`` checks the hypotheses.
+    finding:
+        Decides one case in fractions.
+    slack:
+        Fast estimate of the slack, below 0 where ``finding`` should decide; by default the slack of ``finding``.
+    ratio:
+        Quotient of both sides of a bound, at most 1 where the bound holds; measures how tight it is.
+    share:
+        Part of the requested instances to draw if one case takes long; at least as many as ``QUICK`` draws.
+    all_optima:
+        Whether the claim is about every optimum: then any optimum that fails refutes it, unique or not.
+    """
+
+    space: Space[C]
+    finding: Callable[[C], Finding]
+    slack: Callable[[C], Fraction | float] | None = None
+    ratio: Callable[[C], Fraction] | None = None
+    share: Fraction = Fraction(1)
+    all_optima: bool = False
+
+    def judge(self, case: C) -> Finding:
+        """Decide one case in fractions."""
+        finding = self.finding(case)
+        return replace(finding, decided=True) if self.all_optima else finding
+
+    def estimated_slack(self, case: C) -> Fraction | float:
+        """The slack that guides draws and search.
+
+        Raises
+        ------
+        InvalidOption
+            The slack is NaN.
+        """
+        if self.slack is None:
+            return self.judge(case).slack
+        slack = self.slack(case)
+        if isnan(slack):
+            raise InvalidOption(f"the slack of {shown(case)} is not a number")
+        return slack
+
+    def recheck(self, name: str) -> Counterexample:
+        """Decide a stored case again.
+
+        Raises
+        ------
+        InvalidInstance
+            The case does not meet the hypotheses, or its slack differs from the stored one.
+        """
+        numbers, before = stored_numbers(name), stored_slack(name)
+        case = self.space.build(numbers)
+        if case is None:
+            raise InvalidInstance(f"the stored case {name!r} does not meet the hypotheses of the claim")
+        finding = self.judge(case)
+        if finding.slack != before:
+            raise InvalidInstance(
+                f"the stored case {name!r} has the slack {finding.slack}, not {before} as the file says"
+            )
+        return Counterexample(numbers, case, finding, name)
+
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+        """Check stored counterexamples, draw cases, search, and run the mechanical parts of the proof."""
+        began = time.perf_counter()
+        names = stored_names(claim.key)
+        known = [case for case in map(self.recheck, names) if case.finding.refutes]
+        best = min(known, key=lambda case: self.space.weight(case.numbers), default=None)
+        tried = {"stored": len(names)} if names else {}
+        if best is None:
+            count = max(min(effort.instances, QUICK.instances), int(effort.instances * self.share))
+            found, tried["instances"], undecided = draw_counterexample(
+                self.space, self.estimated_slack, self.judge, count, effort.seed
+            )
+            tried |= {"undecided": undecided} if undecided else {}
+            best = None if found is None else self._counterexample(*found)
+        search = self._search(claim, effort, best)
+        if search is not None:
+            tried["searched"] = search.tried
+            if search.found is not None and self._is_smaller(search.found[0], best):
+                best = self._counterexample(*search.found)
+        checks = tuple(part() for part in claim.mechanical) if effort.mechanical else ()
+        verdict, summary = _verdict(claim, best, checks, tried, search)
+        tightness = None if best is not None else self._tightness(effort)
+        seconds = time.perf_counter() - began
+        return ClaimEvidence(verdict, summary, tried, best, None, tightness, checks, seconds=seconds)
+
+    def _counterexample(self, numbers: CaseNumbers, finding: Finding) -> Counterexample:
+        return Counterexample(numbers, self.space.build(numbers), finding)
+
+    def _is_smaller(self, numbers: CaseNumbers, best: Counterexample | None) -> bool:
+        return best is None or self.space.weight(numbers) < self.space.weight(best.numbers)
+
+    def _search(self, claim: Claim, effort: Effort, best: Counterexample | None) -> CounterexampleSearch[C] | None:
+        seconds = effort.seconds if claim.expected is not ClaimVerdict.TRUE or best is not None else effort.seconds / 10
+        return (
+            search_counterexample(self.space, self.estimated_slack, self.judge, seconds, effort.seed)
+            if seconds > 0
+            else None
+        )
+
+    def _tightness(self, effort: Effort) -> Tightness | None:
+        """The largest quotient found by a search that raises it, in a tenth of the time."""
+        if self.ratio is None:
+            return None
+        ratio = self.ratio
+        seconds = effort.seconds / 10 if effort.seconds else 0.2
+
+        def negated(case: C) -> Fraction:
+            return -ratio(case)
+
+        search = search_counterexample(self.space, negated, _refutes_nothing, seconds, effort.seed)
+        if not search.best:
+            return None
+        numbers = search.best[1]
+        case = self.space.build(numbers)
+        return None if case is None else Tightness(ratio(case), numbers)
+
+
+def _refutes_nothing(_: object) -> Finding:
+    """Finding for a search that only measures."""
+    return Finding(Fraction(0), "")
+
+
+def _verdict(
+    claim: Claim,
+    best: Counterexample | None,
+    checks: Sequence[ProofCheck],
+    tried: Mapping[str, int],
+    search: CounterexampleSearch[Any] | None,
+) -> tuple[ClaimVerdict, str]:
+    """The verdict and its summary."""
+    broken = [check for check in checks if check.holds is False]
+    missing = "".join(f"; not run: {check.name} ({check.why})" for check in checks if check.holds is None)
+    if best is not None:
+        where = f"instance {best.name}" if best.name else "found now"
+        smallest = search is not None and search.smallest and not best.name
+        least = ", none with no more numbers has a smaller sum of them" if smallest else ""
+        contradiction = "; the proof that stands here must be wrong" if claim.proof else ""
+        return ClaimVerdict.FALSE, f"{best.finding.explanation} ({where}{least}){contradiction}{missing}"
+    attempts = ", ".join(f"{count:,} {what}" for what, count in tried.items() if count)
+    if broken:
+        return ClaimVerdict.OPEN, f"{broken[0].name}: {broken[0].why}; no counterexample in {attempts}"
+    if tried.get("undecided", 0) >= tried.get("instances", 1):
+        return ClaimVerdict.OPEN, f"none of {tried['instances']:,} instances was decided"
+    if claim.proof.strip():
+        machine = [check.name for check in checks if check.holds]
+        return ClaimVerdict.TRUE, "; ".join(["proved", f"no counterexample in {attempts}", *machine]) + missing
+    return ClaimVerdict.OPEN, f"no proof and no counterexample in {attempts}"
+
+
+@dataclass(frozen=True)
+class Exists(Generic[C]):
+    """Some case exists for which a universal conclusion fails, as in a claim of impossibility.
+
+    Attributes
+    ----------
+    universal:
+        The universal claim that the case must refute.
+    """
+
+    universal: ForAll[C]
+
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+        """Search for such a case; without one the claim is open."""
+        found = self.universal.decide(replace(claim, expected=ClaimVerdict.FALSE, proof=""), effort)
+        return replace(found, verdict=ClaimVerdict.TRUE if found.verdict is ClaimVerdict.FALSE else ClaimVerdict.OPEN)
+
+
+@dataclass(frozen=True)
+class ByComputation:
+    """The claim gives values, e.g. of a worked example, or says that something exists: compute and compare.
+
+    Attributes
+    ----------
+    compute:
+        Computes all quantities and compares them with the claimed values.
+    """
+
+    compute: Callable[[], Computation]
+
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+        """Compute the values, and compare them with the claimed ones."""
+        began = time.perf_counter()
+        found = self.compute()
+        checks = tuple(part() for part in claim.mechanical) if effort.mechanical else ()
+        agree = all(row.agrees for row in found.rows) and all(check.holds is not False for check in checks)
+        wrong = [row for row in found.rows if not row.agrees]
+        differences = "; ".join(f"{r.quantity}: {r.claimed}, computed {r.computed}" for r in wrong)
+        count = len(found.rows)
+        summary = found.summary or differences or ("1 quantity agrees" if count == 1 else f"{count} quantities agree")
+        values = {row.quantity: (row.claimed, row.computed) for row in found.rows}
+        case = None if not found.pictures else _as_counterexample(found, summary)
+        evidence = ClaimEvidence(
+            ClaimVerdict.TRUE if agree else ClaimVerdict.FALSE,
+            summary,
+            {"computed": len(found.rows)},
+            case,
+            checks=checks,
+        )
+        return replace(evidence, values=values, seconds=time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class ComparedValue:
+    """One quantity: the claimed value, the computed value, and whether they agree in the printed digits."""
+
+    quantity: str
+    claimed: str
+    computed: str
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class Computation:
+    """The result of a :class:`ByComputation` procedure; without a summary one is made from the rows."""
+
+    rows: tuple[ComparedValue, ...]
+    summary: str = ""
+    pictures: tuple[Any, ...] = ()
+
+
+def _as_counterexample(found: Computation, summary: str) -> Counterexample:
+    slack = Fraction(0) if all(row.agrees for row in found.rows) else Fraction(-1)
+    return Counterexample(CaseNumbers({}), None, Finding(slack, summary, pictures=found.pictures))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A quantity that is claimed to be bounded grows without bound along a family of cases.
+
+    Attributes
+    ----------
+    sizes, most:
+        Sizes at which to measure; those above ``most`` only if the effort includes a search.
+    measure:
+        Size -> exact value.
+    formula:
+        Size -> value for every size, as the proof shows.
+    formula_text, size, quantity:
+        The formula as text, and the names of the size and of the measured quantity.
+    bounded:
+        True if the claim is that the quantity tends to the limit of the formula.
+    """
+
+    sizes: tuple[int, ...]
+    measure: Callable[[int], Fraction]
+    formula: Callable[[int], Fraction]
+    formula_text: str
+    size: str
+    quantity: str
+    most: int = 10**9
+    bounded: bool = False
+
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+        """Measure the quantity at every size, and compare it with the formula."""
+        began = time.perf_counter()
+        sizes = [n for n in self.sizes if effort.seconds or n <= self.most]
+        points = {n: self.measure(n) for n in sizes}
+        off = [n for n in sizes if points[n] != self.formula(n)]
+        curve = GrowthCurve(self.size, self.quantity, points, self.formula_text)
+        tried = {"sizes": len(sizes)}
+        seconds = time.perf_counter() - began
+        if off:
+            value = fraction_text(points[off[0]])
+            text = f"at {self.size} = {off[0]} the {self.quantity} is {value}, not {self.formula_text}"
+            return ClaimEvidence(ClaimVerdict.OPEN, text, tried, curve=curve, seconds=seconds)
+        last = f"{fraction_text(points[sizes[-1]])} at {self.size} = {sizes[-1]}"
+        verdict = ClaimVerdict.TRUE if self.bounded else ClaimVerdict.FALSE
+        grows = "tends to its limit" if self.bounded else "grows without bound"
+        text = f"{self.quantity} {grows}: {self.formula_text}; {last}"
+        return ClaimEvidence(verdict, text, tried, curve=curve, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Untestable:
+    """The claim cannot be decided by computation; ``why`` gives the reason."""
+
+    why: str
+
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+        """Return the reason."""
+        return ClaimEvidence(ClaimVerdict.UNTESTABLE, self.why)
+
+
+def universal_part(procedure: DecisionProcedure) -> ForAll[Any] | None:
+    """The universal claim that a procedure proves or refutes; None for other procedures."""
+    universal = procedure.universal if isinstance(procedure, Exists) else procedure
+    return universal if isinstance(universal, ForAll) else None
+
+
+def rounds_to(claimed: Fraction | float | str, computed: Fraction) -> bool:
+    """Whether a printed number is the computed one, rounded to the printed digits."""
+    text = str(claimed)
+    digits = len(text.partition(".")[2]) if "/" not in text else 0
+    if "/" in text:
+        return Fraction(text) == computed
+    return bool(abs(Fraction(text) - computed) * 2 * 10**digits <= 1)
+
+
+def compare_number(quantity: str, claimed: object, computed: Fraction) -> ComparedValue:
+    """Compare a printed number with the computed one."""
+    text = fraction_text(computed)
+    if "/" in text and "/" not in str(claimed) and computed.denominator > 12:
+        text += f" = {float(computed):.6g}"
+    return ComparedValue(quantity, str(claimed), text, rounds_to(str(claimed), computed))
+
+
+def compare_values(quantity: str, claimed: object, computed: object) -> ComparedValue:
+    """Compare a claimed value of any type with the computed one."""
+    return ComparedValue(quantity, str(claimed), str(computed), claimed == computed)

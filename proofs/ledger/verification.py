@@ -1,0 +1,71 @@
+"""Decide claims, one after another or in several processes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass, replace
+
+from hetopt.checks import shown
+from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, ClaimVerdict, Effort
+from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.worker_pool import worker_pool
+
+
+@dataclass(frozen=True)
+class DecidedClaim:
+    """A claim and its evidence."""
+
+    claim: Claim
+    evidence: ClaimEvidence
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the one that the ledger asserts."""
+        return self.evidence.verdict is self.claim.expected
+
+
+def decide(claim: Claim, effort: Effort) -> ClaimEvidence:
+    """Spend this effort on one claim; an error in the claim's code leaves the claim open, with the error as summary."""
+    try:
+        found = claim.procedure.decide(claim, effort)
+    except (Exception, SystemExit) as problem:  # the code of a claim may fail in any way
+        last = traceback.extract_tb(problem.__traceback__)[-1]
+        where = f"{last.filename.rpartition('/')[2]}, line {last.lineno}"
+        return _undecided(f"{type(problem).__name__}: {problem} ({where})")
+    try:
+        return replace(found, verdict=ClaimVerdict(found.verdict))
+    except ValueError:
+        return _undecided(f"the verdict {shown(found.verdict)} is none of {', '.join(ClaimVerdict)}")
+
+
+def _undecided(problem: str) -> ClaimEvidence:
+    return ClaimEvidence(ClaimVerdict.OPEN, f"could not be decided: {problem}")
+
+
+def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Iterator[DecidedClaim]:
+    """Decide each claim, and yield the results in the order of completion.
+
+    Parameters
+    ----------
+    jobs:
+        Number of processes; with 1 everything runs in this process. Claims without an entry point need 1.
+    """
+    if jobs <= 1 or len(claims) <= 1:
+        for claim in claims:
+            yield DecidedClaim(claim, decide(claim, effort))
+        return
+    known = {claim.key: claim for claim in claims}
+    with worker_pool(min(jobs, len(claims))) as pool:
+        running = {pool.submit(_decide_by_key, key, effort): key for key in known}
+        for done in as_completed(running):
+            yield DecidedClaim(known[running[done]], done.result())
+
+
+def _decide_by_key(key: str, effort: Effort) -> ClaimEvidence:
+    """Decide a claim in a worker; the case is dropped, since its numbers determine it."""
+    found = decide(all_claims()[key], effort)
+    if found.counterexample is None:
+        return found
+    return replace(found, counterexample=replace(found.counterexample, case=None))

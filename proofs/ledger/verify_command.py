@@ -1,0 +1,238 @@
+"""The command ``hetopt verify``."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hetopt.presentation import console
+
+PER_CELL = 4.0
+"""Default seconds of search for each property of a policy."""
+
+if TYPE_CHECKING:
+    from hetopt.proofs.ledger.claim import Claim, Effort
+    from hetopt.proofs.ledger.verification import DecidedClaim
+
+
+def verify(
+    claims: Annotated[
+        list[str] | None, typer.Argument(help="Keys of claims, perhaps with *.", show_default="all")
+    ] = None,
+    paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances a claim.")] = False,
+    instances: Annotated[
+        int | None, typer.Option(help="Instances drawn for each claim.", show_default="200; 50 with --quick")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Search for counterexamples, for each claim or property; 0: none.",
+            show_default="60; 4 with --policy; 0 with --quick",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of what is drawn and searched.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Processes.", show_default="all cores")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="Put this policy (a name, or module:Name) to the properties instead; repeatable; all: every policy.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
+    show: Annotated[
+        bool, typer.Option("--list", help="List the claims and the verdicts expected; decide nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with counterexamples drawn; one there is replaced.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for instance files of counterexamples that are new or smaller.")
+    ] = None,
+) -> None:
+    """Decide what the papers claim: theorems, tables of properties, printed numbers; print verdicts and evidence.
+
+    With --policy: which properties that policy has, on how many instances, and the smallest counterexamples.
+    Ends with exit code 1 if a verdict differs from the one that the ledger asserts. After Ctrl-C it prints the claims
+    decided so far.
+    """
+    from hetopt.checks import at_least
+    from hetopt.data.saving import check_folder, check_writable
+    from hetopt.errors import InvalidOption
+    from hetopt.proofs.ledger import verdict_tables
+    from hetopt.proofs.ledger.claim import QUICK, Effort
+    from hetopt.proofs.ledger.counterexample_files import unreadable
+    from hetopt.proofs.ledger.discovery import all_claims, select_claims
+
+    standard = QUICK if quick else Effort()
+    search = standard.seconds if policy is None or quick else PER_CELL
+    effort = Effort(
+        instances=standard.instances if instances is None else instances,
+        seconds=search if seconds is None else seconds,
+        seed=seed,
+    )
+    processes = int(at_least(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1, InvalidOption))
+    for path in (html, markdown):
+        if path is not None:
+            check_writable(path)
+    if policy is not None:
+        if claims or paper or show or keep:
+            raise InvalidOption(
+                "--policy is about properties, not about claims; leave out claims, --paper, --list, --keep"
+            )
+        _properties(policy, settings, effort, processes, as_json=as_json, html=html, markdown=markdown)
+        return
+    if settings or markdown:
+        raise InvalidOption("--set and --markdown are for --policy")
+    wanted = select_claims(claims or (), paper)
+    if show:
+        _list_claims(wanted, as_json=as_json)
+        return
+    made = keep is not None and not keep.exists()
+    if keep is not None:
+        check_folder(keep)
+    began = time.perf_counter()
+    results, stopped = _decide(wanted, effort, processes)
+    spent = time.perf_counter() - began
+    if html is not None:
+        from hetopt.proofs.ledger.ledger_page import write_ledger_page
+
+        write_ledger_page(results, all_claims(), html, effort, spent)
+    if as_json:
+        print(json.dumps([verdict_tables.claim_as_dict(one) for one in results], indent=2))
+    else:
+        _print_verdicts(results, spent)
+    if keep is not None:
+        stored = _store(results, keep)
+        if made and not stored:
+            keep.rmdir()
+        if not as_json:
+            console.say("\n".join(f"kept: {path}" for path in stored) or "kept: none, as none is new or smaller")
+    if html is not None and not as_json:
+        console.say(f"page: {html}")
+    broken_files = unreadable()
+    for name in broken_files:
+        console.note(f"instance {name} cannot be read")
+    if stopped:
+        raise typer.Exit(130)
+    if broken_files or not all(one.as_expected for one in results):
+        raise typer.Exit(1)
+
+
+def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
+    from hetopt.proofs.ledger.verdict_tables import expected_verdicts
+
+    frame = expected_verdicts(claims)
+    if as_json:
+        print(frame.to_json(orient="records", indent=2))
+    else:
+        console.show_table(f"{len(frame)} claims", list(frame.columns), frame.to_numpy().tolist(), sentences=2)
+
+
+def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
+    """The decided claims in the order of the ledger, and whether Ctrl-C stopped the work."""
+    from hetopt.proofs.ledger import verification
+    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
+    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
+
+    decided, stopped = dict[str, "DecidedClaim"](), False
+    try:
+        with console.steps(len(claims)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
+            for one in verification.decide_all(claims, effort, jobs):
+                step(one.claim.key)
+                decided[one.claim.key] = one
+    except KeyboardInterrupt:
+        stopped = True
+        console.note(f"stopped; {len(decided)} of {len(claims)} claims are decided")
+    return [decided[claim.key] for claim in claims if claim.key in decided], stopped
+
+
+def _properties(
+    names: list[str],
+    settings: list[str] | None,
+    effort: Effort,
+    jobs: int,
+    *,
+    as_json: bool,
+    html: Path | None,
+    markdown: Path | None,
+) -> None:
+    """Decide the properties of policies; print them and write the files."""
+    from hetopt.data.saving import save
+    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
+    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
+    from hetopt.proofs.properties import property_report
+    from hetopt.proofs.properties.property_checks import PROPERTIES
+    from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
+    from hetopt.registry import policy_names
+
+    asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
+    with stdout_to_stderr():
+        tasks, refused = plan_cells(asked, settings or [])
+    cells = {}
+    with console.steps(len(tasks)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
+        for task, cell in decide_cells(tasks, settings or [], effort, jobs):
+            if task not in cells:
+                step(f"{task[0]}: {PROPERTIES[task[2]].key}")
+            cells[task] = cell
+    found = matrix_rows(asked, cells, refused)
+    if html is not None:
+        save(property_report.page(found, effort), html, overwrite=True)
+    if markdown is not None:
+        save(property_report.markdown(found, effort), markdown, overwrite=True)
+    if as_json:
+        print(json.dumps([property_report.as_dict(line) for line in found], indent=2))
+    else:
+        property_report.show(found)
+    broken = [(line.policy, one) for line in found for one in line.cells if one.broken]
+    for name, one in broken:
+        console.note(f"{name}, {one.about.key}: {one.why}")
+    if broken:
+        raise typer.Exit(2)
+
+
+def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
+    for paper in dict.fromkeys(one.claim.paper for one in results):
+        rows = []
+        for one in results:
+            if one.claim.paper == paper:
+                label = one.claim.label_of(one.evidence.verdict)
+                verdict = label if one.as_expected else f"{label}, not {one.claim.label}"
+                rows.append([one.claim.key, f"{one.evidence.seconds:.1f}", verdict, one.evidence.summary])
+        console.show_table(paper, ["claim", "s", "verdict", "evidence"], rows, sentences=1, light=True)
+    counts = Counter(one.claim.label_of(one.evidence.verdict) for one in results)
+    total = ", ".join(f"{count} {label}" for label, count in counts.items())
+    unexpected = [one.claim.key for one in results if not one.as_expected]
+    console.say(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
+    for key in unexpected:
+        console.note(f"{key}: not the verdict that the ledger asserts")
+
+
+def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
+    """Write new counterexamples to files; return their paths."""
+    from dataclasses import replace
+
+    from hetopt.proofs.ledger.counterexample_files import store_counterexample
+    from hetopt.proofs.ledger.procedures import universal_part
+
+    paths = []
+    for one in results:
+        found, universal = one.evidence.counterexample, universal_part(one.claim.procedure)
+        if found is None or found.name or universal is None:
+            continue
+        case = universal.space.build(found.numbers)
+        paths.append(store_counterexample(one.claim, replace(found, case=case), folder))
+    return paths

@@ -1,0 +1,217 @@
+"""Theorem 5.1: envy-freeness, the sharing incentive, and their cost in efficiency."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.mechanical import by_z3
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.oef.tenant_cases import OPTIMAL, Optimum, TenantCase, rising, tenant_space
+
+F = Fraction
+ZEROS = rationals(0, 6, 2)
+ANY = tenant_space(speeds=ZEROS)
+WEIGHTED = tenant_space(speeds=ZEROS, weights=rationals(1, 3, 2), n=(1, 4), k=(1, 3))
+
+
+def most_envy(case: TenantCase, found: Optimum) -> Finding:
+    """Envy-freeness of one allocation."""
+    worst, who = None, (0, 0)
+    for e in range(case.n):
+        for o in range(case.n):
+            if e != o:
+                ratio = case.weights[e] / case.weights[o]
+                slack = case.worth(e, found.share[e]) - ratio * case.worth(e, found.share[o])
+                if worst is None or slack < worst:
+                    worst, who = slack, (e, o)
+    slack = F(0) if worst is None else worst
+    words = (
+        f"u{who[0] + 1} would have {fraction_text(-slack)} more with what u{who[1] + 1} has" if slack < 0 else "no envy"
+    )
+    return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
+
+
+def least_surplus(case: TenantCase, found: Optimum) -> Finding:
+    """The sharing incentive of one allocation."""
+    part = [w / sum(case.weights) for w in case.weights]
+    slacks = [case.worth(e, found.share[e]) - part[e] * case.worth(e, case.gpus) for e in range(case.n)]
+    slack = min(slacks)
+    e = slacks.index(slack)
+    words = (
+        f"u{e + 1} has {fraction_text(case.worth(e, found.share[e]))}, its part of the cluster is "
+        f"worth {fraction_text(slack)} less"
+    )
+    if slack < 0:
+        words = f"u{e + 1} has {fraction_text(-slack)} less than with its part of the cluster"
+    return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
+
+
+def idle(case: TenantCase, found: Optimum) -> Finding:
+    """Whether every GPU that some tenant can use is in use."""
+    used = [sum((row[j] for row in found.share), F(0)) for j in range(case.k)]
+    free = [
+        m - u if any(row[j] > 0 for row in case.speed) else F(0)
+        for j, (m, u) in enumerate(zip(case.gpus, used, strict=True))
+    ]
+    return Finding(-max(free), f"{fraction_text(max(free))} GPUs of a type are idle", (OPTIMAL,))
+
+
+def as_large_as_all(case: TenantCase) -> Finding:
+    """The unqualified "optimal resource efficiency": no allocation has a larger total."""
+    coop, free = case.cooperative, case.free
+    words = f"its total is {fraction_text(coop.total)}; without envy-freeness {fraction_text(free.total)} is possible"
+    pictures = (case.picture("cooperative OEF", coop.share), case.picture("largest total", free.share))
+    return Finding(coop.total - free.total, words, (OPTIMAL,), pictures)
+
+
+def order_of_totals(case: TenantCase) -> Finding:
+    """Totals: noncooperative <= cooperative <= sharing incentive only <= free."""
+    totals = [case.noncooperative.total, case.cooperative.total, case.sharing.total, case.free.total]
+    slack = min(b - a for a, b in pairwise(totals))
+    return Finding(slack, " <= ".join(map(fraction_text, totals)), (OPTIMAL,))
+
+
+def between(case: TenantCase) -> Finding:
+    """Equal budgets: total between those of both OEF programs, with room for the policy's rounding."""
+    import hetopt
+    from hetopt.models.ceei import equal_budgets
+    from hetopt.tolerances import EQUAL, scale
+
+    total = F(float(hetopt.solve(equal_budgets(), case.instance).rate.sum()))
+    room = F(EQUAL * scale(float(case.free.total)))
+    low, high = case.noncooperative.total, case.cooperative.total
+    return Finding(
+        min(total - low, high - total) + room, f"{fraction_text(low)} <= {float(total):.6g} <= {fraction_text(high)}"
+    )
+
+
+def as_printed(case: TenantCase) -> Finding:
+    """Equation (10c) as printed compares a rate with itself, so the program is that of eq. (4).
+
+    Some optimum of that is envy-free exactly where cooperative OEF, eq. (10) as meant, has as large a total.
+    """
+    found = most_envy(case, case.free)
+    slack = case.cooperative.total - case.free.total
+    total = f"no envy-free allocation has the total {fraction_text(case.free.total)}, so every optimum has envy"
+    return Finding(slack, f"{total}; in one of them {found.explanation}", (OPTIMAL, total), found.pictures)
+
+
+def envy_free_without_sharing_incentive(n: int, k: int) -> list[Any]:
+    """For z3: an envy-free allocation of all GPUs in which u1 has less than the worth of its part."""
+    from z3 import Real, Sum
+
+    w, m = ([Real(f"{name}{j}") for j in range(k)] for name in "wm")
+    x = [[Real(f"x{e}{j}") for j in range(k)] for e in range(n)]
+    rate = [Sum([w[j] * row[j] for j in range(k)]) for row in x]
+    return [
+        *(v >= 0 for v in (*w, *m, *(v for row in x for v in row))),
+        *(Sum([row[j] for row in x]) == m[j] for j in range(k)),
+        *(rate[0] >= other for other in rate[1:]),
+        n * rate[0] < Sum([w[j] * m[j] for j in range(k)]),
+    ]
+
+
+SHARING_INCENTIVE = r"""
+Nothing that some user can use is idle: unused GPUs, split in proportion to the weights, worsen no user's envy
+($\pi_i w_l z_l = \pi_l w_l z_i$ for $z_l = \pi_l z$) and raise the total. Envy-freeness of $u_l$ towards every user,
+$w_l x_l \ge \frac{\pi_l}{\pi_i} w_l x_i$, multiplied by $\pi_i$ and summed over all $i$ (itself included), is
+$w_l x_l \sum_i \pi_i \ge \pi_l\, w_l \sum_i x_i = \pi_l\, w_l m$: types that $u_l$ can use are used up, and the
+others are
+worth nothing to it."""
+
+CLAIMS = (
+    Claim(
+        key="oef/thm-5.1-envy",
+        paper="OEF",
+        place="Theorem 5.1",
+        statement=r"Cooperative OEF is envy-free: $w_l x_l \ge w_l x_i$; with weights $\pi_i w_l x_l \ge \pi_l w_l "
+        r"x_i$.",
+        procedure=ForAll(WEIGHTED, lambda c: most_envy(c, c.cooperative)),
+        expected=ClaimVerdict.TRUE,
+        policies=("oef-cooperative",),
+        proof="These are the rows of its program, eq. (10c) as meant.",
+    ),
+    Claim(
+        key="oef/eq-10c",
+        paper="OEF",
+        place="eq. (10c)",
+        statement=r"Equation (10c) as printed, $\sum_j w_l^j x_l^j \ge \sum_j w_l^j x_l^j$, makes allocations "
+        r"envy-free.",
+        procedure=ForAll(ANY, as_printed),
+        expected=ClaimVerdict.FALSE,
+        instead="oef/thm-5.1-envy",
+        note="A misprint: the right side is that of $x_i$.",
+    ),
+    Claim(
+        key="oef/thm-5.1-sharing",
+        paper="OEF",
+        place="Theorem 5.1",
+        statement=r"Cooperative OEF gives the sharing incentive: $w_l x_l \ge w_l m / n$; with weights "
+        r"$w_l x_l \ge w_l m\, \pi_l / \sum_i \pi_i$.",
+        procedure=ForAll(WEIGHTED, lambda c: least_surplus(c, c.cooperative)),
+        expected=ClaimVerdict.TRUE,
+        policies=("oef-cooperative",),
+        proof=SHARING_INCENTIVE,
+        mechanical=tuple(
+            by_z3(f"n = {n}, k = {k}, all real data", partial(envy_free_without_sharing_incentive, n, k))
+            for n, k in ((2, 2), (3, 2), (3, 3))
+        ),
+    ),
+    Claim(
+        key="oef/thm-5.1-all-used",
+        paper="OEF",
+        place="Theorem 5.1",
+        statement=r"Cooperative OEF uses up every type $j$ that some user can use, $\sum_i x_i^j = m_j$.",
+        procedure=ForAll(WEIGHTED, lambda c: idle(c, c.cooperative)),
+        expected=ClaimVerdict.TRUE,
+        policies=("oef-cooperative",),
+        proof=SHARING_INCENTIVE.split("Envy-freeness")[0],
+        note="Used in the proof of Theorem 5.1 without proof.",
+    ),
+    Claim(
+        key="oef/thm-5.1-optimal",
+        paper="OEF",
+        place="Theorem 5.1",
+        statement="Cooperative OEF achieves the optimal resource efficiency, the largest total of eq. (4).",
+        procedure=ForAll(tenant_space(rising), as_large_as_all),
+        expected=ClaimVerdict.FALSE,
+        policies=("oef-cooperative",),
+        instead="oef/totals",
+        note='"Optimal" holds among envy-free allocations, by definition of the program.',
+    ),
+    Claim(
+        key="oef/totals",
+        paper="OEF",
+        place="Theorem 5.1",
+        statement=r"total(non-cooperative) $\le$ total(cooperative) $\le$ total(sharing incentive only) $\le$ "
+        r"total(free), for equal weights.",
+        procedure=ForAll(ANY, order_of_totals),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-cooperative", "oef-noncooperative", "sharing-incentive-only", "efficiency-only"),
+        proof=r"""
+Equal budgets (CEEI) maximise $\prod u_l$ (Eisenberg and Gale, 1959), so their geometric mean is at least $t^*$,
+that of the equal rates, and their arithmetic mean, the total over $n$, is at least the geometric one. They are
+envy-free (every user can afford what any user has), so cooperative OEF has at least their total. It gives the sharing
+incentive (Theorem 5.1), so the program that asks for nothing else has at least its total; and the free one has the
+largest of all.""",
+    ),
+    Claim(
+        key="oef/totals-equal-budgets",
+        paper="OEF",
+        place="Theorem 5.1",
+        statement=r"total(non-cooperative) $\le$ total(equal budgets) $\le$ total(cooperative).",
+        procedure=ForAll(tenant_space(speeds=rationals(1, 6, 2)), between, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("ceei", "oef-cooperative", "oef-noncooperative"),
+        proof="As for the order of all totals.",
+        note="The policy's total is a float, to which the instances leave room for rounding. They check the policy; "
+        "the verdict rests on the proof.",
+    ),
+)

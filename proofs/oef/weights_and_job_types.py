@@ -1,0 +1,281 @@
+"""Sections 4.2.3 and 4.2.4: weights as copies of tenants, and users with several job types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
+
+F = Fraction
+COPIED = tenant_space(speeds=ZEROS, weights=rationals(1, 2, 2), n=(1, 3), k=(1, 3))
+
+
+def copies(case: TenantCase) -> tuple[TenantCase, int]:
+    """Each tenant copied as often as its weight, scaled to an integer, says; and the scale factor."""
+    factor = lcm(*(w.denominator for w in case.weights))
+    rows = [row for row, w in zip(case.speed, case.weights, strict=True) for _ in range(int(w * factor))]
+    return TenantCase(tuple(rows), case.gpus), factor
+
+
+def same_total(case: TenantCase) -> Finding:
+    """Cooperative OEF with weights and with copies."""
+    many, _ = copies(case)
+    one, two = case.cooperative.total, many.cooperative.total
+    return Finding(
+        -abs(one - two), f"total {fraction_text(one)} with weights, {fraction_text(two)} with copies", (OPTIMAL,)
+    )
+
+
+def same_level(case: TenantCase) -> Finding:
+    """Non-cooperative OEF with weights and with copies."""
+    many, factor = copies(case)
+    one, two = case.level, many.level * factor
+    return Finding(
+        -abs(one - two), f"level {fraction_text(one)} with weights, {fraction_text(two)} with copies", (OPTIMAL,)
+    )
+
+
+def twice_as_much(case: TenantCase, found: Optimum) -> Finding:
+    """Whether a tenant with twice the weight of another has twice its rate."""
+    rates, weights = case.rates(found.share), case.weights
+    pairs = [(a, b) for a in range(case.n) for b in range(case.n) if weights[a] == 2 * weights[b]]
+    off, a, b = max(((abs(rates[a] - 2 * rates[b]), a, b) for a, b in pairs), default=(F(0), 0, 0))
+    words = f"u{a + 1} of weight {fraction_text(weights[a])} has {fraction_text(rates[a])}, "
+    words += f"u{b + 1} of weight {fraction_text(weights[b])} has {fraction_text(rates[b])}"
+    return Finding(-off, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
+
+
+@dataclass(frozen=True)
+class MultiTypeCase:
+    """Users, the first with several job types.
+
+    Attributes
+    ----------
+    pairs:
+        One tenant for each (user, job type): first those of u1, with equal parts of its weight.
+    types:
+        Number of job types of u1.
+    """
+
+    pairs: TenantCase
+    types: int
+
+    @property
+    def instance(self) -> Instance:
+        """The instance with a tenant per job type; weights divide the weight of a user."""
+        return self.pairs.instance
+
+    def bundles(self, found: Optimum) -> list[tuple[Fraction, ...]]:
+        """GPUs of every user."""
+        own = tuple(sum(column, F(0)) for column in zip(*found.share[: self.types], strict=True))
+        return [own, *found.share[self.types :]]
+
+    def reused(self, gpus: Sequence[Fraction]) -> Fraction:
+        """Worth of GPUs to u1 if each runs its fastest job type."""
+        best = [max(column) for column in zip(*self.pairs.speed[: self.types], strict=True)]
+        return sum((w * x for w, x in zip(best, gpus, strict=True)), F(0))
+
+    def split(self, gpus: Sequence[Fraction]) -> Fraction:
+        """Worth of GPUs to u1 if each type is split evenly among its job types."""
+        return sum((self.pairs.worth(t, gpus) for t in range(self.types)), F(0)) / self.types
+
+
+def multi_type_space() -> Space[MultiTypeCase]:
+    """u1 with two or three job types and one to three others with one."""
+
+    def build(numbers: CaseNumbers) -> MultiTypeCase:
+        own, others = numbers["own"], numbers["others"]
+        weight = (F(1, len(own)),) * len(own) + (F(1),) * len(others)
+        rows = tuple((F(1), *row) for row in (*own, *others))
+        return MultiTypeCase(TenantCase(rows, numbers.row("gpus"), weight), len(own))
+
+    tables = {
+        "own": TableShape("types", "k-1", integers(1, 8)),
+        "others": TableShape("n", "k-1", integers(1, 8)),
+        "gpus": TableShape(1, "k", GPUS),
+    }
+    return Space({"types": (2, 3), "n": (1, 3), "k": (2, 3)}, tables, build)
+
+
+def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
+    """Whether some user prefers the GPUs of another user."""
+    found = case.pairs.cooperative
+    gpus = case.bundles(found)
+    first = case.reused if reuse else case.split
+    mine = first(gpus[0]) if reuse else sum(case.pairs.rates(found.share)[: case.types], F(0))
+    slacks = [
+        (mine - first(other), f"u1 would gain {fraction_text(first(other) - mine)} from what u{i + 2} has")
+        for i, other in enumerate(gpus[1:])
+    ]
+    for i, own in enumerate(gpus[1:]):
+        e = case.types + i
+        for o, other in enumerate(gpus):
+            if o != i + 1:
+                more = case.pairs.worth(e, other) - case.pairs.worth(e, own)
+                slacks.append((-more, f"u{i + 2} would gain {fraction_text(more)} from what u{o + 1} has"))
+    slack, words = min(slacks)
+    return Finding(slack, words if slack < 0 else "no envy", (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
+
+
+def surplus_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
+    """Whether u1 has at least the worth of its part of the cluster."""
+    found = case.pairs.cooperative
+    gpus = case.bundles(found)
+    n = len(gpus)
+    fair = [m / n for m in case.pairs.gpus]
+    first = case.reused if reuse else case.split
+    mine = first(gpus[0]) if reuse else sum(case.pairs.rates(found.share)[: case.types], F(0))
+    slack = mine - first(fair)
+    words = (
+        f"u1 has {fraction_text(mine)}, {fraction_text(abs(slack))} "
+        f"{'less' if slack < 0 else 'more'} than with its part of all GPUs"
+    )
+    return Finding(slack, words, (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
+
+
+def _picture(case: MultiTypeCase, found: Optimum) -> tuple[Picture, ...]:
+    names = [f"u1, type {t + 1}" for t in range(case.types)]
+    names += [f"u{i + 2}" for i in range(case.pairs.n - case.types)]
+    return (shares_picture("optimum", found.share, case.pairs.gpus, case.pairs.rates(found.share), names),)
+
+
+SPLIT = r"""
+Let $A$ have $q$ job types $t$ of weight $\pi_A / q$ each, and $B$ have $p$ job types $i$ of weight $\pi_B / p$
+each. Envy-freeness is $w_t x_t \ge \frac{\pi_A p}{q \pi_B} w_t x_i$; summed over the $p$ types of $B$ and divided
+by $p$ it is $w_t x_t \ge \frac{\pi_A}{\pi_B} w_t \frac{X_B}{q}$ with $X_B = \sum_i x_i$; summed over the types of
+$A$: what $A$ has is worth to it at least $\pi_A / \pi_B$ times the even split of what $B$ has. Summed over all $B$
+with weight $\pi_B$ (and $A$ itself) it is the sharing incentive."""
+
+CLAIMS = (
+    Claim(
+        key="oef/weights-cooperative",
+        paper="OEF",
+        place="section 4.2.3",
+        statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the total of as many "
+        r"copies of every "
+        "user; rational weights are as good as whole ones.",
+        procedure=ForAll(COPIED, same_total),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-cooperative",),
+        proof=r"""
+Let the weights be whole (multiply them). From an allocation with weights, every copy of $u_l$ gets $x_l / \pi_l$:
+copies
+of the same user have the same, and $w_l x_l / \pi_l \ge w_l x_i / \pi_i$ is the weighted row. From one with copies,
+$u_l$
+gets the sum over its copies: summing the rows of all pairs of copies of $u_l$ and $u_i$ gives
+$\pi_i w_l x_l \ge \pi_l w_l x_i$. Both ways keep the total and the GPUs used.""",
+    ),
+    Claim(
+        key="oef/weights-noncooperative",
+        paper="OEF",
+        place="section 4.2.3",
+        statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the level of as many copies of "
+        r"every user.",
+        procedure=ForAll(COPIED, same_level),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=r"""
+Copies of $u_l$ with rate $t$ each have $\pi_l t$ together; conversely $x_l / \pi_l$ for every copy has rate
+$w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
+    ),
+    Claim(
+        key="oef/weights-fair",
+        paper="OEF",
+        place="section 4.2.3",
+        statement="With weights the fairness properties of Theorem 5.1 stay: cooperative OEF is envy-free and gives "
+        "the sharing incentive, each in proportion to the weights; job types as virtual users are such.",
+        procedure=ForAll(
+            WEIGHTED,
+            lambda c: min(
+                (most_envy(c, c.cooperative), least_surplus(c, c.cooperative)), key=lambda finding: finding.slack
+            ),
+        ),
+        expected=ClaimVerdict.TRUE,
+        policies=("oef-cooperative",),
+        proof="Theorem 5.1 with weights; a job type is a tenant with its part of the weight.",
+    ),
+    Claim(
+        key="oef/weights-twice",
+        paper="OEF",
+        place="section 4.2.3",
+        statement="Under non-cooperative OEF a user of twice the weight has twice the throughput.",
+        procedure=ForAll(WEIGHTED, lambda c: twice_as_much(c, c.noncooperative), all_optima=True),
+        expected=ClaimVerdict.TRUE,
+        policies=("oef-noncooperative",),
+        proof=r"These are the rows of its program, $w_l x_l / \pi_l = t$.",
+    ),
+    Claim(
+        key="oef/weights-twice-cooperative",
+        paper="OEF",
+        place="section 4.2.3",
+        statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
+        procedure=ForAll(
+            tenant_space(rising, weights=integers(1, 2), n=(2, 3), k=(2, 3)), lambda c: twice_as_much(c, c.cooperative)
+        ),
+        expected=ClaimVerdict.FALSE,
+        policies=("oef-cooperative",),
+        instead="oef/weights-fair",
+    ),
+    Claim(
+        key="oef/job-types-split-envy",
+        paper="OEF",
+        place="section 4.2.4",
+        statement="Users with several job types do not envy each other's GPUs if those are split evenly among the job "
+        "types (cooperative OEF, every optimum).",
+        procedure=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=False), all_optima=True),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-cooperative",),
+        proof=SPLIT,
+    ),
+    Claim(
+        key="oef/job-types-split-sharing",
+        paper="OEF",
+        place="section 4.2.4",
+        statement="Users with several job types have at least what their part of the cluster is worth, split evenly "
+        "among "
+        "the job types (cooperative OEF, every optimum).",
+        procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=False), all_optima=True),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-cooperative",),
+        proof=SPLIT,
+    ),
+    Claim(
+        key="oef/job-types-reuse-envy",
+        paper="OEF",
+        place="section 4.2.4",
+        statement="Users with several job types do not envy each other's GPUs, each used for the job type that is "
+        "fastest on "
+        "it (cooperative OEF).",
+        procedure=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=True)),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("oef-cooperative",),
+        instead="oef/job-types-split-envy",
+    ),
+    Claim(
+        key="oef/job-types-reuse-sharing",
+        paper="OEF",
+        place="section 4.2.4",
+        statement="Users with several job types have at least what their part of the cluster is worth to them, "
+        "every GPU used "
+        "for the job type that is fastest on it (cooperative OEF).",
+        procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=True)),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("oef-cooperative",),
+        instead="oef/job-types-split-sharing",
+    ),
+)

@@ -1,0 +1,249 @@
+"""A policy's answer to an instance, in fractions, and other optima of the same formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain, permutations
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
+from hetopt.data.entities import Numbers
+from hetopt.data.instance import Instance
+from hetopt.data.rationals import fractions
+from hetopt.data.worth import worth
+from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy, ask, solve
+from hetopt.proofs.properties.policy_cases import PolicyCase
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.tolerances import EQUAL
+
+AnyPolicy: TypeAlias = Formulation | Policy
+
+
+class Undecided(Exception):
+    """The policy refuses the instance, or its result cannot be judged; the message gives the reason."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyAnswer:
+    """A policy's result in fractions.
+
+    Attributes
+    ----------
+    result:
+        The result that the policy returned.
+    share:
+        (n, k) Fractions: the exact optimum of a formulation, or the returned floats as fractions.
+    exact:
+        Whether the share is the exact optimum of a formulation.
+    not_comparable:
+        Why the result has no defined worth: a gang runs on several GPU types or in copies, or the result exceeds the
+        capacity; empty if it has one.
+    unique:
+        Whether the formulation has no other optimum; True for policies that are not formulations.
+    """
+
+    result: Allocation | Plan
+    share: Numbers
+    exact: bool
+    not_comparable: str = ""
+    unique: bool = True
+
+    def comparable(self) -> PolicyAnswer:
+        """The answer itself, if its worth is defined.
+
+        Raises
+        ------
+        Undecided
+            The worth of the result is not defined.
+        """
+        if self.not_comparable:
+            raise Undecided(self.not_comparable)
+        return self
+
+    def held(self, instance: Instance) -> Holdings:
+        """The GPUs of each entity and their worth by the speeds of ``instance``."""
+        return holdings(instance, self.share, exact=True)
+
+
+def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
+    """Ask a policy for its answer, without an earlier state.
+
+    Raises
+    ------
+    Undecided
+        The policy refuses the instance or finds no solution.
+    InvalidOption
+        The policy's code fails.
+    InvalidPlan
+        The answer is not an allocation, or not a possible one.
+    """
+    try:
+        if isinstance(policy, Formulation):
+            return _solved(policy, instance)
+        result = ask(policy, instance)[0]
+    except InvalidPlan:
+        raise
+    except HetoptError as problem:
+        raise Undecided(str(problem)) from None
+    except (Exception, SystemExit) as problem:  # the code of another package may fail in any way
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
+    x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
+    if not np.isfinite(x).all():
+        raise InvalidPlan("the policy returns shares that are not finite numbers")
+    share = within_capacity(instance, exact_floats(x))
+    return PolicyAnswer(
+        result, share, exact=False, not_comparable=_undefined_worth(instance, result) or _overuse(instance, share)
+    )
+
+
+def _overuse(instance: Instance, share: Numbers) -> str:
+    entities = instance.entities()
+    used = (share * fractions(entities.demand)[:, None]).sum(axis=0)
+    if any(u > m for u, m in zip(used, fractions(entities.capacity), strict=True)):
+        return "the allocation is not possible: it uses more GPUs than the cluster has"
+    return ""
+
+
+def within_capacity(instance: Instance, share: Numbers) -> Numbers:
+    """Remove rounding errors of a solver: shares below 0, more GPUs than the capacity, more than the whole time.
+
+    Raises
+    ------
+    InvalidPlan
+        A share is below 0 by more than rounding.
+    """
+    entities = instance.entities()
+    if (share < -Fraction(EQUAL)).any():
+        raise InvalidPlan("the policy returns a share below 0")
+    share = share * (share > 0)  # True counts as 1
+    demand, capacity = fractions(entities.demand), fractions(entities.capacity)
+    if entities.kind == "jobs":
+        share = share * _shrunk(share.sum(axis=1), [Fraction(1)] * len(share))[:, None]
+    return np.asarray(share * _shrunk((share * demand[:, None]).sum(axis=0), capacity), dtype=object)
+
+
+def _shrunk(used: Iterable[Fraction], most: Iterable[Fraction]) -> Numbers:
+    """Factors that reduce each use to ``most`` where it exceeds ``most`` by rounding alone."""
+    over = [m / u if m < u <= m * (1 + Fraction(EQUAL)) else Fraction(1) for m, u in zip(most, used, strict=True)]
+    return np.array([*over, None], dtype=object)[:-1]
+
+
+def _undefined_worth(instance: Instance, result: Allocation | Plan) -> str:
+    try:
+        holdings(instance, result)
+    except InvalidPlan as problem:
+        return str(problem)
+    return ""
+
+
+def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
+    try:
+        result = solve(formulation, instance, exact=True)
+    except (InvalidOption, NotLinear):  # integers or tangents: no exact optimum is available
+        result = solve(formulation, instance)
+        return PolicyAnswer(result, within_capacity(instance, exact_floats(result.x)), exact=False)
+    found = result.certificate.exact
+    assert found is not None
+    assert found.share is not None
+    return PolicyAnswer(result, found.share, exact=True, unique=found.unique is True)
+
+
+def exact_floats(x: Any) -> Numbers:
+    """Each float as the fraction that it represents."""
+    array = np.asarray(x, dtype=float)
+    return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
+
+
+def at_true_owners(truth: Instance, reported_instance: Instance, answer: PolicyAnswer) -> PolicyAnswer:
+    """The answer to a misreport, assigned to the true entities; GPUs of a false job type go to the true one."""
+    entities, reported = truth.entities(), reported_instance.entities()
+    gpus = answer.share * fractions(reported.demand)[:, None]
+    own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
+    return replace(answer, share=own / fractions(entities.demand)[:, None])
+
+
+def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
+    """The worth of each entity's GPUs at its true speeds."""
+    entities = truth.entities()
+    demand = fractions(entities.demand)
+    most = demand if entities.kind == "jobs" else None
+    return list(worth(fractions(entities.per_gpu), answer.share * demand[:, None], most))
+
+
+Weights = Sequence[Sequence[Fraction]]
+"""(n, k) weight of each share."""
+
+
+class UndecidedTie(Undecided):
+    """The property fails for the returned optimum, but may hold for another optimum."""
+
+    def __init__(self) -> None:
+        super().__init__("it fails for the returned optimum, but may hold for another one")
+
+
+@dataclass(frozen=True)
+class TieBreaker:
+    """A component whose gain is the weighted sum of shares, maximised last: it selects one of several optima."""
+
+    weights: tuple[tuple[float, ...], ...]
+    priority: int = -100
+    name: str = "last"
+
+    def add(self, block: Any, model: Any) -> Any:
+        """The gain."""
+        return model.weighted_shares(np.array(self.weights))
+
+
+def most_favourable(policy: AnyPolicy, instance: Instance, answer: PolicyAnswer, weights: Weights) -> PolicyAnswer:
+    """The optimum with the largest weighted sum of shares; ``answer`` itself if it is the only optimum."""
+    if answer.unique or not isinstance(policy, Formulation):
+        return answer
+    rows = tuple(tuple(map(float, row)) for row in weights)
+    return replace(ask_policy(policy + TieBreaker(rows), instance).comparable(), unique=False)
+
+
+def own_speeds(case: PolicyCase, owner: Iterable[int], e: int, sign: int = 1) -> Weights:
+    """Weights with the speeds of ``e`` in its own rows, 0 elsewhere."""
+    return [[sign * v * (int(o) == e) for v in case.speed[e]] for o in owner]
+
+
+def failing_optimum(judge: Any, case: PolicyCase, policy: AnyPolicy, answer: PolicyAnswer) -> PolicyAnswer:
+    """An optimum for which an audit fails, if it fails for all optima.
+
+    Raises
+    ------
+    Tied
+        The audit may hold for another optimum.
+    """
+    if answer.unique:
+        return answer
+    if case.kind == "tenants":
+        for weights, least in _conditions(judge, case):
+            other = most_favourable(policy, case.instance, answer, weights)
+            if _sum(weights, other.share) < least:
+                return other
+    raise UndecidedTie
+
+
+def _conditions(judge: Any, case: PolicyCase) -> Iterator[tuple[Weights, Fraction]]:
+    """Pairs of weights and the least weighted sum that every allocation with the property has."""
+    n = len(case.speed)
+    if judge is envy_free:
+        for one, other in permutations(range(n), 2):
+            yield [[v * ((o == one) - (o == other)) for v in case.speed[one]] for o in range(n)], Fraction(0)
+    if judge is sharing_incentive:
+        for one in range(n):
+            whole = sum((v * m for v, m in zip(case.speed[one], case.gpus, strict=True)), Fraction(0))
+            yield own_speeds(case, range(n), one), whole / n
+
+
+def _sum(weights: Weights, share: Any) -> Fraction:
+    pairs = zip(chain(*weights), share.ravel(), strict=True)
+    return sum((w * x for w, x in pairs), Fraction(0))

@@ -1,0 +1,375 @@
+"""Decide properties of policies: how often each one held, and the smallest counterexample where it failed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hetopt import instances
+from hetopt.cli.arguments import named_policy
+from hetopt.errors import InvalidOption, InvalidPlan, UnusableFile
+from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
+from hetopt.proofs.ledger.counterexample_files import stored_numbers
+from hetopt.proofs.ledger.counterexample_search import draw_counterexample, search_counterexample
+from hetopt.proofs.ledger.space import CaseNumbers, Space
+from hetopt.proofs.ledger.worker_pool import worker_pool
+from hetopt.proofs.properties.policy_answers import AnyPolicy, Undecided, UndecidedTie, ask_policy
+from hetopt.proofs.properties.policy_cases import MISREPORTER, EntityKind, PolicyCase, policy_space
+from hetopt.proofs.properties.property_checks import PROPERTIES, Property
+
+PROVED: Mapping[tuple[str, EntityKind, str], str] = {
+    ("oef-cooperative", "tenants", "envy-free"): "oef/thm-5.1-envy",
+    ("oef-cooperative", "tenants", "sharing-incentive"): "oef/thm-5.1-sharing",
+    ("oef-noncooperative", "tenants", "pareto-efficient"): "oef/thm-5.3-positive",
+    ("oef-noncooperative", "tenants", "over-report"): "oef/thm-5.4-over",
+    ("oef-noncooperative", "tenants", "group"): "oef/thm-5.4-over",
+    ("gandiva-fair", "tenants", "sharing-incentive"): "oef/table-1-gandiva-sharing",
+    ("gavel-max-min", "tenants", "sharing-incentive"): "oef/table-1-gavel-sharing",
+}
+"""(policy, tenants or jobs, property) -> the claim of the ledger that proves it."""
+
+
+DISTANCE_WEIGHT = Fraction(1, 1000)
+"""Weight of :attr:`Finding.distance` relative to the slack in a search."""
+
+
+class CellOutcome(Enum):
+    """The result for one property of one policy, in short."""
+
+    PROVED = "proved"
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_JUDGED = "-"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """The result for one property of one policy.
+
+    Attributes
+    ----------
+    holds:
+        False with a counterexample; True if the property held on all drawn instances, which is no proof; None if no
+        instance could be judged, or the policy failed.
+    instances, refused:
+        Number of judged instances, and of instances that the policy refused or whose result cannot be judged.
+    tied:
+        Number of refused instances where the property fails for the returned optimum, but may hold for another.
+    counterexample:
+        The smallest one found.
+    why:
+        Why no instance could be judged.
+    broken:
+        Whether the reason is an error in the policy's code.
+    proved:
+        The claim of the ledger that proves the property.
+    """
+
+    about: Property
+    holds: bool | None
+    instances: int = 0
+    refused: int = 0
+    tied: int = 0
+    searched: int = 0
+    counterexample: Counterexample | None = None
+    why: str = ""
+    broken: bool = False
+    proved: str = ""
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> CellOutcome:
+        """The result as one value."""
+        if self.holds is None:
+            return CellOutcome.ERROR if self.broken else CellOutcome.NOT_JUDGED
+        if not self.holds:
+            return CellOutcome.FAILS
+        return CellOutcome.PROVED if self.proved else CellOutcome.HOLDS
+
+    @property
+    def text(self) -> str:
+        """The result as text."""
+        if self.outcome is not CellOutcome.HOLDS:
+            return str(self.outcome.value)
+        ties = f", {self.tied} ties" if self.tied else ""
+        return f"holds on {self.instances}{ties}"
+
+
+@dataclass
+class _CountingCheck:
+    """A check that counts the judged cases, and the reasons why others were refused."""
+
+    check: Callable[[PolicyCase, AnyPolicy], Finding]
+    policy: AnyPolicy
+    judged: int = 0
+    refused: int = 0
+    tied: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, case: PolicyCase) -> Finding:
+        try:
+            found = self.check(case, self.policy)
+        except Undecided as problem:
+            self.refused += 1
+            self.tied += isinstance(problem, UndecidedTie)
+            self.reasons[str(problem)] = self.reasons.get(str(problem), 0) + 1
+            return Finding(Fraction(0), str(problem), decided=False)
+        except (InvalidOption, InvalidPlan) as problem:
+            raise type(problem)(f"{problem}; with {case.description}") from problem
+        self.judged += 1
+        return found
+
+
+def supported_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
+    """Tenants and jobs -> why the policy refuses them; empty if it supports them."""
+    found: dict[EntityKind, str] = {}
+    for kind in ("tenants", "jobs"):
+        plain = policy_space(kind).build(_plain(kind))
+        assert plain is not None
+        try:
+            ask_policy(policy, plain.instance)
+            found[kind] = ""
+        except Undecided as problem:
+            found[kind] = str(problem)
+    return found
+
+
+def _plain(kind: EntityKind) -> CaseNumbers:
+    """Two equal tenants or jobs on two types of two GPUs, the second twice as fast."""
+    one, two = Fraction(1), Fraction(2)
+    speed = ((two,), (two,)) if kind == "tenants" else ((one, two), (one, two))
+    tables: dict[str, Any] = {"speed": speed, "gpus": ((two, two),)}
+    if kind == "jobs":
+        tables |= {"demand": ((one, one),), "work": ((two * 2, two * 2),), "arrival": ((0 * one, 0 * one),)}
+    return CaseNumbers(tables)
+
+
+def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Effort, name: str = "") -> MatrixCell:
+    """Try stored counterexamples, draw cases, then search for a first or a smaller counterexample."""
+    began = time.perf_counter()
+    if kind not in about.kinds:
+        return MatrixCell(about, None, why=f"the property is not about {kind}")
+    counted, space = _CountingCheck(about.check, policy), about.space(kind)
+
+    def slack(case: PolicyCase) -> Fraction:
+        found = counted(case)
+        if not found.decided:
+            return Fraction(0)
+        return found.slack + DISTANCE_WEIGHT * found.distance if found.slack >= 0 else found.slack
+
+    found = _known(space, slack, counted)
+    if found is None:
+        found, *_ = draw_counterexample(space, slack, counted, effort.instances, effort.seed)
+    judged, refused, tied = counted.judged, counted.refused, counted.tied
+    search = (
+        search_counterexample(space, slack, counted, effort.seconds, effort.seed) if effort.seconds and judged else None
+    )
+    other = None if search is None else search.found
+    if other is not None and (found is None or space.weight(other[0]) < space.weight(found[0])):
+        found = other
+    seconds, searched = time.perf_counter() - began, 0 if search is None else search.tried
+    if found is not None:
+        case = Counterexample(found[0], space.build(found[0]), found[1])
+        return MatrixCell(about, False, judged, refused, tied, searched, case, seconds=seconds)
+    if not judged:
+        why = max(counted.reasons, key=lambda text: counted.reasons[text], default="no instance was drawn")
+        return MatrixCell(about, None, 0, refused, tied, why=why, seconds=seconds)
+    proved = PROVED.get((name, kind, about.key), "")
+    return MatrixCell(about, True, judged, refused, tied, searched, proved=proved, seconds=seconds)
+
+
+def _known(
+    space: Space[PolicyCase], slack: Callable[[PolicyCase], Fraction], check: Callable[[PolicyCase], Finding]
+) -> tuple[CaseNumbers, Finding] | None:
+    """The smallest stored counterexample against any policy that is also one against this policy."""
+    fits = [
+        numbers
+        for kept in known_counterexamples()
+        if set((numbers := _with_misreporter(kept, space)).tables) == set(space.tables)
+    ]
+    for numbers in sorted(fits, key=space.weight):
+        case = space.build(numbers)
+        if case is not None and slack(case) < 0 and (found := check(case)).refutes:
+            return numbers, found
+    return None
+
+
+def _with_misreporter(numbers: CaseNumbers, space: Space[PolicyCase]) -> CaseNumbers:
+    """In claims the first tenants misreport; here the numbers say which one does."""
+    tables = dict(numbers.tables)
+    if MISREPORTER in space.tables and (reported := tables.pop("false", tables.get("report", ()))):
+        tables |= {"report": reported[:1], MISREPORTER: ((Fraction(1),),)}
+    return CaseNumbers(tables)
+
+
+STORED = Path(__file__).with_name("refuting.json")
+
+
+@dataclass(frozen=True)
+class StoredRefutation:
+    """A counterexample to a property of some policies, found by ``hetopt verify --policy all --json``."""
+
+    about: EntityKind
+    key: str
+    policies: tuple[str, ...]
+    numbers: CaseNumbers
+
+
+@cache
+def stored_refutations() -> tuple[StoredRefutation, ...]:
+    """The counterexamples of ``refuting.json``, beside this file.
+
+    Raises
+    ------
+    UnusableFile
+        The file has another content.
+    """
+    try:
+        return tuple(
+            StoredRefutation(row["about"], row["property"], tuple(row["policies"]), CaseNumbers.read(row["numbers"]))
+            for row in json.loads(STORED.read_text())
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise UnusableFile(f"{STORED} cannot be read: {type(problem).__name__}: {problem}") from None
+
+
+@cache
+def known_counterexamples() -> tuple[CaseNumbers, ...]:
+    """The numbers of all stored counterexamples that can be read, to policies and to claims."""
+    found = [one.numbers for one in stored_refutations()]
+    for name in instances.names():
+        with suppress(Exception):  # other instances, and broken files of any content
+            found.append(stored_numbers(name))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """All properties of one policy for tenants or for jobs; or why the policy refuses them."""
+
+    policy: str
+    kind: EntityKind
+    cells: tuple[MatrixCell, ...]
+    why: str = ""
+
+
+CellKey = tuple[str, EntityKind, int]
+"""A policy's name, tenants or jobs, and the position of a property in ``PROPERTIES``."""
+
+
+def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[CellKey], list[MatrixRow]]:
+    """The cells to decide, and the rows of the entities that a policy refuses.
+
+    Parameters
+    ----------
+    names, settings:
+        As on a command line: announced names or ``module:Name``, and ``key=value`` each.
+
+    Raises
+    ------
+    UnknownName, InvalidOption
+        There is no such policy, a setting is wrong, or the policy's code fails on an instance.
+    """
+    tasks, refused = list[CellKey](), list[MatrixRow]()
+    for name in names:
+        for kind, why in supported_kinds(named_policy(name, list(settings))).items():
+            if why:
+                refused.append(MatrixRow(name, kind, (), why))
+            else:
+                tasks += [(name, kind, place) for place in range(len(PROPERTIES))]
+    return tasks, refused
+
+
+def decide_cells(
+    tasks: Sequence[CellKey], settings: Sequence[str], effort: Effort, jobs: int = 1
+) -> Iterator[tuple[CellKey, MatrixCell]]:
+    """Yield each cell when it is decided, and again if another policy's counterexample gives a first or smaller one."""
+    found = dict[CellKey, MatrixCell]()
+    with worker_pool(min(jobs, len(tasks))) if jobs > 1 and tasks else nullcontext() as pool:
+        for task, one in _run_all(pool, _decide, {task: (task, settings, effort) for task in tasks}):
+            found[task] = one
+            yield task, one
+        others = {task: (task, settings, one, _counterexamples_of_others(task, found)) for task, one in found.items()}
+        for task, better in _run_all(
+            pool, _with_counterexample_of_others, {task: given for task, given in others.items() if given[-1]}
+        ):
+            if better is not None:
+                yield task, better
+
+
+T = TypeVar("T")
+
+
+def _run_all(
+    pool: Executor | None, work: Callable[..., T], given: Mapping[CellKey, tuple[Any, ...]]
+) -> Iterator[tuple[CellKey, T]]:
+    if pool is None:
+        yield from ((task, work(*arguments)) for task, arguments in given.items())
+        return
+    running = {pool.submit(work, *arguments): task for task, arguments in given.items()}
+    for done in as_completed(running):
+        yield running[done], done.result()
+
+
+def _decide(task: CellKey, settings: Sequence[str], effort: Effort) -> MatrixCell:
+    """Decide a cell in a worker; the case is dropped, since its numbers determine it."""
+    name, kind, place = task
+    try:
+        found = decide_cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
+    except (InvalidOption, InvalidPlan) as problem:  # the other cells are still decided
+        found = MatrixCell(PROPERTIES[place], None, why=str(problem), broken=True)
+    return _without_case(found, place)
+
+
+def _without_case(one: MatrixCell, place: int) -> MatrixCell:
+    case = one.counterexample
+    return replace(one, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
+
+
+def _counterexamples_of_others(task: CellKey, found: Mapping[CellKey, MatrixCell]) -> list[CaseNumbers]:
+    """Counterexamples to other policies that are smaller than this cell's, the smallest first."""
+    own, weight = found[task].counterexample, policy_space(task[1]).weight
+    if found[task].holds is None:
+        return []
+    every = {
+        case.numbers.key(): case.numbers
+        for (_, *about), one in found.items()
+        if (case := one.counterexample) is not None and about == list(task[1:])
+    }
+    return [n for n in sorted(every.values(), key=weight) if own is None or weight(n) < weight(own.numbers)]
+
+
+def _with_counterexample_of_others(
+    task: CellKey, settings: Sequence[str], one: MatrixCell, others: Sequence[CaseNumbers]
+) -> MatrixCell | None:
+    """The cell with the first of these that is a counterexample for it; None if there is none."""
+    name, kind, place = task
+    about, policy = PROPERTIES[place], named_policy(name, list(settings))
+    for numbers in others:
+        case = about.space(kind).build(numbers)
+        assert case is not None
+        with suppress(Undecided):
+            if (finding := about.check(case, policy)).refutes:
+                smaller = replace(one, holds=False, proved="", counterexample=Counterexample(numbers, None, finding))
+                return _without_case(smaller, place)
+    return None
+
+
+def matrix_rows(
+    names: Sequence[str], found: Mapping[CellKey, MatrixCell], refused: Sequence[MatrixRow]
+) -> list[MatrixRow]:
+    """A row for each policy and kind of entities, in the order of the names."""
+    lines = list(refused)
+    for name, kind in dict.fromkeys((name, kind) for name, kind, _ in found):
+        lines.append(MatrixRow(name, kind, tuple(found[name, kind, place] for place in range(len(PROPERTIES)))))
+    return sorted(lines, key=lambda line: (names.index(line.policy), line.kind == "jobs"))
