@@ -22,13 +22,13 @@ from hetopt.models import asrpt
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.asrpt_workload import with_networks
 from hetopt.prediction.forest import RandomForest
-from hetopt.prediction.predictors import Experienced
+from hetopt.prediction.predictors import Pretrained
 from hetopt.proofs.asrpt.all_placements import random_case
 from hetopt.stages.mapping import GPUMapping, Mapper
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
-from hetopt.traces.pai import PAILike
+from hetopt.traces.pai_generator import PAILike
 
 Case = tuple[Pipeline, Servers]
 SIZES = [(8, 8, 12), (16, 4, 16)]
@@ -139,7 +139,7 @@ def test_many_jobs(benchmark: BenchmarkFixture, full: bool) -> None:
     whole = with_networks(table, catalogue, instances.load("asrpt/cluster250").cluster)
     past, coming = whole.jobs[:jobs], whole.jobs[jobs:]
     instance = hetopt.Instance(whole.cluster, jobs=coming, time=coming[0].arrival)
-    policy = asrpt.ASRPT(predictor=Experienced(RandomForest(retrain_every=10**9), past))
+    policy = asrpt.ASRPT(predictor=Pretrained(RandomForest(retrain_every=10**9), past))
     found: list[hetopt.Log] = []
     benchmark.pedantic(lambda: found.append(hetopt.simulate(policy, instance)), rounds=1)
     log = found[-1].jobs

@@ -16,15 +16,16 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
 from hetopt.decisions.system import check_gangs, check_placement
-from hetopt.experiments.decision_times import decision_seconds, draw
+from hetopt.experiments.decision_times import decision_seconds
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadar.appraisal import RoundSettings, open_market
 from hetopt.models.hadar.hadar_policy import ordered_bids
 from hetopt.models.hadar.hadar_workload import from_trace
 from hetopt.models.hadar.round_market import GPUMarket
 from hetopt.presentation.allocation_pictures import save_figure
+from hetopt.presentation.line_charts import draw_decision_times
 from hetopt.tolerances import EQUAL, scale
-from hetopt.traces.philly import PhillyLike
+from hetopt.traces.philly_generator import PhillyLike
 
 TYPES = ("K80", "P100", "V100")
 SEEDS = range(5)
@@ -61,7 +62,7 @@ def test_growth(benchmark: BenchmarkFixture, full: bool, pictures: Path | None, 
         assert name in plan.placement.hosts or left[own].sum() < need
     if pictures is not None:
         gpus = 720 if each else 240
-        save_figure(draw(table, f"60 nodes, {gpus} GPUs"), pictures / f"hadar-growth-{gpus}.svg")
+        save_figure(draw_decision_times(table, f"60 nodes, {gpus} GPUs"), pictures / f"hadar-growth-{gpus}.svg")
     benchmark.extra_info |= {
         "goal_s": 1.0,
         **{f"{name} s": [f"{n}: {v:.3f}" for n, v in table[name].items()] for name in table.columns},

@@ -24,13 +24,13 @@ import hetopt
 from hetopt import Instance, Job
 from hetopt.decisions.rounders import ByPriority
 from hetopt.decisions.system import OnChange, System
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models import asrpt, gavel
 from hetopt.registry import make_system
 from hetopt.tolerances import EQUAL
-from hetopt.traces.catalogues import GAVEL
-from hetopt.traces.gavel_like import GavelLike
-from hetopt.traces.workload import to_instance
+from hetopt.traces.conversion import to_instance
+from hetopt.traces.gavel_generator import GavelLike
+from hetopt.traces.paper_models import GAVEL
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from gavel_rounds import simulate_by_hand
@@ -137,7 +137,7 @@ def test_beside_plain_rounds(benchmark: BenchmarkFixture, full: bool, case: str)
 def test_fft_on_a_long_trace(benchmark: BenchmarkFixture, full: bool) -> None:
     """20,000 Philly-like jobs on 108 GPUs of three types, rounds of 300 s, load 0.9: within 10 minutes on one core."""
     count = 20_000 if full else 60
-    instance = Workload("philly-batches", "lab108", count=count, load=0.9, tenants=None).instance(0)
+    instance = TraceWorkload("philly-batches", "lab108", count=count, load=0.9, tenants=None).instance(0)
     log = benchmark.pedantic(lambda: hetopt.simulate(make_system("fft"), instance), rounds=1)
     assert log.jobs["finish"].notna().all()
     assert (log.jobs["done"] == log.jobs["work"]).all()

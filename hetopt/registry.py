@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hetopt.decisions.system import System
     from hetopt.prediction.predictors import Predictor
     from hetopt.stages.mapping import Mapper
-    from hetopt.traces.generators import Generator
+    from hetopt.traces.sampling import Generator
 
 
 ROUND_SECONDS = 300.0

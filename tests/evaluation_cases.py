@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from hetopt.experiments.store import Store
+from hetopt.experiments.run_store import RunStore
 from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart, Stores
 
 
@@ -23,5 +23,5 @@ class Made(NamedTuple):
     @classmethod
     def of(cls, evaluation: Evaluation, parts: Sequence[EvaluationPart], folder: Path) -> Made:
         """These parts of the evaluation, run and compared."""
-        stores = evaluation.run(tuple(parts), Store(folder))
+        stores = evaluation.run(tuple(parts), RunStore(folder))
         return cls(folder, tuple(parts), stores, evaluation.compared(tuple(parts), stores))

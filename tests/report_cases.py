@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.store import Key, Outcome, Store
-from hetopt.experiments.workload import Workload
-from hetopt.metrics.overall import DEFINITIONS
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
+from hetopt.metrics import METRICS
 
-TRACE = Workload("fft-trace-1", "lab36", count=12)
-MIX = Workload("hadar/m5")
+TRACE = TraceWorkload("fft-trace-1", "lab36", count=12)
+MIX = TraceWorkload("hadar/m5")
 NAME = "<b>Ä & 'ß'\"</b>"
 """A label that is no HTML unless it is escaped."""
 
@@ -24,21 +24,21 @@ SYSTEMS = ("fft", "gavel", "oef-cooperative", "tiresias")
 
 def filled(path: Path) -> Path:
     """Two workloads, two seeds, a name to escape, and a system that refuses."""
-    store, environment = Store(path), EnvironmentSettings(restart_seconds=30.0)
-    trace = (*(Contestant(name) for name in SYSTEMS), Contestant("srtf", label=NAME))
+    store, environment = RunStore(path), EnvironmentSettings(restart_seconds=30.0)
+    trace = (*(SystemVariant(name) for name in SYSTEMS), SystemVariant("srtf", label=NAME))
     Experiment((TRACE,), trace, (0, 1), environment).run(store)
-    mix = tuple(Contestant(name) for name in ("fft", "hadar", "hadare", "gandiva-fair"))
+    mix = tuple(SystemVariant(name) for name in ("fft", "hadar", "hadare", "gandiva-fair"))
     Experiment((MIX,), mix, (0,), environment).run(store)
     return path
 
 
 def invented(path: Path, rows: dict[tuple[str, str, int], dict[str, float] | str]) -> Path:
     """Runs of which only the numbers are stored; text instead of numbers: why it was refused."""
-    store = Store(path)
+    store = RunStore(path)
     for (workload, system, seed), numbers in rows.items():
         refused = numbers if isinstance(numbers, str) else None
-        summary = {} if isinstance(numbers, str) else dict.fromkeys(DEFINITIONS, float("nan")) | numbers
-        store.write(Outcome(Key(workload, system, seed), {}, summary, refused=refused), None)
+        summary = {} if isinstance(numbers, str) else dict.fromkeys(METRICS, float("nan")) | numbers
+        store.write(RunRecord(RunKey(workload, system, seed), {}, summary, refused=refused), None)
     return path
 
 

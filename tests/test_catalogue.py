@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from hetopt import Cluster, HetoptError, InvalidInstance, InvalidOption, UnknownName, instances
 from hetopt.errors import UnusableFile
-from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.catalogue_files import catalogue_of, read_catalogue, write_catalogue
-from hetopt.traces.catalogues import CATALOGUES, FFT, GAVEL, OEF, STATE
-from hetopt.traces.fft import FAMILIES
-from hetopt.traces.gavel_like import JOB_TYPES, ON_SEVERAL_GPUS
+from hetopt.traces.catalogue import Catalogue, TrainedModel, read_catalogue, write_catalogue
+from hetopt.traces.fft_generator import FAMILIES
+from hetopt.traces.gavel_generator import JOB_TYPES, ON_SEVERAL_GPUS
+from hetopt.traces.paper_models import CATALOGUES, FFT, GAVEL, OEF, STATE, find_catalogue
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -111,17 +110,17 @@ def test_models_are_those_of_the_papers() -> None:
     assert (FFT.reference, GAVEL.reference, OEF.reference) == ("T4", "V100", "RTX3070")
     for known in CATALOGUES.values():
         assert all(model.speed[known.types[0]] == 1 for model in known.values())
-        assert catalogue_of(known.name) is known
+        assert find_catalogue(known.name) is known
 
 
 def test_which_types_can_hold_a_model() -> None:
     """Bark-normal has 14.4 GB of state alone; T4 and V100 have 16 GB, and 18.4 GB are needed."""
     lab = instances.load("lab36").cluster
-    assert {name: model.held_by(lab) for name, model in FFT.items()} == {
+    assert {name: model.fitting_types(lab) for name, model in FFT.items()} == {
         name: ("A10",) if name == "Bark-normal" else ("T4", "A10", "V100") for name in FFT
     }
     bare = Cluster.of({"T4": 4, "A10": 0, "H100": 2})
-    assert FFT["Bark-normal"].held_by(bare) == ("T4",), "unknown memory is enough; H100's speed is not known"
+    assert FFT["Bark-normal"].fitting_types(bare) == ("T4",), "unknown memory is enough; H100's speed is not known"
     for name, model in FFT.items():  # what the comment says: state over the smallest gang, and 4 to 8 GB
         if name != "OPT-6.7B":
             gang = min(model.gpus) if model.parallelism == "tensor" else 1
@@ -181,7 +180,7 @@ def test_a_catalogue_is_a_mapping_that_survives_pickling() -> None:
     with pytest.raises(UnknownName, match="there is no model 'VGG-11' in 'fft'; did you mean 'VGG-1"):
         FFT["VGG-11"]
     with pytest.raises(UnknownName, match="there is no catalogue 'ftf'; did you mean 'fft'"):
-        catalogue_of("ftf")
+        find_catalogue("ftf")
 
 
 A = TrainedModel("a", {"T4": 1.0})
@@ -216,7 +215,7 @@ def test_what_is_wrong_is_said(make: Any, said: str) -> None:
 @pytest.mark.parametrize("known", CATALOGUES.values(), ids=CATALOGUES)
 def test_catalogues_come_back_from_files(known: Catalogue, tmp_path: Path) -> None:
     write_catalogue(known, tmp_path / f"{known.name}.csv")
-    found = catalogue_of(str(tmp_path / f"{known.name}.csv"))
+    found = find_catalogue(str(tmp_path / f"{known.name}.csv"))
     assert (found.name, found.reference, set(found.types)) == (known.name, known.reference, set(known.types))
     assert found.models == known.models
     with pytest.raises(UnusableFile, match="is there already"):
@@ -254,10 +253,10 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text: str, said: str, t
 
 
 def test_catalogues_by_name(tmp_path: Path) -> None:
-    assert catalogue_of("hetopt.traces.catalogues:OEF") is OEF
+    assert find_catalogue("hetopt.traces.paper_models:OEF") is OEF
     with pytest.raises(InvalidOption, match="which is no hetopt Catalogue"):
-        catalogue_of("hetopt.traces.catalogues:STATE")
+        find_catalogue("hetopt.traces.paper_models:STATE")
     with pytest.raises(UnknownName, match="cannot be loaded"):
-        catalogue_of("hetopt.traces.catalogues:NOBODY")
+        find_catalogue("hetopt.traces.paper_models:NOBODY")
     with pytest.raises(UnusableFile, match=r"absent\.csv"):
-        catalogue_of(str(tmp_path / "absent.csv"))
+        find_catalogue(str(tmp_path / "absent.csv"))

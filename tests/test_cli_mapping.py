@@ -249,7 +249,7 @@ def test_a_name_with_a_dot_and_beside_a_folder_of_its_name(
 def test_what_settings_name_is_also_looked_for_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in sys.path if path])
-    Path("of_mine.py").write_text("from hetopt.prediction.averages import GroupMean as Mine\n")
+    Path("of_mine.py").write_text("from hetopt.prediction.predictors import GroupMean as Mine\n")
     assert run("place", "asrpt/fig2", "-p", "asrpt", "--set", "predictor=of_mine:Mine")[0] == 0
 
 
@@ -272,7 +272,7 @@ def test_who_waits_says_until_when(run: Run) -> None:
 
 M = ["-m", "local"]
 BAD: list[tuple[list[str], str]] = [
-    (["asrpt/fig2"], "say --policy NAME to put jobs on servers, --method NAME to map the stages"),
+    (["asrpt/fig2"], "give --policy NAME to put jobs on servers, --method NAME to map the stages"),
     (["asrpt/fig2", "-m", "heavyedge"], "there is no mapping method 'heavyedge'; did you mean 'heavy-edge'?"),
     (["asrpt/fig2", "-m", "no.module:Name"], "mapping method 'no.module:Name' cannot be loaded"),
     (["asrpt/fig2", "-m", "hetopt.models.asrpt:ASRPT"], "is a policy, not a mapping method"),
@@ -297,9 +297,9 @@ BAD: list[tuple[list[str], str]] = [
         "or a mapping of its fields: solver, method, time_limit, gap, threads, seed, exact\n",
     ),
     (["small.yaml", *M], "small.yaml: none of 2 jobs can be mapped; the first: job 'big' needs 3 GPUs; 2 are free"),
-    (["asrpt/fig2", "-p", "fft", "--job", "job"], "--job is about stages on GPUs; say by which --method too"),
-    (["asrpt/fig2", "-p", "fft", "--plot", "x.png"], "--plot is about stages on GPUs"),
-    (["asrpt/fig2", "-p", "fft", "--time-limit", "3"], "--time-limit is about stages on GPUs"),
+    (["asrpt/fig2", "-p", "fft", "--job", "job"], "--job needs a --method, which maps stages to GPUs"),
+    (["asrpt/fig2", "-p", "fft", "--plot", "x.png"], "--plot needs a --method"),
+    (["asrpt/fig2", "-p", "fft", "--time-limit", "3"], "--time-limit needs a --method"),
     (["asrpt/fig2", "-p", "fft", *M, "--gpu-type", "GPU"], "--gpu-type: the policy chooses the type"),
     (["asrpt/fig2", *M, "--plot", "x.gif"], "must end in one of .png"),
     (["asrpt/fig2", *M, "--plot", "no/x.png"], "the folder no of x.png does not exist"),
@@ -322,7 +322,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         def never(*_: Any, **__: Any) -> None:
             raise AssertionError("computed before the place was checked")
 
-        for name in ("hetopt.stages.mapping.map_jobs", "hetopt.cli.commands.solve"):
+        for name in ("hetopt.stages.mapping.map_jobs", "hetopt.cli.core_commands.solve"):
             monkeypatch.setattr(name, never)
     code, out, err = run("place", *words)
     assert (code, out) == (2, "")

@@ -15,12 +15,13 @@ import pytest
 from rich.console import Console
 
 import hetopt
-from hetopt.cli import commands as cli
+from hetopt.cli import core_commands as cli
 from hetopt.cli import main as command_line
 from hetopt.data.instance import read
 from hetopt.data.instance_files import write
 from hetopt.presentation import allocation_pictures as pictures
 from hetopt.presentation import console
+from hetopt.presentation.formatting import format_rounded, format_significant
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]
@@ -78,8 +79,8 @@ def test_an_audit_fits_a_pipe_and_explains_itself(run: Run, odd: Path) -> None:
 
 @pytest.mark.parametrize("value", [-0.0, -EQUAL])
 def test_no_number_is_minus_zero(value: float) -> None:
-    assert console.rounded(value) == "0"
-    assert not console.significant(0.0 * value).startswith("-")
+    assert format_rounded(value) == "0"
+    assert not format_significant(0.0 * value).startswith("-")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
@@ -142,7 +143,7 @@ def test_places_are_checked_before_solving(
     for name in ("afile", "there.lp", "there.yaml"):
         (tmp_path / name).write_text("precious")
     for name in (
-        "hetopt.cli.commands.solve",
+        "hetopt.cli.core_commands.solve",
         "hetopt.formulations.exporting.stated_program",
         "hetopt.experiments.comparison.solve",
     ):
@@ -271,7 +272,7 @@ def test_a_command_of_the_executor_imports_no_solver(tmp_path: Path) -> None:
         "import sys; sys.argv = ['hetopt', 'status', '--json']\nfrom hetopt.cli.main import main\n"
         "try: main()\n"
         "except SystemExit as end:\n"
-        "    print(end.code, {'pyomo.environ', 'scipy', 'hetopt.cli.commands'} & set(sys.modules))"
+        "    print(end.code, {'pyomo.environ', 'scipy', 'hetopt.cli.core_commands'} & set(sys.modules))"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program],

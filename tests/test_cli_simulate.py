@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from hetopt.cli.simulate import contestants, duration
+from hetopt.cli.simulate import system_variants
 from hetopt.errors import InvalidOption
-from hetopt.experiments.store import Store
+from hetopt.experiments.run_store import RunStore
 from hetopt.plugins import SYSTEMS
+from hetopt.presentation.formatting import format_duration
 from hetopt.registry import make_system, policy_names, system_names
 
 Run = Callable[..., tuple[int, str, str]]
@@ -27,11 +28,11 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_table_has_the_means_over_seeds(run: Run) -> None:
     code, out, err = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
     assert (code, err) == (0, "")
-    table = Store(Path("runs")).table()
+    table = RunStore(Path("runs")).table()
     means = table.groupby("system")["jct_mean"].mean().sort_values()
     lines = [line for line in out.splitlines() if line.startswith("│")]
     assert [line.split("│")[1].strip() for line in lines] == list(means.index)
-    assert [line.split("│")[3].strip() for line in lines] == [duration(value) for value in means]
+    assert [line.split("│")[3].strip() for line in lines] == [format_duration(value) for value in means]
     assert "mean over 2 seeds" in out
     assert out.splitlines()[-2:] == ["4 runs: runs", "hetopt report runs"]
     again = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
@@ -44,7 +45,7 @@ def test_a_damaged_record_of_another_run_spoils_nothing(run: Run) -> None:
     assert run(*SMALL, "-p", "srtf")[0] == 0
     code, _, err = run(*SMALL, "-p", "fifo")
     assert code == 2
-    assert "is no record of a run" in err
+    assert "is not a record of a run" in err
 
 
 def test_json_has_every_metric(run: Run) -> None:
@@ -52,19 +53,19 @@ def test_json_has_every_metric(run: Run) -> None:
     (row,) = json.loads(out)
     assert code == 0
     assert (row["workload"], row["system"], row["seed"], row["finished"]) == ("gavel-like", "srtf", 0, 10)
-    assert row == json.loads(Store(Path("here")).table().to_json(orient="records"))[0]
+    assert row == json.loads(RunStore(Path("here")).table().to_json(orient="records"))[0]
 
 
 def test_settings_reach_their_systems_and_the_world(run: Run) -> None:
     words = ("-p", "fft,gavel", "--set", "fft.restart_seconds=30", "--world", "restart_seconds=30", "--round", "120")
     assert run(*SMALL, *words, "--until", "3600")[0] == 0
-    settings = {r.key.system: r.data["settings"] for r in Store(Path("runs"))}
+    settings = {r.key.system: r.data["settings"] for r in RunStore(Path("runs"))}
     assert settings["fft[restart_seconds=30]"]["system_settings"] == {"restart_seconds": 30}
     assert settings["gavel"]["system_settings"] == {}
     assert {s["round_seconds"] for s in settings.values()} == {120}
     assert {s["until"] for s in settings.values()} == {3600}
     assert all(s["world"] == {"restart_seconds": 30} for s in settings.values())
-    rounds = Store(Path("runs")).runs()[0].log.rounds
+    rounds = RunStore(Path("runs")).runs()[0].log.rounds
     assert set((rounds["end"] - rounds["start"]).tolist()) == {120.0}
 
 
@@ -87,7 +88,7 @@ def test_a_refused_run_is_told(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--too-large", "keep"), "too_large is 'keep'"),
         ((*SMALL, "-p", "srtf", "--reference", "T4"), "reference names the GPU type 'T4'"),
         ((*SMALL, "-p", "srtf", "--unknown-models", "keep"), "unknown_models is 'keep'"),
-        ((*SMALL, "-p", "srtf", "--models", "absent"), "one of your own is a CSV file or module:Name"),
+        ((*SMALL, "-p", "srtf", "--models", "absent"), "or give a CSV file or module:Name"),
         ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
         ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no environment setting 'restart'"),
         ((*SMALL, "-p", "srtf", "--world", "liar=Zed", "--world", "lie=0.2"), "names 'Zed', which is no tenant"),
@@ -159,7 +160,7 @@ def test_a_policy_of_ones_own_that_is_wrong_keeps_no_other_from_running(
     assert code == 2
     assert said in err
     assert err.count("\n") == 1
-    assert [one.key.system for one in Store(Path("runs"))] == ["srtf"]
+    assert [one.key.system for one in RunStore(Path("runs"))] == ["srtf"]
 
 
 def test_a_refused_run_stands_in_nobodys_way(run: Run) -> None:
@@ -180,13 +181,13 @@ def test_a_misspelt_column_is_named(run: Run) -> None:
 
 
 def test_settings_belong_to_the_longest_name() -> None:
-    found = contestants("gavel,gavel-sjf", ["gavel-sjf.round_seconds=60", "gavel.round_seconds=30"])
+    found = system_variants("gavel,gavel-sjf", ["gavel-sjf.round_seconds=60", "gavel.round_seconds=30"])
     assert [(c.label, dict(c.settings)) for c in found] == [
         ("gavel[round_seconds=30]", {"round_seconds": 30}),
         ("gavel-sjf[round_seconds=60]", {"round_seconds": 60}),
     ]
     with pytest.raises(InvalidOption, match="must have the form"):
-        contestants("gavel", ["gavel.round_seconds"])
+        system_variants("gavel", ["gavel.round_seconds"])
 
 
 def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
@@ -200,25 +201,25 @@ def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
 
 
 def test_durations_are_readable() -> None:
-    told = [duration(s) for s in (0.0, 90.0, 150.0, 7200.0, 200_000.0, float("nan"))]
-    assert told == ["0.0 s", "90.0 s", "2.50 min", "2.00 h", "2.31 d", "-"]
+    told = [format_duration(s) for s in (0.0, 90.0, 150.0, 7200.0, 200_000.0, float("nan"))]
+    assert told == ["0 s", "90 s", "2.50 min", "2 h", "2.31 d", "\N{EN DASH}"]
 
 
 def test_an_interruption_tells_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     words = (*SMALL, "-p", "srtf,fifo,gavel", "-o", "some")
-    write, written = Store.write, list[object]()
+    write, written = RunStore.write, list[object]()
 
-    def once(self: Store, *given: Any) -> None:
+    def once(self: RunStore, *given: Any) -> None:
         if written:
             raise KeyboardInterrupt
         written.append(given)
         write(self, *given)
 
-    monkeypatch.setattr(Store, "write", once)
+    monkeypatch.setattr(RunStore, "write", once)
     code, _, err = run(*words)
     assert code == 130
     assert "stopped; 1 of 3 runs are in some, and the same command goes on with the others" in err
-    monkeypatch.setattr(Store, "write", write)
+    monkeypatch.setattr(RunStore, "write", write)
     assert "2 runs, 1 were there already: some" in run(*words)[1]
 
 

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from hetopt import Instance, InvalidOption, Plan
-from hetopt.experiments.decision_times import decision_seconds, draw
+from hetopt.experiments.decision_times import decision_seconds
 from hetopt.presentation.allocation_pictures import save_figure
+from hetopt.presentation.line_charts import draw_decision_times
 
 
 @dataclass
@@ -48,12 +49,12 @@ def test_every_policy_decides_on_fresh_copies(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_picture_has_a_line_for_each_policy(tmp_path: Path) -> None:
     table = pd.DataFrame({"hadar": [0.01, 0.1], "gavel": [0.02, 0.3]}, index=[32, 2048])
-    (axes,) = draw(table, "growth").axes
+    (axes,) = draw_decision_times(table, "growth").axes
     assert [line.get_ydata().tolist() for line in axes.lines] == [[0.01, 0.1], [0.02, 0.3]]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["hadar", "gavel"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["32", "2,048"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert save_figure(draw(table), tmp_path / "growth.svg").read_text().count("hadar")
+    assert save_figure(draw_decision_times(table), tmp_path / "growth.svg").read_text().count("hadar")
 
 
 def test_bad_input() -> None:

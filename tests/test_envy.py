@@ -12,7 +12,7 @@ import hetopt
 from hetopt.auditing import Envy, envy_free, envy_matrix
 from hetopt.data import worth
 from hetopt.data.worth import largest_relative_envy, relative_envy
-from hetopt.experiments.comparison import judge
+from hetopt.experiments.comparison import measure
 from hetopt.presentation.allocation_pictures import draw
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL
@@ -32,7 +32,7 @@ def test_both_measures_by_hand() -> None:
     verdict = envy_free(instance, share)
     assert isinstance(verdict.witness, Envy)
     assert (verdict.slack, verdict.witness.excess) == pytest.approx((-2 / 3, 2), rel=EQUAL)
-    assert judge(instance, hetopt.Plan(entities, share))["envy"] == pytest.approx(4, rel=EQUAL)
+    assert measure(instance, hetopt.Plan(entities, share))["envy"] == pytest.approx(4, rel=EQUAL)
 
 
 def test_an_entity_without_gpus_envies_without_limit() -> None:

@@ -71,7 +71,9 @@ def _reworded(self: HetoptError, problem: str = "", path: object = ()) -> None:
 KINDS = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, HetoptError) and kind not in (hetopt.NotSolved, errors.MissingPackage)
+    if isinstance(kind, type)
+    and issubclass(kind, HetoptError)
+    and kind not in (hetopt.NotSolved, errors.MissingPackage)
 ]
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1)
 paths = st.lists(st.one_of(st.just("jobs"), names.map(Item), st.integers(0, 9)), max_size=4).map(tuple)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from evaluation_cases import Made
 
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.workload import workload_of
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.trace_workload import workload_of
 from hetopt.prediction.forest import RandomForest
 from hetopt.proofs.evaluations import asrpt_evaluation
 from hetopt.proofs.evaluations.asrpt_evaluation import BASELINES, LENGTHS, NICS, RATES, SHARES, SIZES
@@ -237,7 +237,7 @@ def test_at_full_size_it_is_the_papers() -> None:
         assert workload.trace.jobs == 758_223
         assert workload.servers in (None, 250)
         assert workload.rate == (float(workload.name[5:]) / 100 if workload.name.startswith("rate-") else 1.0)
-    delays = {c.settings["delay"] for c in parts["testbed"].experiment.contestants if "delay" in c.settings}
+    delays = {c.settings["delay"] for c in parts["testbed"].experiment.systems if "delay" in c.settings}
     assert delays == {0.0}
 
 

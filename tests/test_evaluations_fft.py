@@ -19,8 +19,8 @@ from evaluation_cases import Made
 import hetopt
 from hetopt import InvalidOption, UnknownName
 from hetopt.decisions.speed_models import Spread
-from hetopt.experiments.experiment import Task
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import RunSpec
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations import fft_evaluation
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale
 from hetopt.proofs.evaluations.measures import relative_pace, restarts
@@ -124,7 +124,7 @@ def test_time_of_profiling(made: Made) -> None:
     """Profiling runs counted by the simulator's events, and pauses as time on GPUs without work."""
     part = next(part for part in made.parts if part.name == "profiling")
     task = next(iter(part.experiment.runs()))
-    _, log = Task(task.workload, task.contestant, task.seed, task.environment)()
+    _, log = RunSpec(task.workload, task.system, task.seed, task.environment)()
     assert log is not None
     instance, spread = task.workload.instance(0), Spread(otherwise=0.55)
     on_gpus = worked = 0.0
@@ -169,7 +169,7 @@ def test_how_fairness_is_distributed(made: Made) -> None:
     }
     expected = summaries["pal"]["ftf_themis_mean"] / summaries["gavel-sjf"]["ftf_themis_mean"]
     assert ours(made, "FFT-048a") == pytest.approx(expected)
-    instance = Workload("fft-trace-1", "lab36", 25, tenants=None).instance(0)
+    instance = TraceWorkload("fft-trace-1", "lab36", 25, tenants=None).instance(0)
     rho = {
         run.key.system: hetopt.metrics.finish_time_fairness(run.log, instance)["rho"]
         for run in made.stores["testbed-1"].runs()

@@ -14,16 +14,16 @@ from evaluation_cases import Made
 from scipy.optimize import linprog
 
 from hetopt.data.entities import Floats
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations import oef_evaluation
 from hetopt.proofs.evaluations.evaluation import EvaluationScale
 from hetopt.proofs.evaluations.oef_evaluation import ANY_OVERSTATEMENTS, OVERSTATEMENTS, largest_loss, with_others
-from hetopt.traces.catalogues import OEF
-from hetopt.traces.oef import USERS
+from hetopt.traces.oef_generator import USERS
+from hetopt.traces.paper_models import OEF
 
 SCALE = EvaluationScale(1 / 50)  # 20 jobs of 50 tenants; twenty tenants for an hour
 W = np.array([[OEF[model].speed[t] for t in OEF.types] for model in USERS.values()])
-FOUR = Workload("oef-four-users", "oef/cluster", count=96, tenants="users", settings={"quits": False}).instance()
+FOUR = TraceWorkload("oef-four-users", "oef/cluster", count=96, tenants="users", settings={"quits": False}).instance()
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def test_twenty_tenants(made: Made) -> None:
     for claim, system in (("OEF-039c", "oef-cooperative"), ("OEF-039d", "oef-noncooperative")):
         mixed, other = straggling(made, system), straggling(made, "gavel_one_GPU_each")
         assert ours(made, claim) == pytest.approx(mixed / other)
-    there = Workload("oef-twenty-tenants", "oef/cluster", 240, tenants="users").instance(0).tenants
+    there = TraceWorkload("oef-twenty-tenants", "oef/cluster", 240, tenants="users").instance(0).tenants
     best = sum(8 * max(tenant.job_types[0].speedup[t] for tenant in there) for t in OEF.types)
     assert ours(made, "OEF-036c") == pytest.approx(best / gavel)
     assert ours(made, "OEF-036c") >= ours(made, "OEF-036a")

@@ -16,19 +16,18 @@ import hetopt
 from hetopt import InvalidInstance, InvalidOption, instances
 from hetopt.decisions.system import System
 from hetopt.errors import HetoptError
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Store
-from hetopt.experiments.workload import Workload, workload_of
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload, workload_of
 from hetopt.models.asrpt import ASRPT, SPJF, networks
 from hetopt.models.asrpt.asrpt_workload import GroupNetworks, with_networks
-from hetopt.prediction.averages import GroupMean
 from hetopt.prediction.forest import RandomForest
-from hetopt.prediction.predictors import Experienced, Perfect
+from hetopt.prediction.predictors import GroupMean, Perfect, Pretrained
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace, draw_trace, fixed_predictions
 from hetopt.registry import make_system
-from hetopt.traces.pai import PAILike
+from hetopt.traces.pai_generator import PAILike
 
 TRACE = RecurringTrace(400)
 SMALL = Recurring(30, TRACE, skip=5, rate=0.5, servers=16)
@@ -51,10 +50,10 @@ def test_a_predictor_knows_the_past_and_nothing_else() -> None:
     assert len(past) == 320
     coming = SMALL.instance(1).jobs
     for predictor in (GroupMean(), RandomForest(trees=5)):
-        system = SMALL.prepared(System.of(SPJF(predictor=predictor)), 1)
+        system = SMALL.prepare(System.of(SPJF(predictor=predictor)), 1)
         assert isinstance(system.policy, SPJF)
         learner = system.policy.predictor.learner()
-        taught = Experienced(predictor, past).learner()
+        taught = Pretrained(predictor, past).learner()
         before = learner.predict(coming)
         assert before.tolist() == taught.predict(coming).tolist()
         learner.observe(coming)
@@ -64,9 +63,9 @@ def test_a_predictor_knows_the_past_and_nothing_else() -> None:
 
 def test_truth_and_what_has_no_predictor_stay_as_they_are() -> None:
     for system in (System.of(ASRPT()), make_system("gavel")):
-        assert SMALL.prepared(system, 0) is system
-        assert Workload("hadar/m1").prepared(system, 0) is system
-        assert HadarTrace().prepared(system, 0) is system
+        assert SMALL.prepare(system, 0) is system
+        assert TraceWorkload("hadar/m1").prepare(system, 0) is system
+        assert HadarTrace().prepare(system, 0) is system
 
 
 @given(wrong=st.sampled_from([0.125, 0.5, 1.0]), seed=st.integers(0, 3))
@@ -74,7 +73,7 @@ def test_wrong_lengths_are_wrong_by_no_more(wrong: float, seed: int) -> None:
     workload = replace(SMALL, wrong=wrong)
     jobs = workload.instance(seed).jobs
     for policy in (ASRPT(), ASRPT(predictor=GroupMean())):
-        prepared = workload.prepared(System.of(policy), seed).policy
+        prepared = workload.prepare(System.of(policy), seed).policy
         assert isinstance(prepared, ASRPT)
         off = prepared.predictor.learner().predict(jobs) / np.array([job.work for job in jobs]) - 1
         assert np.abs(off).max() <= wrong
@@ -105,19 +104,19 @@ def test_the_testbed_has_room_for_all() -> None:
 
 def test_it_is_stored_and_made_again(tmp_path: Path) -> None:
     """A run with it is repeated by nobody, and its instance can be made of what was stored."""
-    experiment = Experiment((SMALL,), (Contestant("asrpt", {"predictor": "mean"}, label="asrpt"),), (1,))
-    store = Store(tmp_path)
+    experiment = Experiment((SMALL,), (SystemVariant("asrpt", {"predictor": "mean"}, label="asrpt"),), (1,))
+    store = RunStore(tmp_path)
     assert len(experiment.run(store)) == 1
     assert experiment.run(store) == []
     (run,) = store
-    assert workload_of(json.loads(json.dumps(SMALL.said()))) == SMALL
+    assert workload_of(json.loads(json.dumps(SMALL.as_settings()))) == SMALL
     assert instance_of(run) == SMALL.instance(1)
-    system = SMALL.prepared(make_system("asrpt", {"predictor": "mean"}), 1)
+    system = SMALL.prepare(make_system("asrpt", {"predictor": "mean"}), 1)
     log = hetopt.simulate(system, SMALL.instance(1))
     assert run.data["summary"]["total_flow"] == pytest.approx(log.jobs["jct"].sum())
     assert SMALL.cluster == "16 servers of asrpt/cluster250"
-    assert workload_of(Workload("hadar/m1").said()) == Workload("hadar/m1")
-    assert workload_of(HadarTrace().said()) == HadarTrace()
+    assert workload_of(TraceWorkload("hadar/m1").as_settings()) == TraceWorkload("hadar/m1")
+    assert workload_of(HadarTrace().as_settings()) == HadarTrace()
 
 
 @dataclass
@@ -152,8 +151,8 @@ def test_any_predictor_can_be_used() -> None:
         (lambda: replace(SMALL, rate=0), InvalidOption, "Recurring.rate is 0; it must be"),
         (lambda: replace(SMALL, nic_gbps=-1), InvalidOption, "Recurring.nic_gbps is -1"),
         (lambda: replace(SMALL, servers=251), InvalidOption, "Recurring.servers is 251; .* from 1 to 250"),
-        (lambda: workload_of({"made_by": "hetopt.nowhere:It"}), InvalidInstance, "no workload can be made of"),
-        (lambda: workload_of({"colour": "red"}), InvalidInstance, "no workload can be made of.*colour"),
+        (lambda: workload_of({"made_by": "hetopt.nowhere:It"}), InvalidInstance, "do not describe a workload"),
+        (lambda: workload_of({"colour": "red"}), InvalidInstance, "do not describe a workload: .*colour"),
         (
             lambda: GroupNetworks({}).jobs(PAILike().table(1)),
             InvalidInstance,

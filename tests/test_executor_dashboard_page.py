@@ -21,7 +21,7 @@ from hetopt.executor.dashboard.markup import Html, cut, joined, lone, tag
 from hetopt.executor.dashboard.page import fragment, notice, page
 from hetopt.executor.dashboard.script import FILE_POLICY, POLICY, SCRIPT
 from hetopt.executor.dashboard.style import STYLE, WORDS, contrast, letters_on
-from hetopt.presentation.simulations.style import DARK, LIGHT, PAGES
+from hetopt.presentation.simulation_report.report_style import DARK, LIGHT, PAGES
 
 
 class Shown(HTMLParser):

@@ -17,24 +17,24 @@ import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, InvalidPlan, UnknownName
 from hetopt.errors import UnusableFile
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.store import TABLES, Key, Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_store import TABLES, RunKey, RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.overall import summary
 
-SMALL = Workload("gavel-like", "hadar/cluster60", count=12)
-PAIR = Experiment((SMALL,), (Contestant("gavel"), Contestant("srtf")), (0, 1))
+SMALL = TraceWorkload("gavel-like", "hadar/cluster60", count=12)
+PAIR = Experiment((SMALL,), (SystemVariant("gavel"), SystemVariant("srtf")), (0, 1))
 
 
 def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
     """The stored log and summary equal those of hetopt.simulate with the same parts."""
-    store = Store(tmp_path)
+    store = RunStore(tmp_path)
     environment = EnvironmentSettings(restart_seconds=30.0, work_error=0.2)
-    Experiment((SMALL,), (Contestant("fft", {"restart_seconds": 30.0}),), (3,), environment).run(store)
+    Experiment((SMALL,), (SystemVariant("fft", {"restart_seconds": 30.0}),), (3,), environment).run(store)
     (run,) = store
     instance = SMALL.instance(3)
     log = hetopt.simulate(
-        Contestant("fft", {"restart_seconds": 30.0}).system(),
+        SystemVariant("fft", {"restart_seconds": 30.0}).build(),
         instance,
         environment=environment.build(instance.cluster, 3),
     )
@@ -45,7 +45,7 @@ def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
     timed = [key for key in expected.index if key.startswith("decision")]
     stored = pd.Series(run.data["summary"], dtype=float).drop(timed)
     pd.testing.assert_series_equal(stored, expected.drop(timed), check_names=False)
-    assert run.key == Key("gavel-like", "fft[restart_seconds=30.0]", 3)
+    assert run.key == RunKey("gavel-like", "fft[restart_seconds=30.0]", 3)
     assert run.data["settings"]["world"] == {"restart_seconds": 30.0, "work_error": 0.2}
     assert run.data["capacity"] == 60
 
@@ -53,10 +53,10 @@ def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_what_is_there_is_not_run_again(tmp_path: Path, kind: Any) -> None:
     """An interruption after the first run: the second call runs the other three, the third none."""
-    store = Store(tmp_path, kind)
+    store = RunStore(tmp_path, kind)
     told: list[tuple[str, float]] = []
 
-    def interrupt(key: Key, part: float) -> None:
+    def interrupt(key: RunKey, part: float) -> None:
         told.append((str(key), part))
         if part == 1.0:
             raise KeyboardInterrupt
@@ -81,7 +81,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, kind: Any) -> None:
 
 
 def test_a_run_of_which_only_tables_were_written_is_run_again(tmp_path: Path) -> None:
-    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("srtf"),))
+    store, one = RunStore(tmp_path), Experiment((SMALL,), (SystemVariant("srtf"),))
     one.run(store)
     record = store.runs()[0].folder / "run.json"
     record.unlink()
@@ -90,7 +90,7 @@ def test_a_run_of_which_only_tables_were_written_is_run_again(tmp_path: Path) ->
 
 
 def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
-    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("srtf"),))
+    store, one = RunStore(tmp_path), Experiment((SMALL,), (SystemVariant("srtf"),))
     one.run(store)
     other = replace(one, environment=EnvironmentSettings(restart_seconds=5.0))
     with pytest.raises(
@@ -107,11 +107,11 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
     users = ["0007", "null", "servers"]
     rows = [f"{name},{60 * i},60,1,{users[i % 3]}" for i, name in enumerate(names)]
     trace.write_text("\n".join(["job,arrival,duration,gpus,user", *rows]) + "\n", encoding="utf-8")
-    store = Store(tmp_path / "runs", kind)
-    workload = Workload(str(trace), "lab36", tenants="users")
-    Experiment((workload,), (Contestant("srtf"),)).run(store)
+    store = RunStore(tmp_path / "runs", kind)
+    workload = TraceWorkload(str(trace), "lab36", tenants="users")
+    Experiment((workload,), (SystemVariant("srtf"),)).run(store)
     (run,) = store
-    log = hetopt.simulate(Contestant("srtf").system(), workload.instance())
+    log = hetopt.simulate(SystemVariant("srtf").build(), workload.instance())
     assert run.log.jobs.index.tolist() == names
     for name in ("jobs", "spans", "throughput"):
         pd.testing.assert_frame_equal(getattr(run.log, name), getattr(log, name), check_dtype=False)
@@ -122,10 +122,10 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
     [
         ("jobs.csv.gz", "job,tenant\na,b\n", r"table 'jobs' cannot be read: column demand is missing; remove"),
         ("spans.csv.gz", "", r"table 'spans' cannot be read: .*; remove .* and run it again"),
-        ("run.json", {"capacity": "many"}, r"run\.json: capacity is 'many', as no run has written it"),
+        ("run.json", {"capacity": "many"}, r"run\.json: capacity is 'many', which is not valid"),
         ("run.json", {"seed": None}, r"run\.json: seed is None"),
         ("run.json", {"summary": [1]}, r"run\.json: summary is \[1\]"),
-        ("run.json", {"summary": {"jct_mean": "foo"}}, r"run\.json: summary\.jct_mean is 'foo', which is no number"),
+        ("run.json", {"summary": {"jct_mean": "foo"}}, r"run\.json: summary\.jct_mean is 'foo', which is not a number"),
         ("jobs.csv.gz", ("work", "zz"), r"table 'jobs' cannot be read: column work: .*zz.*; remove .* run it again"),
         ("jobs.csv.gz", ("rounds", "zz"), r"table 'jobs' cannot be read: column rounds: "),
         ("spans.csv.gz", ("seats", "a: 1"), r"table 'spans' cannot be read: the seats 'a: 1', which are no JSON"),
@@ -133,8 +133,8 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
     ],
 )
 def test_damaged_folders_are_told(tmp_path: Path, name: str, content: Any, said: str) -> None:
-    store = Store(tmp_path)
-    Experiment((SMALL,), (Contestant("srtf"),)).run(store)
+    store = RunStore(tmp_path)
+    Experiment((SMALL,), (SystemVariant("srtf"),)).run(store)
     file = store.runs()[0].folder / name
     if isinstance(content, tuple):
         table = pd.read_csv(file, index_col=0, dtype=str)
@@ -149,7 +149,7 @@ def test_damaged_folders_are_told(tmp_path: Path, name: str, content: Any, said:
 
 
 def test_a_run_that_lost_a_table_is_run_again(tmp_path: Path) -> None:
-    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("srtf"),))
+    store, one = RunStore(tmp_path), Experiment((SMALL,), (SystemVariant("srtf"),))
     one.run(store)
     table = store.runs()[0].folder / "jobs.csv.gz"
     table.unlink()
@@ -158,20 +158,20 @@ def test_a_run_that_lost_a_table_is_run_again(tmp_path: Path) -> None:
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
-    twice = tuple(Contestant("srtf", label=label) for label in ("a b", "a?b"))
-    with pytest.raises(InvalidOption, match=r"a\?b on .*, seed 0 and a b on .*, seed 0 would lie in the same folder"):
+    twice = tuple(SystemVariant("srtf", label=label) for label in ("a b", "a?b"))
+    with pytest.raises(InvalidOption, match=r"a\?b on .*, seed 0 and a b on .*, seed 0 would share a folder"):
         Experiment((SMALL,), twice)
-    own = tuple(Contestant("srtf", label=label) for label in ("Längste", "Lüngste"))
-    Experiment((SMALL,), own).run(Store(tmp_path))
-    assert {run.key.system for run in Store(tmp_path)} == {"Längste", "Lüngste"}
+    own = tuple(SystemVariant("srtf", label=label) for label in ("Längste", "Lüngste"))
+    Experiment((SMALL,), own).run(RunStore(tmp_path))
+    assert {run.key.system for run in RunStore(tmp_path)} == {"Längste", "Lüngste"}
     shutil.move(tmp_path / "gavel-like" / "Längste", tmp_path / "gavel-like" / "x")
-    other = Experiment((SMALL,), (Contestant("srtf", label="x"),))
-    with pytest.raises(InvalidOption, match=r"would lie in .* where Längste on gavel-like, seed 0 lies"):
-        other.run(Store(tmp_path))
+    other = Experiment((SMALL,), (SystemVariant("srtf", label="x"),))
+    with pytest.raises(InvalidOption, match=r"would be stored in .* which holds Längste on gavel-like, seed 0"):
+        other.run(RunStore(tmp_path))
 
 
 def test_processes_side_by_side_give_the_same(tmp_path: Path) -> None:
-    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
+    one, two = RunStore(tmp_path / "one"), RunStore(tmp_path / "two")
     PAIR.run(one)
     PAIR.run(two, jobs=2)
     timed = [name for name in one.table() if name.startswith("decision")]
@@ -182,7 +182,7 @@ def test_workers_on_hosts_give_the_same(tmp_path: Path) -> None:
     """Two workers of a Dask cluster on this machine, each a process of its own."""
     distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
     joblib = pytest.importorskip("joblib")
-    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
+    one, two = RunStore(tmp_path / "one"), RunStore(tmp_path / "two")
     PAIR.run(one)
     with (
         distributed.LocalCluster(
@@ -200,8 +200,8 @@ def test_workers_on_hosts_give_the_same(tmp_path: Path) -> None:
 
 def test_a_system_that_cannot_run_says_why_and_others_go_on(tmp_path: Path) -> None:
     """AlloX needs jobs of one demand."""
-    store = Store(tmp_path)
-    Experiment((SMALL,), (Contestant("allox"), Contestant("srtf"))).run(store)
+    store = RunStore(tmp_path)
+    Experiment((SMALL,), (SystemVariant("allox"), SystemVariant("srtf"))).run(store)
     refused, ran = store.runs()
     assert "demand" in refused.data["refused"]
     assert ran.data["refused"] is None
@@ -217,9 +217,9 @@ def broken(instance: Instance, state: object = None) -> hetopt.Plan:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_policy_that_fails_is_named_once_the_others_have_run(tmp_path: Path, jobs: int) -> None:
-    store = Store(tmp_path)
-    mistaken = Contestant(f"{__name__}:broken", label="mine")
-    both = Experiment((SMALL,), (mistaken, Contestant("srtf")), (0, 1))
+    store = RunStore(tmp_path)
+    mistaken = SystemVariant(f"{__name__}:broken", label="mine")
+    both = Experiment((SMALL,), (mistaken, SystemVariant("srtf")), (0, 1))
     with pytest.raises(InvalidPlan, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
         both.run(store, jobs=jobs)
     assert [str(run.key) for run in store] == ["srtf on gavel-like, seed 0", "srtf on gavel-like, seed 1"]
@@ -231,14 +231,14 @@ def dying(instance: Instance, state: object = None) -> hetopt.Plan:
 
 
 def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
-    experiment = Experiment((SMALL,), (Contestant(f"{__name__}:dying", label="dies"),), (0, 1))
-    with pytest.raises(InvalidOption, match="jobs is 2: a process was killed, perhaps for want of memory"):
-        experiment.run(Store(tmp_path), jobs=2)
+    experiment = Experiment((SMALL,), (SystemVariant(f"{__name__}:dying", label="dies"),), (0, 1))
+    with pytest.raises(InvalidOption, match="jobs is 2: a process was killed, perhaps because memory ran out"):
+        experiment.run(RunStore(tmp_path), jobs=2)
 
 
 def test_a_refused_run_is_tried_again(tmp_path: Path) -> None:
     """Somebody may have mended the policy meanwhile."""
-    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("allox"),))
+    store, one = RunStore(tmp_path), Experiment((SMALL,), (SystemVariant("allox"),))
     assert [outcome.refused is None for outcome in one.run(store)] == [False]
     assert [outcome.refused is None for outcome in one.run(store)] == [False]
 
@@ -249,17 +249,17 @@ def test_a_refused_run_is_tried_again(tmp_path: Path) -> None:
 def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
     trace = tmp_path / "jobs.csv"
     trace.write_text("job,arrival,duration,gpus,model\na,0,600,1,VGG-16\nb,60,600,4,VGG-16\n", encoding="utf-8")
-    read = Workload(str(trace), "lab36").instance()
+    read = TraceWorkload(str(trace), "lab36").instance()
     assert [(job.name, job.arrival, job.demand, job.model) for job in read.jobs] == [
         ("a", 0.0, 1, "VGG-16"),
         ("b", 60.0, 4, "VGG-16"),
     ]
-    assert len(Workload(str(trace), "lab36", count=1).instance().jobs) == 1
-    assert Workload("hadar/m5").instance() == hetopt.instances.load("hadar/m5")
+    assert len(TraceWorkload(str(trace), "lab36", count=1).instance().jobs) == 1
+    assert TraceWorkload("hadar/m5").instance() == hetopt.instances.load("hadar/m5")
     path = tmp_path / "own.yaml"
     hetopt.instances.load("hadar/m3").write(path)
-    assert len(Workload(str(path)).instance().jobs) == 3
-    generated = Workload("philly-like", "lab36", count=50, load=0.5)
+    assert len(TraceWorkload(str(path)).instance().jobs) == 3
+    generated = TraceWorkload("philly-like", "lab36", count=50, load=0.5)
     assert generated.instance(1) == generated.instance(1)
     assert generated.instance(1) != generated.instance(2)
 
@@ -267,21 +267,21 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "error", "message"),
     [
-        (Workload("philly-like"), InvalidOption, "needs a cluster; name one, such as lab36"),
+        (TraceWorkload("philly-like"), InvalidOption, "needs a cluster; name one, such as lab36"),
         (
-            Workload("philly-lik", "lab36"),
+            TraceWorkload("philly-lik", "lab36"),
             UnknownName,
             "no generator 'philly-lik'; did you mean philly-like",
         ),
-        (Workload("absent.csv", "lab36"), UnusableFile, "absent.csv"),
-        (Workload("philly-like", "lab63"), UnknownName, "lab36"),
-        (Workload("philly-like", "oef/testbed", models="fft"), InvalidInstance, "GPU type"),
-        (Workload("oef/eq1"), InvalidInstance, "has no jobs; a simulation needs some"),
-        (Workload("hadar/m5", load=0.5), InvalidOption, "leave out load and models"),
-        (Workload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, "has no setting 'gpus'"),
+        (TraceWorkload("absent.csv", "lab36"), UnusableFile, "absent.csv"),
+        (TraceWorkload("philly-like", "lab63"), UnknownName, "lab36"),
+        (TraceWorkload("philly-like", "oef/testbed", models="fft"), InvalidInstance, "GPU type"),
+        (TraceWorkload("oef/eq1"), InvalidInstance, "has no jobs; a simulation needs some"),
+        (TraceWorkload("hadar/m5", load=0.5), InvalidOption, "leave out load and models"),
+        (TraceWorkload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, "has no setting 'gpus'"),
     ],
 )
-def test_what_is_no_workload(workload: Workload, error: type[Exception], message: str) -> None:
+def test_what_is_no_workload(workload: TraceWorkload, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         workload.instance()
 
@@ -289,16 +289,19 @@ def test_what_is_no_workload(workload: Workload, error: type[Exception], message
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Experiment((), PAIR.contestants), "workloads is empty"),
-        (lambda: Experiment((SMALL,), (Contestant("srtf"),) * 2), "contestants has 'srtf' twice"),
-        (lambda: Experiment((SMALL,), PAIR.contestants, (0, 0)), "seeds has 0 twice"),
-        (lambda: Experiment((SMALL,), PAIR.contestants, until=0.0), "until is 0"),
+        (lambda: Experiment((), PAIR.systems), "workloads is empty"),
+        (lambda: Experiment((SMALL,), (SystemVariant("srtf"),) * 2), "systems has 'srtf' twice"),
+        (lambda: Experiment((SMALL,), PAIR.systems, (0, 0)), "seeds has 0 twice"),
+        (lambda: Experiment((SMALL,), PAIR.systems, until=0.0), "until is 0"),
         (lambda: EnvironmentSettings.of({"restart": 3}), "no environment setting 'restart'.*restart_seconds"),
         (lambda: EnvironmentSettings.of({"work_error": 1.5}), "below 1"),
         (lambda: EnvironmentSettings(spread="yes"), "spread is 'yes'; it must be true or false"),
-        (lambda: Store(Path("x"), "xml"), "it must be csv or parquet"),
-        (lambda: Workload("philly-like", count=0), "count"),
-        (lambda: Workload("philly-like", unknown_models="keep"), "unknown_models is 'keep'; it must be 'refuse' or"),
+        (lambda: RunStore(Path("x"), "xml"), "it must be csv or parquet"),
+        (lambda: TraceWorkload("philly-like", count=0), "count"),
+        (
+            lambda: TraceWorkload("philly-like", unknown_models="keep"),
+            "unknown_models is 'keep'; it must be 'refuse' or",
+        ),
     ],
 )
 def test_what_is_no_experiment(make: Any, message: str) -> None:
@@ -311,33 +314,33 @@ def test_a_trace_of_other_models_runs_with_drawn_ones(tmp_path: Path) -> None:
     file = tmp_path / "other.csv"
     file.write_text("job,arrival,duration,gpus,model\na,0,60,1,alexnet\nb,0,60,2,ResNet-50\n", encoding="utf-8")
     with pytest.raises(InvalidInstance, match=r"other.csv: line 2 \(job 'a'\): model is 'alexnet'"):
-        Workload(str(file), "lab36").instance()
-    instance = Workload(str(file), "lab36", unknown_models="draw").instance()
+        TraceWorkload(str(file), "lab36").instance()
+    instance = TraceWorkload(str(file), "lab36", unknown_models="draw").instance()
     assert instance.jobs[1].model == "ResNet-50"
-    assert "models that the catalogue does not have drawn from it" in instance.source
+    assert "models that are not in the catalogue replaced by drawn ones" in instance.source
 
 
 def test_unknown_systems_are_said_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"no system or policy .gave1.*gavel"):
-        Experiment((SMALL,), (Contestant("srtf"), Contestant("gave1"))).run(Store(tmp_path))
+        Experiment((SMALL,), (SystemVariant("srtf"), SystemVariant("gave1"))).run(RunStore(tmp_path))
     assert not any(tmp_path.iterdir())
 
 
 def test_folders_that_hold_no_runs(tmp_path: Path) -> None:
-    with pytest.raises(UnusableFile, match="is no folder"):
-        Store(tmp_path / "absent").runs()
+    with pytest.raises(UnusableFile, match="is not a folder"):
+        RunStore(tmp_path / "absent").runs()
     with pytest.raises(InvalidInstance, match="holds no run"):
-        Store(tmp_path).runs()
+        RunStore(tmp_path).runs()
     (tmp_path / "run.json").write_text("{", encoding="utf-8")
-    with pytest.raises(InvalidInstance, match="is no record of a run"):
-        Store(tmp_path).table()
+    with pytest.raises(InvalidInstance, match="is not a record of a run"):
+        RunStore(tmp_path).table()
     (tmp_path / "run.json").write_text(json.dumps({"version": 0}), encoding="utf-8")
     with pytest.raises(InvalidInstance, match="of this version"):
-        Store(tmp_path).table()
+        RunStore(tmp_path).table()
 
 
 def test_names_of_folders_are_plain() -> None:
-    key = Key("../my trace/a.csv", "fft[restart_seconds=30.0]", 2)
+    key = RunKey("../my trace/a.csv", "fft[restart_seconds=30.0]", 2)
     assert key.folder() == Path("my_trace_a.csv/fft_restart_seconds=30.0/seed-2")
 
 

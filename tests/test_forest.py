@@ -14,13 +14,12 @@ from sklearn.tree import DecisionTreeRegressor
 from hetopt import InvalidOption, Job
 from hetopt.prediction import forest as module
 from hetopt.prediction.accuracy import errors
-from hetopt.prediction.averages import GroupMean
-from hetopt.prediction.forest import Kind, Merged, RandomForest, grown, trained
-from hetopt.prediction.predictors import Learner
+from hetopt.prediction.forest import Pair, RandomForest, TrainingSet, fit_forest, fit_tree
+from hetopt.prediction.predictors import GroupMean, Learner
 from hetopt.tolerances import EQUAL
-from hetopt.traces.pai import PAILike
+from hetopt.traces.pai_generator import PAILike
 
-Rows = list[tuple[Kind, float]]
+Rows = list[tuple[Pair, float]]
 
 
 def job(group: str, work: float, user: str = "ann") -> Job:
@@ -34,9 +33,9 @@ def numbered(rows: Rows) -> np.ndarray[Any, Any]:
     return np.array([[number[name] for name in column] for column, number in orders]).T
 
 
-def merged(features: np.ndarray[Any, Any], work: list[float]) -> Merged:
+def merged(features: np.ndarray[Any, Any], work: list[float]) -> TrainingSet:
     unlike, pair = np.unique(features, axis=0, return_inverse=True)
-    return Merged(unlike.astype(np.float32), pair.ravel(), np.array(work))
+    return TrainingSet(unlike.astype(np.float32), pair.ravel(), np.array(work))
 
 
 def generated(jobs: int, users: int = 200) -> Rows:
@@ -56,7 +55,7 @@ def test_a_merged_tree_says_what_the_plain_tree_says(jobs: list[tuple[int, int, 
     drawn = np.random.default_rng(seed).integers(0, len(jobs), len(jobs))
     plain = DecisionTreeRegressor(random_state=seed).fit(table.features[table.pair[drawn]], table.work[drawn])
     asked = table.features[np.unique(table.pair[drawn])]
-    assert grown(table, drawn, seed).predict(asked) == pytest.approx(plain.predict(asked), rel=EQUAL)
+    assert fit_tree(table, drawn, seed).predict(asked) == pytest.approx(plain.predict(asked), rel=EQUAL)
 
 
 def test_merged_trees_are_the_forest_of_the_plain_rows() -> None:
@@ -65,7 +64,7 @@ def test_merged_trees_are_the_forest_of_the_plain_rows() -> None:
     features, work = numbered(rows), [w for _, w in rows]
     plain = RandomForestRegressor(20, random_state=3).fit(features, work)
     table = merged(features, work)
-    trees = [grown(table, np.asarray(drawn), 0) for drawn in plain.estimators_samples_]
+    trees = [fit_tree(table, np.asarray(drawn), 0) for drawn in plain.estimators_samples_]
     said = np.mean([tree.predict(table.features) for tree in trees], axis=0)
     assert said == pytest.approx(plain.predict(table.features), rel=EQUAL)
     assert np.ptp([tree.predict(table.features) for tree in trees], axis=0).max() > 0, "trees differ"
@@ -76,7 +75,7 @@ def test_the_forest_errs_as_the_one_of_the_plain_rows() -> None:
     rows = generated(5000)
     features, work = numbered(rows), np.array([w for _, w in rows])
     plain = RandomForestRegressor(100, random_state=1).fit(features[:4000], work[:4000]).predict(features[4000:])
-    value = trained(rows[:4000], RandomForest())
+    value = fit_forest(rows[:4000], RandomForest())
     seen = np.array([kind in value for kind, _ in rows[4000:]])
     ours = np.array([value.get(kind, 0.0) for kind, _ in rows[4000:]])
     table = errors({"ours": ours[seen], "plain": plain[seen]}, work[4000:][seen])
@@ -87,7 +86,7 @@ def test_the_forest_errs_as_the_one_of_the_plain_rows() -> None:
 
 def test_two_jobs_in_closed_form() -> None:
     """A sample of two leaves either job out with probability 1/4: the forest says 3/4 of the one, 1/4 of the other."""
-    value = trained([(("a", "ann"), 100.0), (("b", "ann"), 500.0)], RandomForest(trees=800))
+    value = fit_forest([(("a", "ann"), 100.0), (("b", "ann"), 500.0)], RandomForest(trees=800))
     deviation = 400 * np.sqrt(3 / 16 / 800)
     assert value["a", "ann"] == pytest.approx(200, abs=4 * deviation)
     assert value["b", "ann"] == pytest.approx(400, abs=4 * deviation)
@@ -110,7 +109,7 @@ def test_a_group_that_is_often_seen_gets_its_mean() -> None:
 )
 def test_predictions_lie_between_what_was_seen(jobs: list[tuple[str, str, float]], seed: int) -> None:
     works = [work for *_, work in jobs]
-    value = trained([((group, user), work) for group, user, work in jobs], RandomForest(trees=4, seed=seed))
+    value = fit_forest([((group, user), work) for group, user, work in jobs], RandomForest(trees=4, seed=seed))
     assert set(value) == {(group, user) for group, user, _ in jobs}
     assert min(works) * (1 - EQUAL) <= min(value.values()) <= max(value.values()) <= max(works) * (1 + EQUAL)
 
@@ -118,7 +117,7 @@ def test_predictions_lie_between_what_was_seen(jobs: list[tuple[str, str, float]
 def test_the_seed_decides_and_the_threads_do_not() -> None:
     rows = generated(300)
     one, again, parallel, other = (
-        trained(rows, RandomForest(trees=7, seed=seed, threads=threads))
+        fit_forest(rows, RandomForest(trees=7, seed=seed, threads=threads))
         for seed, threads in ((0, 1), (0, 1), (0, 3), (1, 1))
     )
     assert one == again == parallel != other
@@ -127,11 +126,11 @@ def test_the_seed_decides_and_the_threads_do_not() -> None:
 def test_it_is_trained_when_the_jobs_have_doubled_and_every_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 
-    def noted(rows: Rows, settings: RandomForest) -> dict[Kind, float]:
+    def noted(rows: Rows, settings: RandomForest) -> dict[Pair, float]:
         sizes.append(len(rows))
         return {}
 
-    monkeypatch.setattr(module, "trained", noted)
+    monkeypatch.setattr(module, "fit_forest", noted)
     learner = RandomForest(retrain_every=5).learner()
     for _ in range(24):
         learner.observe([job("a", 1.0)])

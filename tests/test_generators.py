@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hetopt import InvalidOption
-from hetopt.traces.lengths import Lengths
-from hetopt.traces.pai import PAILike
-from hetopt.traces.philly import PhillyLike
-from hetopt.traces.philly_batches import HOUR, VIRTUAL_CLUSTERS, PhillyBatches
-from hetopt.traces.table import OPTIONAL, REQUIRED
-from hetopt.traces.week import HOURS, Week
+from hetopt.traces.pai_generator import PAILike
+from hetopt.traces.philly_generator import HOUR, HOURS, VIRTUAL_CLUSTERS, PhillyBatches, PhillyLike, Week
+from hetopt.traces.sampling import Lengths
+from hetopt.traces.trace_table import OPTIONAL, REQUIRED
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 JOBS = 200_000

@@ -17,14 +17,13 @@ from scipy import stats
 from hetopt import HetoptError, InvalidOption
 from hetopt.plugins import GENERATORS
 from hetopt.registry import generator_names, make_generator
-from hetopt.traces.fft import FAMILIES, SETTINGS, FFTTrace
-from hetopt.traces.gavel_like import JOB_TYPES, ON_SEVERAL_GPUS, GavelLike
-from hetopt.traces.generators import Generator
-from hetopt.traces.hadar import HadarJobs
-from hetopt.traces.pai import PAILike
-from hetopt.traces.philly import PhillyLike
-from hetopt.traces.philly_batches import HOUR, PhillyBatches
-from hetopt.traces.table import OPTIONAL, REQUIRED
+from hetopt.traces.fft_generator import FAMILIES, SETTINGS, FFTTrace
+from hetopt.traces.gavel_generator import JOB_TYPES, ON_SEVERAL_GPUS, GavelLike
+from hetopt.traces.hadar_generator import HadarJobs
+from hetopt.traces.pai_generator import PAILike
+from hetopt.traces.philly_generator import HOUR, PhillyBatches, PhillyLike
+from hetopt.traces.sampling import Generator
+from hetopt.traces.trace_table import OPTIONAL, REQUIRED
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 JOBS = 50_000

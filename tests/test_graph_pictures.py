@@ -26,7 +26,7 @@ from hetopt.presentation.job_graph_pictures import (
     NODE,
     WITHIN,
     draw_mapping,
-    layout,
+    layout_graph,
 )
 from hetopt.stages.job_graph import AllReduce
 from hetopt.stages.mapping import GPUMapping
@@ -136,7 +136,7 @@ def test_lines_are_the_edges_of_the_graph(replicas: list[int], free: list[int]) 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=40))
 def test_vertices_stand_apart_and_neighbours_beside_each_other(replicas: list[int]) -> None:
-    page = layout(replicas)
+    page = layout_graph(replicas)
     places = np.stack([page.x, page.y], axis=1)
     assert len({tuple(place) for place in places.tolist()}) == sum(replicas)
     assert (places >= 0).all()
@@ -150,7 +150,7 @@ def test_vertices_stand_apart_and_neighbours_beside_each_other(replicas: list[in
 
 def test_a_long_pipeline_is_folded_where_it_touches() -> None:
     """64 stages of one replica: four bands of sixteen, forth and back; a step down is two rows."""
-    page = layout([1] * 64)
+    page = layout_graph([1] * 64)
     assert (page.columns, page.rows, len(page.bands)) == (16, 7, 4)
     across, down = np.abs(np.diff(page.x)), np.diff(page.y)
     assert sorted(zip(across.tolist(), down.tolist(), strict=True)) == [(0.0, 2.0)] * 3 + [(1.0, 0.0)] * 60

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, InvalidInstance, InvalidOption, Job, instances
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models.hadar.hadar_workload import from_trace
 from hetopt.registry import make_policy
-from hetopt.traces.catalogues import HADAR
-from hetopt.traces.hadar import CLASSES, HadarJobs
-from hetopt.traces.philly import PhillyLike, read_philly
+from hetopt.traces.hadar_generator import CLASSES, HadarJobs
+from hetopt.traces.paper_models import HADAR
+from hetopt.traces.philly_generator import PhillyLike
+from hetopt.traces.philly_reader import read_philly
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 CLUSTER = instances.load("hadar/cluster60").cluster
@@ -203,14 +204,14 @@ def test_generated_jobs_have_a_model_of_their_class(jobs: int, seed: int, most: 
 
 def test_generated_jobs_are_run_with_hadars_models() -> None:
     """Of the catalogues that know the GPU types the one is taken that knows the models, too."""
-    made = Workload("hadar-jobs", "hadar/cluster60", tenants=None).instance(3)
+    made = TraceWorkload("hadar-jobs", "hadar/cluster60", tenants=None).instance(3)
     assert len(made.jobs) == 480
     assert "catalogue 'hadar'" in made.source
     table = HadarJobs().table(480, 3)
     for job, seconds, name in zip(made.jobs, table["duration"].tolist(), table["model"].tolist(), strict=True):
         assert (job.model, job.work) == (name, seconds)
         assert dict(job.throughput) == {t: v / HADAR[name].speed["V100"] for t, v in HADAR[name].speed.items()}
-    assert "catalogue 'gavel'" in Workload("gavel-like", "hadar/cluster60", tenants=None).instance().source
+    assert "catalogue 'gavel'" in TraceWorkload("gavel-like", "hadar/cluster60", tenants=None).instance().source
     with pytest.raises(InvalidOption, match=r"HadarJobs\.most_gpus is 0"):
         HadarJobs(0)
 

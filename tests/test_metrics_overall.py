@@ -14,10 +14,8 @@ from metric_cases import by_hand, log_of, simulations
 from simulated import Shortest
 
 from hetopt import HierarchicalPlacer, Instance, Log, instances, simulate
-from hetopt.metrics import DEFINITIONS, changes, cru, decision_seconds, envy, jct, sharing, summary, switching
+from hetopt.metrics import METRICS, changes, cru, decision_seconds, envy, jct, sharing, summary, switching
 from hetopt.models import hadare
-
-UNITS = ("(count)", "(seconds)", "(no unit)", "(per hour)", "(GPUs of speedup 1)")
 
 
 def test_by_hand() -> None:
@@ -36,10 +34,12 @@ def test_by_hand() -> None:
 
 
 def test_every_number_is_defined_with_its_unit() -> None:
-    assert list(summary(*by_hand()).index) == list(DEFINITIONS)
-    for text in DEFINITIONS.values():
-        assert text[0].isupper()
-        assert text.endswith(tuple(unit + "." for unit in UNITS))
+    assert list(summary(*by_hand()).index) == list(METRICS)
+    for name, metric in METRICS.items():
+        assert metric.name == name
+        assert metric.meaning[0].isupper()
+        assert not metric.meaning.endswith(".")
+        assert metric.description == f"{metric.meaning} ({metric.unit})."
 
 
 def test_before_the_first_arrival_there_is_nothing() -> None:
@@ -59,7 +59,7 @@ def test_without_a_placer_only_cru_is_missing() -> None:
     }
     table = pd.DataFrame(rows)
     assert table.loc["cru"].isna().tolist() == [False, True]
-    same = table.drop(["cru", *(name for name in DEFINITIONS if name.startswith("decision"))])
+    same = table.drop(["cru", *(name for name in METRICS if name.startswith("decision"))])
     assert (same["placed"].fillna(-1) == same["types"].fillna(-1)).all()
 
 
@@ -75,14 +75,14 @@ def test_copies_may_finish_faster_than_alone() -> None:
 def test_the_row_says_what_the_functions_say(case: tuple[Log, Instance]) -> None:
     log, instance = case
     found = summary(log, instance)
-    assert list(found.index) == list(DEFINITIONS)
+    assert list(found.index) == list(METRICS)
     np.testing.assert_array_equal(
         found[["jct_mean", "jct_median", "jct_p95", "jct_p99"]], jct(log, instance)[["mean", "median", "p95", "p99"]]
     )
     np.testing.assert_array_equal(found["lost_share"], switching(log, instance)["lost_share"])
     np.testing.assert_array_equal(found[["changed", "altered"]], changes(log, instance).mean())
     shares = ["gru", "cru", "utilisation", "lost_share", "beneficial", "changed", "altered"]
-    assert found[[*shares, *(name for name in DEFINITIONS if "below" in name)]].dropna().between(0, 1).all()
+    assert found[[*shares, *(name for name in METRICS if "below" in name)]].dropna().between(0, 1).all()
     assert found["ftf_exclusive_below_1"] == 0 or not found["finished"]
     if len(log.spans) and (log.spans["servers"] != "").all():
         assert found["cru"] == cru(log, instance)
@@ -106,4 +106,4 @@ def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
 def test_the_page_has_the_definitions() -> None:
     page = Path(__file__).parents[1] / "docs" / "how-to" / "measure-a-simulation.md"
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
-    assert rows == DEFINITIONS
+    assert rows == {name: metric.description for name, metric in METRICS.items()}

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from hetopt import InvalidOption, instances
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.registry import make_generator
-from hetopt.traces.catalogues import OEF
-from hetopt.traces.generators import Generator
-from hetopt.traces.oef import (
+from hetopt.traces.oef_generator import (
     ENDLESS,
     GANGS,
     LEVEL,
@@ -27,10 +25,12 @@ from hetopt.traces.oef import (
     FourUsers,
     TwentyTenants,
 )
+from hetopt.traces.paper_models import OEF
+from hetopt.traces.sampling import Generator
 
 
 def test_the_four_users_are_those_of_the_instance() -> None:
-    made = Workload("oef-four-users", "oef/cluster", count=96, tenants="users").instance()
+    made = TraceWorkload("oef-four-users", "oef/cluster", count=96, tenants="users").instance()
     named = instances.load("oef/four-users")
     assert [t.name for t in made.tenants] == [t.name for t in named.tenants]
     for own, other in zip(made.tenants, named.tenants, strict=True):
@@ -67,7 +67,7 @@ def test_user_1_adds_a_type_at_minute_40() -> None:
     assert set(late["model"]) == {SECOND}
     assert set(late["arrival"]) == {MINUTE_40}
     assert table.groupby(["user", "model"]).size().to_list() == [24] * 5
-    made = Workload("oef-four-users", "oef/cluster", count=120, tenants="users", settings={"second_type": True})
+    made = TraceWorkload("oef-four-users", "oef/cluster", count=120, tenants="users", settings={"second_type": True})
     assert [len(tenant.job_types) for tenant in made.instance().tenants] == [2, 1, 1, 1]
 
 

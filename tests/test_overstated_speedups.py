@@ -9,12 +9,12 @@ import pytest
 import hetopt
 from hetopt import InvalidOption, instances
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models import oef
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.estimate_errors import EstimateErrors
 
-FOUR = Workload("oef-four-users", "oef/cluster", count=8, tenants="users").instance()
+FOUR = TraceWorkload("oef-four-users", "oef/cluster", count=8, tenants="users").instance()
 
 
 def test_only_the_liar_is_told_otherwise_and_only_its_faster_types() -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hetopt import InvalidInstance, InvalidOption
-from hetopt.prediction.averages import GroupMedian
 from hetopt.prediction.forest import RandomForest
+from hetopt.prediction.predictors import GroupMedian
 from hetopt.traces.calibration import calibrate
-from hetopt.traces.jobs import as_jobs
-from hetopt.traces.pai import DAY, PAILike
+from hetopt.traces.conversion import as_jobs
+from hetopt.traces.pai_generator import DAY, PAILike
 
 JOBS = 150_000
 TABLE = PAILike().table(JOBS)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hetopt import InvalidInstance, InvalidOption, UnusableFile
-from hetopt.traces.hadar import CLASSES, HOURS
-from hetopt.traces.philly import COLUMNS, HOUR, JOBS, LEVELS, SECONDS, PhillyLike, read_philly
+from hetopt.traces.hadar_generator import CLASSES, HOURS
+from hetopt.traces.philly_generator import JOBS, LEVELS, SECONDS, PhillyLike
+from hetopt.traces.philly_reader import COLUMNS, read_philly
+from hetopt.traces.sampling import HOUR
 
 TRACE = Path(__file__).parents[2] / "shared" / "data" / "traces" / "philly_jobs.csv.gz"
 MANY = 200_000
@@ -48,6 +50,7 @@ def test_a_small_file(tmp_path: Path) -> None:
         "gpus": [8, 2, 1],
         "tenant": ["a", "a", "b"],
         "hour": [10, 23, 0],
+        "line": [2, 4, 3],
     }
 
 

@@ -19,7 +19,7 @@ from hetopt.experiments.comparison import compare
 from hetopt.models import baselines, gavel, oef
 from hetopt.presentation.allocation_pictures import check_picture_path, draw, draw_envy, draw_prices, draw_shares, save
 from hetopt.presentation.comparison_page import DOT, apart, overview, page, svg
-from hetopt.presentation.fonts import label, labels, lacking, lettering
+from hetopt.presentation.fonts import font_settings, label, labels, lacking
 from hetopt.tolerances import EQUAL
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
@@ -111,7 +111,7 @@ def test_no_name_brings_a_warning_or_is_lost(tmp_path: Path, ending: str) -> Non
 )
 def test_other_warnings_are_heard_while_a_picture_is_drawn(said: str) -> None:
     """Only letters missing from our own pictures are expected: not other warnings, nor the same in others' pictures."""
-    with lettering(()), pytest.raises(UserWarning, match=re.escape(said)):
+    with font_settings(()), pytest.raises(UserWarning, match=re.escape(said)):
         warnings.warn(said, UserWarning, stacklevel=1)
 
 

@@ -14,7 +14,7 @@ from hetopt.decisions.placers import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Plac
 from hetopt.decisions.system import check_placement
 from hetopt.models.systems import PLACERS
 from hetopt.registry import make_system
-from hetopt.traces.catalogues import FFT
+from hetopt.traces.paper_models import FFT
 
 BASELINES: list[Placer] = [FirstFree(), FirstFree(sticky=False), TensorSkew(), TensorSkew(sticky=False)]
 

@@ -12,8 +12,9 @@ from hetopt import Parallelism, instances
 from hetopt.decisions.first_round import HeldBack, LaterRound, NoShare, place
 from hetopt.decisions.placers import NoServerFits
 from hetopt.errors import InvalidInstance, NotApplicable
-from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, judge_placed, spell, spell_placed
+from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, measure_placed
 from hetopt.models import baselines, fft, gavel, oef
+from hetopt.presentation.formatting import format_decimals
 from hetopt.tolerances import EQUAL, VISIBLE
 
 LAB = instances.load("lab36/jobs").at(5400)
@@ -85,9 +86,9 @@ def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> No
     first = place(inst, plan, hetopt.HierarchicalPlacer(whole=("tensor",)))  # type: ignore[arg-type]
     assert first.waiting == {"j": NoServerFits(4, "T4", Parallelism.TENSOR)}
     assert str(first.waiting["j"]) == "no single server has 4 free GPUs of 'T4' for a tensor job"
-    numbers = judge_placed(first, 4.0)
+    numbers = measure_placed(first, 4.0)
     assert (numbers["running"], numbers["waiting"], numbers["given up"]) == (0, 1, 1)
-    assert spell_placed("servers", numbers["servers"]) == "-"
+    assert format_decimals(numbers["servers"], whole=PLACED["servers"].whole) == "-"
 
 
 def test_without_jobs_there_is_nothing_to_place() -> None:
@@ -106,7 +107,7 @@ def test_the_table_of_placement_is_counted_by_hand() -> None:
     )
     inst = hetopt.Instance(cluster, jobs=jobs)
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[4.0], [1.0], [0.0]]))
-    assert judge_placed(place(inst, plan), 6.0) == {
+    assert measure_placed(place(inst, plan), 6.0) == {
         "running": 2,
         "waiting": 1,
         "gpus": 5,
@@ -141,11 +142,11 @@ def test_policies_with_the_same_reason_are_listed_together() -> None:
 
 
 def test_numbers_of_tables() -> None:
-    assert [spell(v) for v in (np.inf, np.nan, -VISIBLE / 10, 99.9994, 100.04)] == [
+    assert [format_decimals(v) for v in (np.inf, np.nan, -VISIBLE / 10, 99.9994, 100.04)] == [
         "∞",
         "-",
         "0.000",
         "99.999",
         "100.0",
     ]
-    assert spell_placed("running", 12.0) == "12"
+    assert format_decimals(12.0, whole=PLACED["running"].whole) == "12"

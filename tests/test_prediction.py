@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetopt import InvalidInstance, InvalidOption, Job
-from hetopt.prediction.accuracy import PERCENT, draw, errors, save, trial
-from hetopt.prediction.averages import GroupMean, GroupMedian
+from hetopt.prediction.accuracy import PERCENT, errors, hold_out
 from hetopt.prediction.forest import RandomForest
-from hetopt.prediction.groups import group_of
-from hetopt.prediction.predictors import Experienced, Learner, Perfect, Predictor
+from hetopt.prediction.predictors import GroupMean, GroupMedian, Learner, Perfect, Predictor, Pretrained, group_of
+from hetopt.presentation.allocation_pictures import save_figure
+from hetopt.presentation.line_charts import draw_errors
 from hetopt.tolerances import EQUAL
 
 LEARNING: list[Predictor] = [GroupMean(), GroupMedian(), RandomForest(trees=2)]
@@ -105,12 +105,12 @@ def test_perfect_predictions_are_the_truth() -> None:
 
 
 def test_experience_is_learnt_once_and_not_shared() -> None:
-    taught = Experienced(GroupMean(), [job("a", 2.0), job("a", 4.0)])
+    taught = Pretrained(GroupMean(), [job("a", 2.0), job("a", 4.0)])
     one, other = taught.learner(), taught.learner()
     one.observe([job("a", 9.0)])
     assert (asked(one, "a"), asked(other, "a"), asked(taught.learner(), "a")) == ([5], [3], [3])
-    with pytest.raises(InvalidInstance, match=r"Experienced.history\[0\] is 3; it must be a sequence of Job"):
-        Experienced(GroupMean(), (3,))
+    with pytest.raises(InvalidInstance, match=r"Pretrained.history\[0\] is 3; it must be a sequence of Job"):
+        Pretrained(GroupMean(), (3,))
 
 
 texts = st.lists(st.text(st.characters(), max_size=3), min_size=1, max_size=4).map(tuple)
@@ -163,38 +163,39 @@ def test_errors_do_not_depend_on_the_unit(numbers: list[tuple[float, float]]) ->
         ([np.nan], [1.0], r"predicted\['it'\]\[0\] is nan; it must be a finite number"),
         ([1.0], [-1.0], r"actual\[0\] is -1; it must be a finite number"),
         ([], [], r"actual has the shape \(0,\)"),
-        ([1.0], ["x"], "actual holds what is no number"),
+        ([1.0], ["x"], "actual holds values that are not numbers"),
     ],
 )
 def test_figures_of_what_is_no_work_are_refused(predicted: Any, actual: Any, said: str) -> None:
-    for figure in (errors, draw):
+    for figure in (errors, draw_errors):
         with pytest.raises(InvalidInstance, match=said):
             figure({"it": predicted}, actual)
 
 
-def test_a_trial_learns_from_the_first_jobs_only() -> None:
+def test_hold_out_trains_on_the_first_jobs_only() -> None:
     jobs = [job("a", 2.0), job("a", 4.0), job("b", 5.0), job("a", 100.0), job("c", 6.0)]
-    said, actual = trial({"mean": GroupMean(), "truth": Perfect()}, jobs, trained=0.6)
-    assert said["mean"].tolist() == [3, 0]
-    assert said["truth"].tolist() == actual.tolist() == [100, 6]
+    predicted, actual = hold_out({"mean": GroupMean(), "truth": Perfect()}, jobs, trained=0.6)
+    assert predicted["mean"].tolist() == [3, 0]
+    assert predicted["truth"].tolist() == actual.tolist() == [100, 6]
 
 
 @pytest.mark.parametrize("trained", [0.0, 0.1, 1.0, -1.0, np.nan])
-def test_a_trial_needs_jobs_on_both_sides(trained: float) -> None:
+def test_hold_out_needs_jobs_on_both_sides(trained: float) -> None:
     with pytest.raises(InvalidOption, match="trained is"):
-        trial({"mean": GroupMean()}, [job("a", 1.0)] * 3, trained)
+        hold_out({"mean": GroupMean()}, [job("a", 1.0)] * 3, trained)
 
 
 def test_the_picture_shows_the_shares_of_the_table(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     actual = rng.uniform(1, 9, 200)
     predicted = {"forest": actual * rng.uniform(0.7, 1.4, 200), "mean": np.zeros(200)}
-    table, axes = errors(predicted, actual), draw(predicted, actual, "Errors").axes[0]
+    table, axes = errors(predicted, actual), draw_errors(predicted, actual, "Errors").axes[0]
     assert [line.get_label() for line in axes.lines] == ["forest", "mean"]
     for line, name in zip(axes.lines, predicted, strict=True):
         drawn = dict(zip(np.round(line.get_xdata(), 1), np.asarray(line.get_ydata()) / 100, strict=True))
         assert [drawn[p] for p in PERCENT] == pytest.approx(table.loc[name].iloc[:-1].tolist(), rel=EQUAL)
     for ending in ("png", "svg", "pdf"):
-        assert save(predicted, actual, tmp_path / f"errors.{ending}").stat().st_size > 1000
+        figure = draw_errors(predicted, actual)
+        assert save_figure(figure, tmp_path / f"errors.{ending}").stat().st_size > 1000
     with pytest.raises(InvalidOption, match="a picture must end in"):
-        save(predicted, actual, tmp_path / "errors.txt")
+        save_figure(draw_errors(predicted, actual), tmp_path / "errors.txt")

@@ -22,8 +22,8 @@ from hetopt.models.asrpt import (
     WCSDuration,
 )
 from hetopt.plugins import MAPPERS, POLICIES
-from hetopt.prediction.averages import GroupMedian
 from hetopt.prediction.forest import RandomForest
+from hetopt.prediction.predictors import GroupMedian
 from hetopt.registry import make_mapper, make_policy, make_predictor, mapper_names, policy_names, predictor_names
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

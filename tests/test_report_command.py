@@ -11,18 +11,18 @@ from statistics import fmean
 import pytest
 from report_cases import Page, edit, invented
 
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.store import Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
 
 Run = Callable[..., tuple[int, str, str]]
-CONTESTANTS = tuple(Contestant(name) for name in ("srtf", "fifo", "gandiva-fair"))
+CONTESTANTS = tuple(SystemVariant(name) for name in ("srtf", "fifo", "gandiva-fair"))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("command") / "runs"
-    Experiment((Workload("hadar/m3"),), CONTESTANTS).run(Store(path))
+    Experiment((TraceWorkload("hadar/m3"),), CONTESTANTS).run(RunStore(path))
     return path
 
 
@@ -52,7 +52,7 @@ def test_json_has_the_numbers(run: Run, folder: Path) -> None:
     assert code == 0
     data = json.loads(out)
     own = data["workloads"]["hadar/m3"]
-    rows = Store(folder).table()
+    rows = RunStore(folder).table()
     for system in ("srtf", "fifo"):
         values = rows[rows["system"] == system]["jct_mean"].tolist()
         assert own["mean"][system]["jct_mean"] == pytest.approx(fmean(values))
@@ -93,7 +93,7 @@ def test_bad_options_are_one_line(run: Run, folder: Path, words: list[str], mess
 
 
 def test_folders_that_hold_nothing(run: Run, tmp_path: Path) -> None:
-    for path, message in ((tmp_path / "none", "is no folder"), (tmp_path, "holds no run")):
+    for path, message in ((tmp_path / "none", "is not a folder"), (tmp_path, "holds no run")):
         code, _, err = run("report", path)
         assert code == 2
         assert message in err
@@ -102,9 +102,9 @@ def test_folders_that_hold_nothing(run: Run, tmp_path: Path) -> None:
 def test_a_damaged_record(run: Run, tmp_path: Path) -> None:
     path = invented(tmp_path, {("t", "a", 0): {"jct_mean": 1.0}}) / "t" / "a" / "seed-0"
     edit(path, version=0)
-    assert "no record of a run of this version" in run("report", tmp_path)[2]
+    assert "not a record of a run of this version" in run("report", tmp_path)[2]
     (path / "run.json").write_text("{")
-    assert "is no record of a run" in run("report", tmp_path)[2]
+    assert "is not a record of a run" in run("report", tmp_path)[2]
 
 
 def test_tables_that_are_gone(run: Run, tmp_path: Path) -> None:

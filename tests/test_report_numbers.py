@@ -1,4 +1,4 @@
-"""Numbers of the report: standings over seeds, means over stretches of time, distributions, how numbers are written."""
+"""Numbers of the report: statistics over seeds, means over intervals of time, distributions, formatting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ from metric_cases import simulations
 from report_cases import TRACE, invented
 
 from hetopt import Instance, Log, UnknownName
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.folder import Folder
-from hetopt.experiments.standings import THEMES, Standings, better, themes, unit
-from hetopt.experiments.store import Store
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_folder import RunFolder
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics import completion, efficiency
-from hetopt.metrics.overall import DEFINITIONS
-from hetopt.presentation.formatting import digits, scale_of
-from hetopt.presentation.simulations.time_series import in_use, means, stretches, thinned, throughput, waiting
+from hetopt.metrics.definitions import METRICS, Better, Theme, Unit, by_theme, metric_of
+from hetopt.presentation.formatting import format_number
+from hetopt.presentation.simulation_report.axes import unit_of
+from hetopt.presentation.simulation_report.time_series import (
+    cumulative_distribution,
+    in_use,
+    interval_edges,
+    means,
+    throughput,
+    waiting,
+)
 
 ROWS = {
     ("t", "a", 0): {"jct_mean": 4.0, "gru": 0.5, "beneficial": math.nan, "jobs": 9.0},
@@ -35,61 +43,61 @@ ROWS = {
 
 
 @pytest.fixture
-def standings(tmp_path: Path) -> Standings:
-    (part,) = Folder.of(invented(tmp_path, ROWS)).parts
-    return part.standings
+def statistics(tmp_path: Path) -> SeedStatistics:
+    (part,) = RunFolder.of(invented(tmp_path, ROWS)).workloads
+    return part.statistics
 
 
-def test_standings_by_hand(standings: Standings) -> None:
-    assert standings.systems == ["c", "a", "b"]
-    assert standings.mean["jct_mean"].tolist() == [1.0, 6.0, 9.0]
-    assert standings.least["jct_mean"].tolist() == [1.0, 4.0, 2.0]
-    assert standings.most["jct_mean"].tolist() == [1.0, 8.0, 16.0]
-    assert standings.known["beneficial"].tolist() == [1, 1, 0]
-    assert standings.seeds == {"c": [0], "a": [0, 1], "b": [0, 1]}
-    assert standings.refused == {"c": {1: "too large"}, "d": {0: "no tenants"}}
-    assert standings.metrics == ["jobs", "jct_mean", "beneficial", "gru"]
-    assert set(standings.absent) == set(DEFINITIONS) - set(standings.metrics)
+def test_statistics_by_hand(statistics: SeedStatistics) -> None:
+    assert statistics.systems == ["c", "a", "b"]
+    assert statistics.mean["jct_mean"].tolist() == [1.0, 6.0, 9.0]
+    assert statistics.least["jct_mean"].tolist() == [1.0, 4.0, 2.0]
+    assert statistics.most["jct_mean"].tolist() == [1.0, 8.0, 16.0]
+    assert statistics.known["beneficial"].tolist() == [1, 1, 0]
+    assert statistics.seeds == {"c": [0], "a": [0, 1], "b": [0, 1]}
+    assert statistics.refused == {"c": {1: "too large"}, "d": {0: "no tenants"}}
+    assert statistics.metrics == ["jobs", "jct_mean", "beneficial", "gru"]
+    assert set(statistics.absent) == set(METRICS) - set(statistics.metrics)
 
 
-def test_the_best_are_those_with_all_seeds(standings: Standings) -> None:
+def test_the_best_are_those_with_all_seeds(statistics: SeedStatistics) -> None:
     """System c ran with one seed only; nobody is best in the number of jobs."""
-    assert standings.best("jct_mean") == ["a"]
-    assert standings.best("gru") == ["a"]
-    assert standings.best("jobs") == []
+    assert statistics.best("jct_mean") == ["a"]
+    assert statistics.best("gru") == ["a"]
+    assert statistics.best("jobs") == []
 
 
-def test_ratios_are_taken_seed_by_seed(standings: Standings) -> None:
-    ratios = standings.ratios("b")["jct_mean"]
+def test_ratios_are_taken_seed_by_seed(statistics: SeedStatistics) -> None:
+    ratios = statistics.ratios("b")["jct_mean"]
     assert ratios.to_dict() == {("a", 0): 2.0, ("a", 1): 0.5, ("b", 0): 1.0, ("b", 1): 1.0, ("c", 0): 0.5}
-    only = standings.ratios("c")["jct_mean"]
+    only = statistics.ratios("c")["jct_mean"]
     assert np.isnan(only["a", 1])
     assert only["a", 0] == 4.0
 
 
-def test_the_baseline_is_fft_or_the_first(standings: Standings, tmp_path: Path) -> None:
-    assert standings.baseline() == "c"
-    assert standings.baseline("b") == "b"
+def test_the_baseline_is_fft_or_the_first(statistics: SeedStatistics, tmp_path: Path) -> None:
+    assert statistics.baseline() == "c"
+    assert statistics.baseline("b") == "b"
     with pytest.raises(UnknownName, match="'d' to compare with; known: a, b, c"):
-        standings.baseline("d")
-    (part,) = Folder.of(invented(tmp_path / "2", {("t", "fft", 0): {"jct_mean": 2.0}, **ROWS})).parts
-    assert part.standings.baseline() == "fft"
+        statistics.baseline("d")
+    (part,) = RunFolder.of(invented(tmp_path / "2", {("t", "fft", 0): {"jct_mean": 2.0}, **ROWS})).workloads
+    assert part.statistics.baseline() == "fft"
 
 
 def test_every_metric_has_a_theme_and_a_unit() -> None:
     """A metric that is new to the package stands below a heading, too."""
-    found = themes([*DEFINITIONS, "new"])
-    assert sorted(name for names in found.values() for name in names) == sorted([*DEFINITIONS, "new"])
-    assert found["Other numbers"] == ["new"]
-    assert set(found) - {"Other numbers"} == set(THEMES)
-    assert {unit(name) for name in DEFINITIONS} <= {"seconds", "count", "per hour", "GPUs of speedup 1", ""}
-    assert unit("jct_mean") == "seconds"
-    assert [better(name) for name in ("jct_mean", "utilisation", "jobs", "ftf_gavel_below_1", "new")] == [
-        -1,
-        1,
-        0,
-        1,
-        0,
+    found = by_theme([*METRICS, "new"])
+    assert sorted(name for names in found.values() for name in names) == sorted([*METRICS, "new"])
+    assert found[Theme.OTHER] == ["new"]
+    assert set(found) == set(Theme)
+    assert {metric.unit for metric in METRICS.values()} == set(Unit)
+    assert metric_of("jct_mean").unit is Unit.SECONDS
+    assert [metric_of(name).better for name in ("jct_mean", "utilisation", "jobs", "ftf_gavel_below_1", "new")] == [
+        Better.LOWER,
+        Better.HIGHER,
+        Better.NEITHER,
+        Better.HIGHER,
+        Better.NEITHER,
     ]
 
 
@@ -106,18 +114,18 @@ def test_numbers_are_written_to_be_read() -> None:
         -1.25: "-1.25",
         math.inf: "\N{EN DASH}",
     }
-    assert {value: digits(value) for value in expected} == expected
-    assert digits(math.nan) == "\N{EN DASH}"
+    assert {value: format_number(value) for value in expected} == expected
+    assert format_number(math.nan) == "\N{EN DASH}"
 
 
 def test_the_unit_of_a_column_suits_its_middle() -> None:
-    assert scale_of("jct_mean", [60.0, 7200.0, 1e6]).name == "h"
-    assert scale_of("jct_mean", [60.0, math.nan]).name == "s"
-    assert scale_of("decision_mean", [0.002]).name == "ms"
-    assert scale_of("jct_mean", [0.0]).name == "s"
-    assert scale_of("gru", [0.5]).name == ""
-    assert scale_of("throughput", [5.0]).name == "GPUs of speedup 1"
-    assert scale_of("jct_mean", [7200.0]).spell(5400.0) == "1.50"
+    assert unit_of("jct_mean", [60.0, 7200.0, 1e6]).name == "h"
+    assert unit_of("jct_mean", [60.0, math.nan]).name == "s"
+    assert unit_of("decision_mean", [0.002]).name == "ms"
+    assert unit_of("jct_mean", [0.0]).name == "s"
+    assert unit_of("gru", [0.5]).name == ""
+    assert unit_of("throughput", [5.0]).name == "GPUs of speedup 1"
+    assert unit_of("jct_mean", [7200.0]).format(5400.0) == "1.50"
 
 
 MOMENTS = st.integers(0, 64)
@@ -142,7 +150,7 @@ def test_areas_under_the_curves_are_those_of_the_metrics(case: tuple[Log, Instan
     log, instance = case
     if not len(log.rounds) or not len(log.jobs):
         return
-    edges = stretches([log], 7)
+    edges = interval_edges([log], 7)
     length = np.diff(edges)
     trained = (log.spans["end"] - log.spans["start"] - log.spans["lost"]).clip(lower=0.0) @ log.spans["gpus"]
     assert np.nansum(in_use(log, edges) * length) * log.capacity == pytest.approx(trained)
@@ -151,9 +159,9 @@ def test_areas_under_the_curves_are_those_of_the_metrics(case: tuple[Log, Instan
 
 def test_promises_are_those_of_the_metric(tmp_path: Path) -> None:
     """Means over time of both curves are what hetopt.metrics.efficiency says."""
-    Experiment((TRACE,), (Contestant("oef-cooperative"),), (0,)).run(Store(tmp_path))
-    ((run),) = Store(tmp_path).runs()
-    edges = stretches([run.log], 50)
+    Experiment((TRACE,), (SystemVariant("oef-cooperative"),), (0,)).run(RunStore(tmp_path))
+    ((run),) = RunStore(tmp_path).runs()
+    edges = interval_edges([run.log], 50)
     estimated, actual = throughput(run.log, edges)
     whole = (run.log.rounds["end"] - run.log.rounds["start"]).sum()
     expected = efficiency(run.log, TRACE.instance(0)).loc["total"]
@@ -166,7 +174,7 @@ def test_promises_are_those_of_the_metric(tmp_path: Path) -> None:
 def test_a_thinned_distribution_is_close_below(values: list[int], unfinished: int, most: int) -> None:
     """Its steps are points of the whole one, and nowhere lower than that by more than one in ``most``."""
     among = len(values) + unfinished
-    x, y = thinned(np.array(values, dtype=float), among, most)
+    x, y = cumulative_distribution(np.array(values, dtype=float), among, most)
     assert x[0] == min(values)
     assert x[-1] == max(values)
     for point in range(51):

@@ -11,15 +11,14 @@ import pytest
 from report_cases import MIX, NAME, SYSTEMS, TRACE, Page, edit, filled, invented
 
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.folder import Folder, only_jobs
-from hetopt.experiments.standings import THEMES, themes
-from hetopt.experiments.store import Store
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_folder import RunFolder, log_of_jobs
+from hetopt.experiments.run_store import RunStore
+from hetopt.metrics.definitions import METRICS, Theme, by_theme
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
-from hetopt.metrics.overall import DEFINITIONS
-from hetopt.presentation.simulations import result_tables as tables
-from hetopt.presentation.simulations.page import Wishes, page, write
-from hetopt.presentation.simulations.style import looks
+from hetopt.presentation.simulation_report import result_tables as tables
+from hetopt.presentation.simulation_report.report_page import ReportOptions, page, write
+from hetopt.presentation.simulation_report.report_style import system_styles
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def text(runs: Path) -> str:
-    return page(Folder.of(runs))
+    return page(RunFolder.of(runs))
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +38,9 @@ def shown(text: str) -> Page:
 
 def test_numbers_of_the_page_are_those_of_the_table(runs: Path, shown: Page) -> None:
     """Means over seeds of every metric of every system, to the last digit."""
-    rows = Store(runs).table().to_dict("records")
+    rows = RunStore(runs).table().to_dict("records")
     by_workload = {name: [row for row in rows if row["workload"] == name] for name in ("fft-trace-1", "hadar/m5")}
-    for heading in themes(DEFINITIONS):
+    for heading in by_theme(METRICS):
         found = [table for table in shown.tables if table.section == heading]
         for table, (workload, own) in zip(found, by_workload.items(), strict=False):
             expected = {}
@@ -56,11 +55,11 @@ def test_numbers_of_the_page_are_those_of_the_table(runs: Path, shown: Page) -> 
 def test_every_metric_is_shown_or_said_to_be_absent(shown: Page) -> None:
     listed = {name for table in shown.tables for name in table.head}
     absent = re.findall(r"None of these systems has: ([^.]*)\.", shown.text)
-    assert set(DEFINITIONS) <= listed | {name for line in absent for name in line.split(", ")}
+    assert set(METRICS) <= listed | {name for line in absent for name in line.split(", ")}
     assert "sharing" in absent[0]
     assert "sharing" in listed, "the other workload has tenants"
-    for metric in listed & set(DEFINITIONS):
-        assert DEFINITIONS[metric] in shown.text
+    for metric in listed & set(METRICS):
+        assert METRICS[metric].description in shown.text
 
 
 def test_systems_stand_in_the_order_of_mean_completion_time(shown: Page) -> None:
@@ -79,8 +78,8 @@ def test_spread_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
         ("t", "b", 0): {"jct_mean": 4 * hour, "makespan": 8 * hour},
         ("t", "b", 1): {"jct_mean": 4.25 * hour, "makespan": 9 * hour},
     }
-    (part,) = Folder.of(invented(tmp_path, rows)).parts
-    text = tables.numbers(part.standings, ["jct_mean", "makespan", "gru"], looks(["a", "b"]), "")
+    (part,) = RunFolder.of(invented(tmp_path, rows)).workloads
+    text = tables.numbers(part.statistics, ["jct_mean", "makespan", "gru"], system_styles(["a", "b"]), "")
     dash = "\N{EN DASH}"
     first, second = re.findall(r"<tr><th scope='row'>.*?</tr>", text)
     assert "<td class='best' title='best'><data value='12600.0'>3.50</data>" in first
@@ -92,7 +91,7 @@ def test_spread_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
 
 
 def test_ratios_are_means_of_ratios_with_the_same_seed(runs: Path, shown: Page) -> None:
-    stored = [row for row in Store(runs).table().to_dict("records") if row["workload"] == "fft-trace-1"]
+    stored = [row for row in RunStore(runs).table().to_dict("records") if row["workload"] == "fft-trace-1"]
     rows = {(row["system"], row["seed"]): row for row in stored}
     found = shown.of("Relative to fft").numbers()
     for system in (*SYSTEMS, NAME):
@@ -132,7 +131,9 @@ def test_what_was_refused_is_said_with_the_reason(shown: Page) -> None:
     systems = {row.name: [cell for cell, _ in row.cells] for row in shown.of("Systems").rows}
     assert systems["gandiva-fair"][3] == "0 of 1"
     assert systems["fft"][:4] == ["fft", "as they are", "300 s", "3 of 3"]
-    assert all(row.name != "gandiva-fair" for table in shown.tables if table.section in THEMES for row in table.rows)
+    assert all(
+        row.name != "gandiva-fair" for table in shown.tables if table.section in set(Theme) for row in table.rows
+    )
 
 
 def test_what_was_run_is_said(shown: Page) -> None:
@@ -151,7 +152,7 @@ def test_tenants_promises_are_drawn_where_there_are_some(shown: Page) -> None:
 def test_the_same_folder_gives_the_same_page(runs: Path, text: str, tmp_path: Path) -> None:
     """Also elsewhere: no path and no time stands in it."""
     shutil.copytree(runs, tmp_path / "runs")
-    again = page(Folder.of(tmp_path / "runs"))
+    again = page(RunFolder.of(tmp_path / "runs"))
     assert again == text
     assert str(runs.parent) not in text
 
@@ -166,8 +167,8 @@ def test_colours_do_not_change_with_the_section(text: str) -> None:
 
 
 def test_unfinished_jobs_leave_gaps_and_are_warned_of(tmp_path: Path) -> None:
-    Experiment((TRACE,), (Contestant("fft"), Contestant("srtf")), until=600.0).run(Store(tmp_path))
-    found = Page(page(Folder.of(tmp_path)))
+    Experiment((TRACE,), (SystemVariant("fft"), SystemVariant("srtf")), until=600.0).run(RunStore(tmp_path))
+    found = Page(page(RunFolder.of(tmp_path)))
     assert "did not finish" in found.text
     numbers = found.of("Main numbers").numbers()
     assert ("fft", "jct_mean") in numbers or ("srtf", "jct_mean") in numbers
@@ -176,22 +177,22 @@ def test_unfinished_jobs_leave_gaps_and_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_nothing_finished_at_all(tmp_path: Path) -> None:
-    Experiment((TRACE,), (Contestant("fft"),), until=1.0).run(Store(tmp_path))
-    found = Page(page(Folder.of(tmp_path)))
+    Experiment((TRACE,), (SystemVariant("fft"),), until=1.0).run(RunStore(tmp_path))
+    found = Page(page(RunFolder.of(tmp_path)))
     assert found.of("Jobs").numbers()["fft", "finished"] == 0
 
 
 def test_one_system_with_one_seed(tmp_path: Path) -> None:
-    Experiment((MIX,), (Contestant("hadar"),)).run(Store(tmp_path))
-    found = Page(page(Folder.of(tmp_path)))
+    Experiment((MIX,), (SystemVariant("hadar"),)).run(RunStore(tmp_path))
+    found = Page(page(RunFolder.of(tmp_path)))
     assert "Relative to hadar" in found.headings
     assert set(found.of("Relative to hadar").numbers().values()) <= {1.0}
     assert "one seed" in found.text
 
 
 def test_everybody_refused(tmp_path: Path) -> None:
-    Experiment((MIX,), (Contestant("gandiva-fair"),)).run(Store(tmp_path))
-    found = Page(page(Folder.of(tmp_path)))
+    Experiment((MIX,), (SystemVariant("gandiva-fair"),)).run(RunStore(tmp_path))
+    found = Page(page(RunFolder.of(tmp_path)))
     assert "No system ran it." in found.text
     assert "about tenants" in found.text
 
@@ -202,32 +203,32 @@ def test_runs_that_are_not_alike_are_flagged(tmp_path: Path) -> None:
     edit(path / "t" / "a" / "seed-0", settings={"workload": {"count": 5}, "world": {"spread": True}})
     edit(path / "t" / "b" / "seed-0", settings={"workload": {"count": 7}, "world": {"spread": True}})
     edit(path / "t" / "b" / "seed-1", settings={"workload": {"count": 7}, "world": {"spread": True}})
-    found = Page(page(Folder.of(path)))
+    found = Page(page(RunFolder.of(path)))
     assert "Not comparable: runs differ in workload.count: 5 (a); 7 (b)." in found.text
     assert "world.spread true" in found.text
 
 
 def test_fairness_needs_only_the_jobs(runs: Path) -> None:
     """What is not read of other seeds does not matter for it."""
-    for run in Folder.of(runs).runs:
+    for run in RunFolder.of(runs).runs:
         if run.data["refused"] is None and run.key.workload == "fft-trace-1":
             instance = TRACE.instance(run.key.seed)
             for name in IDEALS:
-                whole, part = (finish_time_fairness(log, instance, name) for log in (run.log, only_jobs(run)))
+                whole, part = (finish_time_fairness(log, instance, name) for log in (run.log, log_of_jobs(run)))
                 assert whole.equals(part)
 
 
 def test_a_trace_that_changed_is_noticed(tmp_path: Path) -> None:
     """Another seed stands in the record than was run: its jobs are others, and there is no fairness of it."""
-    Experiment((TRACE,), (Contestant("srtf"),), (0,)).run(Store(tmp_path))
+    Experiment((TRACE,), (SystemVariant("srtf"),), (0,)).run(RunStore(tmp_path))
     edit(tmp_path / "fft-trace-1" / "srtf" / "seed-0", seed=5)
-    found = Page(page(Folder.of(tmp_path)))
+    found = Page(page(RunFolder.of(tmp_path)))
     assert "No fairness of srtf: the trace gives other jobs now than when it was simulated." in found.text
 
 
-def test_wishes_are_heard(runs: Path) -> None:
-    some = Folder.of(runs, ["gavel", "tiresias"])
-    found = Page(page(some, Wishes(baseline="tiresias", window=(0.0, 600.0), seed=1, fairness="gavel")))
+def test_options_are_heard(runs: Path) -> None:
+    some = RunFolder.of(runs, ["gavel", "tiresias"])
+    found = Page(page(some, ReportOptions(baseline="tiresias", window=(0.0, 600.0), seed=1, fairness="gavel")))
     assert "Relative to tiresias" in found.headings
     assert "Seed 1, from 0 to 10 min: as asked for." in found.text
     assert "ftf_gavel_mean" in found.of("Main numbers").head
@@ -236,41 +237,43 @@ def test_wishes_are_heard(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "error", "message"),
+    ("options", "error", "message"),
     [
-        (Wishes(baseline="gavle"), UnknownName, "'gavle' to compare with.*did you mean 'gavel'"),
-        (Wishes(baseline="gandiva-fair"), UnknownName, "no system 'gandiva-fair' to compare with"),
-        (Wishes(seed=7), InvalidOption, "seed is 7, with which nothing.*one of 0, 1"),
-        (Wishes(window=(1e9, 2e9)), InvalidOption, "fft-trace-1 lasts from 0 to"),
+        (ReportOptions(baseline="gavle"), UnknownName, "'gavle' to compare with.*did you mean 'gavel'"),
+        (ReportOptions(baseline="gandiva-fair"), UnknownName, "no system 'gandiva-fair' to compare with"),
+        (ReportOptions(seed=7), InvalidOption, "seed is 7, with which nothing.*one of 0, 1"),
+        (ReportOptions(window=(1e9, 2e9)), InvalidOption, "fft-trace-1 lasts from 0 to"),
     ],
 )
-def test_wishes_that_cannot_be_fulfilled(runs: Path, wishes: Wishes, error: type[Exception], message: str) -> None:
+def test_options_that_cannot_be_fulfilled(
+    runs: Path, options: ReportOptions, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        page(Folder.of(runs), wishes)
+        page(RunFolder.of(runs), options)
 
 
 def test_a_window_outside_of_one_workload_is_said_there(runs: Path) -> None:
     """Trace 1 lasts longer than the mix."""
-    ends = [run.log.end for run in Folder.of(runs, ["fft"]).runs if run.key.seed == 0]
+    ends = [run.log.end for run in RunFolder.of(runs, ["fft"]).runs if run.key.seed == 0]
     start, end = sorted(ends)
-    found = Page(page(Folder.of(runs, ["fft"]), Wishes(window=(start + 1.0, end))))
+    found = Page(page(RunFolder.of(runs, ["fft"]), ReportOptions(window=(start + 1.0, end))))
     assert "choose one that lies in it" in found.text
     assert "as asked for" in found.text
 
 
 def test_unknown_fairness() -> None:
     with pytest.raises(UnknownName, match="themis"):
-        Wishes(fairness="themsi")
+        ReportOptions(fairness="themsi")
 
 
 def test_unknown_system(runs: Path) -> None:
     with pytest.raises(UnknownName, match="no runs of system 'ftf'; did you mean 'fft'"):
-        Folder.of(runs, ["fft", "ftf"])
+        RunFolder.of(runs, ["fft", "ftf"])
 
 
 def test_a_damaged_table_is_one_line(tmp_path: Path) -> None:
-    Experiment((MIX,), (Contestant("hadar"),)).run(Store(tmp_path))
+    Experiment((MIX,), (SystemVariant("hadar"),)).run(RunStore(tmp_path))
     (tmp_path / "hadar_m5" / "hadar" / "seed-0" / "jobs.csv.gz").write_bytes(b"no table")
     with pytest.raises(InvalidInstance, match="table 'jobs' cannot be read"):
-        write(Folder.of(tmp_path), tmp_path / "page.html")
+        write(RunFolder.of(tmp_path), tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from trace_formats import SHARED, TEXT
 
 from hetopt import InvalidInstance, UnusableFile
-from hetopt.traces.openb import read_openb
-from hetopt.traces.pai_tables import GROUP, INSTANCE, JOB, TASK, read_pai
-from hetopt.traces.reading import guess, read_trace
+from hetopt.traces.kinds import detect_kind, read_trace
+from hetopt.traces.openb_reader import read_openb
+from hetopt.traces.pai_reader import GROUP, INSTANCE, JOB, TASK, read_pai
 
 TABLES = {
     "job": (
@@ -92,7 +92,7 @@ def test_small_tables(header: bool, tmp_path: Path) -> None:
         },
         "rounded_up": 1,
     }
-    assert guess(folder) == guess(folder / "pai_job_table.csv") == "pai"
+    assert detect_kind(folder) == detect_kind(folder / "pai_job_table.csv") == "pai"
     pd.testing.assert_frame_equal(read_trace(folder / "pai_job_table.csv"), table)
 
 
@@ -113,7 +113,7 @@ def test_files_elsewhere_and_compressed(tmp_path: Path) -> None:
         (folder / f"pai_{name}_table.csv").unlink()
     with pytest.raises(UnusableFile, match=r"pai_job_table\.csv cannot be read: No such file"):
         read_pai(folder)
-    with pytest.raises(UnusableFile, match=r"has no pai_task_table\.csv; say where it is with tasks="):
+    with pytest.raises(UnusableFile, match=r"has no pai_task_table\.csv; name it with tasks="):
         read_pai(tmp_path / "job.csv.gz")
     files = {key: tmp_path / f"{name}.csv.gz" for key, name in (("tasks", "task"), ("instances", "instance"))}
     found = read_trace(tmp_path / "job.csv.gz", "pai", **files, groups=tmp_path / "group_tag.csv.gz")
@@ -215,6 +215,7 @@ def test_small_pods(tmp_path: Path) -> None:
         "gpus": [1, 8],
         "gpu_type": ["", "V100M16|V100M32"],
         "status": ["Running", "Succeeded"],
+        "line": [3, 2],
     }
     assert table.attrs["left_out"] == {
         "no GPU": 1,

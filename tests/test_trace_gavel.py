@@ -12,8 +12,8 @@ import pytest
 from trace_formats import SHARED
 
 from hetopt import InvalidInstance, InvalidOption
-from hetopt.traces.gavel_traces import FORMS, read_gavel
-from hetopt.traces.reading import guess, read_trace
+from hetopt.traces.gavel_reader import FORMS, read_gavel
+from hetopt.traces.kinds import detect_kind, read_trace
 
 CELLS = {
     "job_type": "LM (batch size 10)",
@@ -44,7 +44,7 @@ def test_every_form(number: int, tmp_path: Path) -> None:
     later = {"arrival_time": "20", "job_type": "A3C", "total_steps": "5", "scale_factor": "1"}
     file = write(tmp_path, number, later, {}, {"scale_factor": "0"})
     table = read_trace(file)
-    assert guess(file) == "gavel"
+    assert detect_kind(file) == "gavel"
     pd.testing.assert_frame_equal(table, read_gavel(file))
     seconds = table.pop("duration").tolist()
     assert seconds == [1418.0, 1418.0] if number == 12 else all(map(math.isnan, seconds))
@@ -54,6 +54,7 @@ def test_every_form(number: int, tmp_path: Path) -> None:
         "gpus": [2, 1],
         "model": ["LM (batch size 10)", "A3C"],
         "iterations": [8601, 5],
+        "line": [2, 1],
     }
     assert table.attrs["left_out"] == {"no GPU": 1}
     assert table.attrs["without_duration"] == (0 if number == 12 else 2)
@@ -87,11 +88,15 @@ def test_throughputs_say_how_long(number: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("speeds", "gpu_type", "said"),
     [
-        (SPEEDS, "v10", "gpu_type is 'v10', which is no column of throughputs; did you mean 'v100'. known: k80, v100"),
-        (SPEEDS, 7, "gpu_type is 7, which is no column of throughputs"),
+        (
+            SPEEDS,
+            "v10",
+            "gpu_type is 'v10', which is not a column of throughputs; did you mean 'v100'. known: k80, v100",
+        ),
+        (SPEEDS, 7, "gpu_type is 7, which is not a column of throughputs"),
         (SPEEDS.drop(columns="job_type"), "v100", "throughputs has no column job_type"),
         (SPEEDS.replace(4.0, -1.0), "v100", "throughputs, row 0: v100 is -1.0; it must be a finite number >= 0"),
-        (SPEEDS.assign(scale_factor=[1, 1, 1]), "v100", "throughputs, row 1: job_type 'LM .* stands there twice; keep"),
+        (SPEEDS.assign(scale_factor=[1, 1, 1]), "v100", "throughputs, row 1: job_type 'LM .* occurs twice; keep"),
         (SPEEDS.assign(scale_factor=[1, 1.5, 1]), "v100", "row 1: scale_factor is 1.5; it must be a whole number > 0"),
         (3, "v100", "the path of a trace is 3; it must be text or a pathlib.Path"),
     ],
@@ -104,7 +109,7 @@ def test_bad_throughputs_are_refused(speeds: Any, gpu_type: Any, said: str, tmp_
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a\tb\n", "line 1 has 2 cells; in a trace of Gavel, tabs part 6, 7, 10, 11, 12 cells"),
+        ("a\tb\n", "line 1 has 2 cells; a trace of Gavel has 6, 7, 10, 11, 12 cells between tabs"),
         ("\n\na\tb\n", "line 3 has 2 cells"),
         ("", "has no row; it must have one for each job"),
         ("\n", "has no row; it must have one for each job"),

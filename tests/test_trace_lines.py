@@ -1,8 +1,7 @@
-"""Messages about a job of a trace name its line in the file, whatever has been left out, sorted or copied since."""
+"""Messages about a job of a trace name its line in the file, even after rows were left out, sorted or copied."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt import InvalidInstance
-from hetopt.traces.catalogues import FFT
-from hetopt.traces.lines import line_of
-from hetopt.traces.models import with_models
-from hetopt.traces.reading import read_trace
+from hetopt.traces.conversion import with_models
+from hetopt.traces.kinds import read_trace
+from hetopt.traces.paper_models import FFT
+from hetopt.traces.trace_table import line_of
 
 JOBS = st.lists(
     st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 9)).map(lambda it: (it[0], it[1], it[2] * 10)),
@@ -38,23 +37,24 @@ def test_every_job_has_its_line(rows: list[tuple[bool, int, int]]) -> None:
         table = read_trace(path)
     assert {job: line_of(table, row) for row, job in enumerate(table["job"])} == expected
     copied = table[table["arrival"] >= table["arrival"].max()].assign(more=1).copy()
-    copied.attrs = json.loads(json.dumps(copied.attrs))  # as parquet keeps them
+    copied.attrs = {}
     assert {job: line_of(copied, row) for row, job in enumerate(copied["job"])}.items() <= expected.items()
 
 
-def test_a_model_that_nobody_knows_is_found_in_its_line(tmp_path: Path) -> None:
-    """And not in another, where the rows of the table were named anew."""
+def test_an_unknown_model_is_reported_with_its_line(tmp_path: Path) -> None:
+    """Also after the rows have a new order and index; without a valid line, by its row."""
     path = tmp_path / "own.csv"
     path.write_text("job,arrival,duration,gpus,model\nb,9,1,1,VGG-16\n\na,0,1,1,Q\n", encoding="utf-8")
     table = read_trace(path)
     with pytest.raises(InvalidInstance, match=r"line 4 \(job 'a'\): model is 'Q'"):
         with_models(table, FFT)
     anew = table[::-1].reset_index(drop=True)
-    with pytest.raises(InvalidInstance, match=r"row 1 of the table \(job 'a'\): model is 'Q'"):
+    with pytest.raises(InvalidInstance, match=r"line 4 \(job 'a'\): model is 'Q'"):
         with_models(anew, FFT)
-    for attrs in ({}, {"lines": 5}, {"lines": "none"}, {"lines": "AAAA"}):
-        anew.attrs = attrs
-        assert line_of(anew, 1) is None
+    with pytest.raises(InvalidInstance, match=r"row 1 of the table \(job 'a'\): model is 'Q'"):
+        with_models(anew.drop(columns="line"), FFT)
+    for line in (0, -1, None, "none", float("nan"), 2.5):
+        assert line_of(anew.assign(line=line), 1) is None
     assert line_of(pd.DataFrame({"arrival": [0.0]}), 0) is None
 
 
@@ -68,7 +68,7 @@ def test_a_model_that_nobody_knows_is_found_in_its_line(tmp_path: Path) -> None:
         (b"job,arrival,duration,gpus\na,0,1,1\n\xe9,0,1,1\n", "own.csv, line 3 is not text in UTF-8; save it as that"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_line(content: bytes, said: str, tmp_path: Path) -> None:
+def test_invalid_cells_are_reported_with_their_line(content: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes(content)
     with pytest.raises(InvalidInstance, match=said):
         read_trace(tmp_path / "own.csv")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from trace_formats import JOBS, SHARED, Row, clock, expected
 
 from hetopt import InvalidInstance, UnusableFile
-from hetopt.traces.philly import read_philly
+from hetopt.traces.philly_reader import read_philly
 
 
 def attempt(start: str | None, end: str | None, *gpus: int) -> dict[str, Any]:
@@ -214,5 +214,6 @@ def test_pal(tmp_path: Path) -> None:
         "duration": [1481.0, 4037.0],
         "gpus": [1, 12],
         "model": ["vgg19", "DCGAN"],
+        "line": [2, 3],
     }
     assert len(table) == len(first) == 160

@@ -13,13 +13,13 @@ from hetopt import InvalidInstance, InvalidOption, UnusableFile
 from hetopt.errors import UnknownName
 from hetopt.plugins import TRACES
 from hetopt.registry import make_reader, trace_kinds
-from hetopt.traces.reading import guess, read_trace
+from hetopt.traces.kinds import detect_kind, read_trace
 
 KINDS = ["gavel", "helios", "openb", "pai", "philly", "plain", "tiresias"]
 
 OWN = '''
 import pandas as pd
-from hetopt.traces.cells import recognised_by
+from hetopt.traces.raw_files import recognised_by
 
 @recognised_by(lambda head: head.lines[:1] == ("mine",))
 def read(path, copies: int = 1):
@@ -57,13 +57,13 @@ def test_every_kind_is_announced_and_says_what_it_reads() -> None:
 def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("colour,size\nred,5\n")
     with pytest.raises(
-        InvalidInstance, match=r"t\.csv begins like no known trace \('colour,size'\); say kind= .--kind., one of"
+        InvalidInstance, match=r"t\.csv begins like no known trace \('colour,size'\); give kind= .--kind., one of"
     ):
         read_trace(tmp_path / "t.csv")
     with pytest.raises(InvalidInstance, match=f"one of {', '.join(trace_kinds())}, or module:Name"):
-        guess(tmp_path)
+        detect_kind(tmp_path)
     with pytest.raises(InvalidInstance, match="holds no known trace"):
-        guess(tmp_path)
+        detect_kind(tmp_path)
     for content, said in (
         (b"", "is empty"),
         (b"\n\n", "is empty"),
@@ -109,10 +109,10 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(InvalidInstance, match="begins like no known trace"):
         read_trace(own)
     announce(monkeypatch, mine="own_traces:read", half="not_installed:read", unmarked="own_traces:nothing")
-    assert guess(own) == "mine", "and a package that is half installed, or has no test, takes nothing away"
+    assert detect_kind(own) == "mine", "and a package that is half installed, or has no test, takes nothing away"
     assert read_trace(own)["duration"].tolist() == [1.0]
     announce(monkeypatch, twin="own_traces:read")
-    with pytest.raises(InvalidInstance, match=r"jobs\.txt may be of kind mine or twin; say kind= .--kind., one of"):
+    with pytest.raises(InvalidInstance, match=r"jobs\.txt may be of kind mine or twin; give kind= .--kind., one of"):
         read_trace(own)
 
 
@@ -125,7 +125,11 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
             r"trace reader 'own_traces:fails' fails on .*jobs\.txt: KeyError: 'key' \(.*own_traces",
         ),
         ("nothing", InvalidOption, "trace reader 'own_traces:nothing' returns 5; it must return a pandas DataFrame"),
-        ("bare", InvalidInstance, "what trace reader 'own_traces:bare' returns for .*has no column gpus; it must have"),
+        (
+            "bare",
+            InvalidInstance,
+            "the result of trace reader 'own_traces:bare' for .*has no column gpus; it must have",
+        ),
         ("OWN", UnknownName, "own_traces"),
     ],
 )

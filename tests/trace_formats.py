@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from hypothesis import strategies as st
 
-from hetopt.traces.table import OPTIONAL, REQUIRED
+from hetopt.traces.trace_table import OPTIONAL, REQUIRED
 
 START = pd.Timestamp("2017-09-04 10:30:41")
 SHARED = Path(__file__).parents[2] / "shared" / "data"

@@ -1,4 +1,4 @@
-"""The command ``hetopt`` as it is before any command is added to it."""
+"""The command ``hetopt`` without sub-commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words of a command line mean: an instance, a moment, a policy or mapper and its settings."""
+"""Parsing arguments of the command line: instances, times, policies and mappers with their settings."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> Instance:
-    """The instance in a file or a folder of CSV files, or the named one that hetopt brings.
+    """The instance in a file or a folder of CSV files, or the included one of that name.
 
-    A name goes before a file or folder that is called the same, unless the file has the ending of an instance.
+    A name has precedence over a file or folder with this name, unless the file has the suffix of an instance.
 
     Raises
     ------
     InvalidInstance
-        The file holds none, or one with neither tenants nor jobs.
+        The file is not an instance, or has neither tenants nor jobs.
     UnknownName, UnusableFile
-        There is none.
+        It does not exist.
     """
     instance = _found(name)
     if not instance.tenants and not instance.jobs:
@@ -55,18 +55,18 @@ def _found(name: str) -> Instance:
         return Instance.read_csv(name)
     if is_file or path.exists() or (path.suffix and not is_nearly_named(name)):
         return read(name)
-    return named_instance(name)  # there is none; the error says what is near
+    return named_instance(name)  # does not exist; the error lists similar names
 
 
-def present(name: str, seconds: float | None = None) -> Instance:
-    """:func:`load`, at that moment (default: the instance's own), without the jobs that arrive later.
+def load_at(name: str, seconds: float | None = None) -> Instance:
+    """:func:`load`, at ``seconds`` (default: the time of the instance), without jobs that arrive later.
 
-    How many are left out is said on standard error.
+    The number of jobs left out is printed on standard error.
 
     Raises
     ------
     InvalidInstance
-        There are jobs, and none has arrived by then.
+        There are jobs, but none has arrived by then.
     """
     instance = load(name)
     moment = instance.time if seconds is None else seconds
@@ -86,7 +86,7 @@ def present(name: str, seconds: float | None = None) -> Instance:
 
 
 def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, Any]:
-    """``["round_seconds=60"]`` as a mapping; values are read by the rules of instance files. ``word`` precedes each."""
+    """Parse ``["round_seconds=60"]``, with values as in instance files; errors name the option ``word``."""
     settings: dict[str, Any] = {}
     for pair in pairs or []:
         key, sign, value = pair.partition("=")
@@ -100,9 +100,9 @@ def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, An
 
 
 def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
-    """What maps stages to GPUs under that name, for at most so many seconds per job; as :func:`named_policy`."""
+    """The mapper of that name, with a time limit in seconds per job; as :func:`named_policy`."""
     given = parse_settings(settings)
-    look_here(name, *given.values())
+    import_from_current_folder(name, *given.values())
     if time_limit is not None:
         settable = parameters(MAPPERS.factory(name))
         options = given.get("options", {})
@@ -116,17 +116,17 @@ def named_mapper(name: str, settings: list[str] | None = None, time_limit: float
 
 
 def check_place(policy: str | None, method: str | None, plot: Path | None, **others: object) -> None:
-    """Refuse options of ``hetopt place`` that do not belong together, and a picture that cannot be written.
+    """Refuse inconsistent options of ``hetopt place``, and a picture that cannot be written.
 
-    ``others`` are those that go with a method alone, by name.
+    ``others`` are the options that need a method, by name.
     """
     if policy is None and method is None:
         raise InvalidOption(
-            "say --policy NAME to put jobs on servers, --method NAME to map the stages of jobs to GPUs, or both"
+            "give --policy NAME to put jobs on servers, --method NAME to map the stages of jobs to GPUs, or both"
         )
     for key, value in {"plot": plot, **others}.items():
         if value is not None and method is None:
-            raise InvalidOption(f"--{key.replace('_', '-')} is about stages on GPUs; say by which --method too")
+            raise InvalidOption(f"--{key.replace('_', '-')} needs a --method, which maps stages to GPUs")
     if policy is not None and others.get("gpu_type") is not None:
         raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
     if plot is not None:
@@ -137,34 +137,34 @@ def check_place(policy: str | None, method: str | None, plot: Path | None, **oth
 
 
 def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
-    """The policy of that name; ``module:Name`` is also looked for in the current folder."""
+    """The policy of that name; ``module:Name`` is also searched in the current folder."""
     given = parse_settings(settings)
-    look_here(name, *given.values())
+    import_from_current_folder(name, *given.values())
     return make_policy(name, given)
 
 
 def named_program(name: str, settings: list[str] | None = None, kind: Any = None) -> Mathematics:
-    """The mathematics of the program of that name; ``module:Name`` is also looked for in the current folder."""
+    """The mathematics of the program of that name; ``module:Name`` is also searched in the current folder."""
     given = parse_settings(settings)
-    look_here(name, *given.values())
+    import_from_current_folder(name, *given.values())
     return make_program(name, given, kind)
 
 
-def look_here(*names: object) -> None:
-    """Let ``module:Name`` find modules of the current folder."""
-    if any(isinstance(name, str) and ":" in name for name in names) and "" not in sys.path:
+def import_from_current_folder(*names: object) -> None:
+    """Let ``module:Name`` find modules in the current folder, if one of ``names`` (default: any) has this form."""
+    if (not names or any(isinstance(name, str) and ":" in name for name in names)) and "" not in sys.path:
         sys.path.insert(0, "")
 
 
 def solver_options(solver: str, time_limit: float | None, gap: float | None, exact: bool) -> Options:
-    """Options of the solver; those that are not given keep their default."""
+    """Options of the solver with defaults for missing ones."""
     limits: dict[str, Any] = {} if gap is None else {"gap": gap}
     return Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
 
 
 @contextmanager
-def about(name: str, instance: Instance) -> Iterator[None]:
-    """Let errors about the data begin with the file or named instance, and those of a solver name extreme numbers."""
+def error_context(name: str, instance: Instance) -> Iterator[None]:
+    """Prefix errors about the data with the file or named instance; errors of a solver also name extreme numbers."""
     try:
         yield
     except (InvalidInstance, InvalidFormulation, InvalidPlan, NotSolved) as problem:

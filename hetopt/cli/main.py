@@ -1,4 +1,4 @@
-"""What happens when somebody types ``hetopt``: the command is found, run, and its errors become one line.
+"""The entry point of ``hetopt``: find the command, run it, and print its errors as one line.
 
 Bad input ends with exit code 2; a program without solution with exit code 1.
 """
@@ -20,7 +20,7 @@ from hetopt.presentation import console
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """With all commands, or with the one that the words begin with: importing all takes seconds."""
+    """The application with the command of these words only, or with all: importing all takes seconds."""
     for point in entry_points(group="hetopt.commands", name=words[0] if words else ""):
         try:
             command = point.load()
@@ -31,13 +31,13 @@ def app_for(words: Sequence[str]) -> typer.Typer:
         app = new_app()
         app.command(point.name)(command)
         return app
-    from hetopt.cli.commands import app
+    from hetopt.cli.core_commands import app
 
     return app
 
 
 def main() -> None:
-    """Run the command; turn hetopt's errors into one line and an exit code."""
+    """Run the command; errors of hetopt become one line and an exit code."""
     console.forgive_encodings()
     try:
         with _warnings_as_notes():
@@ -53,7 +53,7 @@ def main() -> None:
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Warnings of hetopt are one line each, once, without the place in the code that others have."""
+    """Print each warning of hetopt once, as one line without the location in the code."""
     with warnings.catch_warnings():
         warnings.simplefilter("once", SuspiciousSpeedups)
         show = warnings.showwarning

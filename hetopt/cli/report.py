@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,23 +37,23 @@ def report(
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, too.")] = False,
 ) -> None:
-    """Make one HTML page of stored simulations: tables, pictures, timelines, and what the papers claim."""
+    """Make one HTML page of stored simulations: tables, charts, Gantt charts, and the results of the papers."""
+    from hetopt.cli.arguments import import_from_current_folder
     from hetopt.data.saving import check_writable
-    from hetopt.experiments.folder import Folder
-    from hetopt.presentation.simulations.page import Wishes, write
-    from hetopt.presentation.simulations.windows import parse
+    from hetopt.experiments.run_folder import RunFolder
+    from hetopt.presentation.simulation_report.report_page import ReportOptions, write
+    from hetopt.presentation.simulation_report.timelines import parse_window
 
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # workloads that are module:Name are also looked for in the current folder
-    wishes = Wishes(baseline, None if window is None else parse(window), seed, fairness)
-    folder = Folder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
+    import_from_current_folder()  # workloads of module:Name
+    options = ReportOptions(baseline, None if window is None else parse_window(window), seed, fairness)
+    folder = RunFolder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
     path = runs / "report.html" if out is None else out
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidOption(f"--out is {str(path)!r}; the page is HTML, so its name must end with .html")
     check_writable(path)
-    drawn = sum(run.data["refused"] is None for run in folder.runs) + len(folder.parts)
+    drawn = sum(run.data["refused"] is None for run in folder.runs) + len(folder.workloads)
     with console.steps(drawn) as step:
-        write(folder, path, wishes, step)
+        write(folder, path, options, step)
     if as_json:
         print(json.dumps(numbers(folder, path), indent=2))
     else:
@@ -64,15 +63,15 @@ def report(
 
 
 def numbers(folder: Any, path: Path) -> dict[str, Any]:
-    """The main tables of the page as plain data; NaN is None."""
-    from hetopt.experiments.claims import against
+    """The main tables of the page in JSON types; NaN is None."""
+    from hetopt.experiments.paper_comparison import compare_with_papers
 
     workloads = {}
-    for part in folder.parts:
-        own = part.standings
+    for part in folder.workloads:
+        own = part.statistics
         rows = {key: _plain(getattr(own, key), "index") for key in ("mean", "least", "most", "known")}
         workloads[part.name] = {**rows, "seeds": own.seeds, "refused": own.refused}
-    claims = _plain(against(folder.table, clusters=folder.clusters), "records")
+    claims = _plain(compare_with_papers(folder.table, clusters=folder.clusters), "records")
     return {"page": str(path), "workloads": workloads, "claims": claims}
 
 

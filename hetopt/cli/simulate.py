@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,16 +13,18 @@ import pandas as pd
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from hetopt.cli.arguments import parse_settings
+from hetopt.cli.arguments import import_from_current_folder, parse_settings
 from hetopt.data.saving import check_folder
 from hetopt.errors import InvalidOption
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.experiment import Contestant, Experiment, Watch
-from hetopt.experiments.store import Key, Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, ProgressCallback, SystemVariant
+from hetopt.experiments.run_store import RunKey, RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
+from hetopt.metrics.definitions import METRICS, Unit
 from hetopt.plugins import SYSTEMS
 from hetopt.presentation import console
 from hetopt.presentation import console_views as views
+from hetopt.presentation.formatting import format_duration
 
 SHOWN = {
     "jct_mean": "JCT mean",
@@ -35,7 +36,7 @@ SHOWN = {
     "utilisation": "utilisation",
     "decision_mean": "decision",
 }
-"""Metrics of the table on the terminal, and what it calls them; all are stored."""
+"""Metric -> heading in the table on the terminal; all metrics are stored."""
 
 Policies = Annotated[
     str,
@@ -93,9 +94,8 @@ def simulate(
     """
     if seeds < 1:
         raise InvalidOption(f"--seeds is {seeds}; it must be at least 1")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # module:Name is also looked for in the current folder
-    workload = Workload(
+    import_from_current_folder()
+    workload = TraceWorkload(
         trace,
         cluster,
         count,
@@ -111,25 +111,25 @@ def simulate(
     around = EnvironmentSettings.of(parse_settings(world, "--world"))
     experiment = Experiment(
         (workload,),
-        contestants(policies, settings, round_seconds),
+        system_variants(policies, settings, round_seconds),
         tuple(range(seeds)),
         around,
         until,
     )
-    store = Store(out, table_format)  # type: ignore[arg-type]
-    instance = workload.instance(0)  # says now what is wrong with it
+    store = RunStore(out, table_format)  # type: ignore[arg-type]
+    instance = workload.instance(0)  # reports errors before anything runs
     around.check(instance)
     experiment.check(jobs)
     check_folder(out)
     total = sum(1 for _ in experiment.runs())
     try:
         with progress(total) as watch:
-            outcomes = experiment.run(store, jobs=jobs, watch=watch)
+            records = experiment.run(store, jobs=jobs, watch=watch)
     except KeyboardInterrupt:
-        there = sum(store.has(task.key, task.said()) for task in experiment.runs())
+        there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
         console.note(f"stopped; {there} of {total} runs are in {out}, and the same command goes on with the others")
         raise typer.Exit(130) from None
-    mine = store.table(sorted((task.key for task in experiment.runs()), key=lambda key: (key.system, key.seed)))
+    mine = store.table(sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed)))
     if as_json:
         print(json.dumps(json.loads(mine.to_json(orient="records")), indent=2))
         return
@@ -142,20 +142,20 @@ def simulate(
     if around.mtbf_hours and not (took <= 3600.0 * around.failing_hours).all():
         hours = f"{around.failing_hours:g}"
         console.say(f"servers fail in the first {hours} h only, and runs took longer; --world failing_hours=… for more")
-    kept = total - len(outcomes)
-    console.say(f"{len(outcomes)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
+    kept = total - len(records)
+    console.say(f"{len(records)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
     console.say(f"hetopt report {out}")
 
 
-def contestants(
+def system_variants(
     policies: str, settings: list[str] | None = None, round_seconds: float | None = None
-) -> tuple[Contestant, ...]:
-    """The systems named by commas, each with the settings ``name.key=value`` that are about it.
+) -> tuple[SystemVariant, ...]:
+    """The systems in a list separated by commas, each with its settings ``name.key=value``.
 
     Raises
     ------
     InvalidOption
-        No name, or a setting of somebody who is not there.
+        No name, or a setting of another name.
     """
     names = [name.strip() for name in policies.split(",") if name.strip()]
     if not names:
@@ -166,20 +166,20 @@ def contestants(
         if owner is None:
             raise InvalidOption(f"--set {pair!r} must have the form name.key=value with one of {', '.join(names)}")
         own[owner] |= parse_settings([pair[len(owner) + 1 :]])
-    return tuple(Contestant(name, own[name], round_seconds=round_seconds) for name in names)
+    return tuple(SystemVariant(name, own[name], round_seconds=round_seconds) for name in names)
 
 
 def _show(table: pd.DataFrame, name: str) -> None:
     """Means over seeds, the fastest first."""
     ran = table[table["refused"].isna()]
     shown = [key for key in SHOWN if key in ran]
-    means = ran.groupby("system")[shown].mean(skipna=False)  # a mean over some of the seeds is one over other jobs
+    means = ran.groupby("system")[shown].mean(skipna=False)  # a mean over some seeds would be one over other jobs
     if "jct_mean" in means:
         means = means.sort_values("jct_mean", kind="stable")
     if len(means):
         length = dict(zip(ran["system"], ran["round_seconds"], strict=True))
         rows = [
-            [str(system), _round(length[system]), *(_spelled(key, row[key]) for key in shown)]
+            [str(system), _format_round(length[system]), *(_format_metric(key, row[key]) for key in shown)]
             for system, row in means.iterrows()
         ]
         many = len(set(ran["seed"]))
@@ -193,28 +193,16 @@ def _show(table: pd.DataFrame, name: str) -> None:
         console.note(f"{row['system']} did not run: {row['refused']}")
 
 
-def _round(seconds: float | None) -> str:
+def _format_round(seconds: float | None) -> str:
     return "events" if seconds is None or math.isnan(seconds) else f"{seconds:g} s"
 
 
-def _spelled(key: str, value: float) -> str:
-    if key in ("jct_mean", "jct_p99", "makespan", "starvation_max"):
-        return duration(value)
-    if key == "decision_mean":
-        return f"{1000 * value:.2f} ms"
+def _format_metric(key: str, value: float) -> str:
     if math.isnan(value):
         return "-"
+    if METRICS[key].unit is Unit.SECONDS:
+        return format_duration(value)
     return f"{100 * value:.1f} %" if key == "utilisation" else f"{value:.2f}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people read them."""
-    if math.isnan(seconds):
-        return "-"
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.2f} {unit}"
-    return f"{seconds:.1f} s"
 
 
 def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
@@ -223,7 +211,7 @@ def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON ins
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Watch]:
+def progress(total: int) -> Iterator[ProgressCallback]:
     """A bar on standard error with an estimate of the time left."""
     columns = (
         TextColumn("{task.description:32}", markup=False),
@@ -235,9 +223,9 @@ def progress(total: int) -> Iterator[Watch]:
     )
     with Progress(*columns, console=console.ERR, transient=True, disable=not console.ERR.is_terminal) as bar:
         task = bar.add_task("", total=float(total))
-        done: dict[Key, float] = {}
+        done: dict[RunKey, float] = {}
 
-        def watch(key: Key, part: float) -> None:
+        def watch(key: RunKey, part: float) -> None:
             done[key] = part
             bar.update(task, description=str(key), completed=sum(done.values()))
 

@@ -297,7 +297,7 @@ LARGEST_TENSOR: Mapping[str, float] = FrozenDict(
     {"VGG-16": 392 / 526.8, "VGG-19": 392 / 547.1, "ResNet-50": 9 / 80.6, "ResNet-152": 9 / 149.6, "VGG": 392 / 526.8}
 )
 """Model -> part of its parameters in the largest tensor: MB of tensors in the simulator that Tiresias' authors
-published (Apache-2.0); VGG stands for VGG-16. Of the language models and DenseNets of :mod:`hetopt.traces.catalogues`
+published (Apache-2.0); VGG stands for VGG-16. Of the language models and DenseNets of :mod:`hetopt.traces.paper_models`
 none has a quarter of its parameters in one tensor."""
 
 PACK_LIMIT = 0.5

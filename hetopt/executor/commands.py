@@ -13,9 +13,10 @@ import typer
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import queue
-from hetopt.executor.job_file import BYTES, SECONDS, read_job
+from hetopt.executor.job_file import SECONDS, read_job
 from hetopt.executor.store import StateStore, default_folder
 from hetopt.presentation import console
+from hetopt.presentation.formatting import format_bytes
 
 StateFolder = Annotated[
     Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
@@ -263,17 +264,11 @@ def prune(
     directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
     events = "1 event" if found.events == 1 else f"{found.events} events"
     done = "would go" if dry_run else "went"
-    console.say(f"{directories} of leases ({_bytes(found.bytes)}) and {events} of the books {done}")
+    console.say(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} of the books {done}")
     for problem in found.problems:
         console.note(f"{problem}; it stays for now")
     if found.problems:
         raise typer.Exit(1)
-
-
-def _bytes(number: int) -> str:
-    """With a unit of which it is at least one."""
-    unit = next((unit for unit in ("TB", "GB", "MB", "kB") if number >= BYTES[unit]), None)
-    return f"{number} B" if unit is None else f"{number / BYTES[unit]:.1f} {unit}"
 
 
 def seconds(text: str, key: str) -> float:

@@ -1,4 +1,4 @@
-"""Several policies on one instance, side by side and judged alike."""
+"""Comparing several policies on one instance by the same measures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 import numpy as np
@@ -22,53 +23,67 @@ from hetopt.formulations.policies import Policy, solve
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import VISIBLE
 
-COLUMNS = {
-    "total": "total normalised throughput: speedups of tenants; of jobs, relative to the slowest type that runs them",
-    "least": "least normalised throughput per weight",
-    "sharing": "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds",
-    "envy": "largest gain with another's GPUs, relative to the own rate (relative envy); 0: envy-free",
-    "pareto": "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
-    "gpus": "GPUs in use, on average over time",
-    "seconds": "wall time from the instance to the result",
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a comparison.
+
+    Attributes
+    ----------
+    meaning:
+        What the number is.
+    whole:
+        Whether it counts something.
+    least, most:
+        Bounds of a fairness property; a value visibly beyond one violates the property.
+    """
+
+    meaning: str
+    whole: bool = False
+    least: float = -inf
+    most: float = inf
+
+    def is_violated(self, value: float) -> bool:
+        """Whether the value is visibly out of the bounds."""
+        return value < self.least - VISIBLE or value > self.most + VISIBLE
+
+
+COLUMNS: Mapping[str, Column] = {
+    "total": Column(
+        "total normalised throughput: speedups of tenants; of jobs, relative to the slowest type that runs them"
+    ),
+    "least": Column("least normalised throughput per weight"),
+    "sharing": Column(
+        "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds", least=1.0
+    ),
+    "envy": Column(
+        "largest gain with another's GPUs, relative to the own rate (relative envy); 0: envy-free", most=0.0
+    ),
+    "pareto": Column(
+        "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
+        most=0.0,
+    ),
+    "gpus": Column("GPUs in use, on average over time"),
+    "seconds": Column("wall time from the instance to the result"),
 }
-"""Columns of the table and what they mean."""
+"""Columns of the table of results."""
 
-PLACED = {
-    "running": "jobs that run in the first round, each with all its GPUs",
-    "waiting": "jobs that wait",
-    "gpus": "whole GPUs in use",
-    "total": "total normalised throughput of the jobs that run",
-    "given up": "part of the total above that this round lacks; below 0: it has more, and less in other rounds",
-    "servers": "servers per running job",
-    "spread": "jobs that run on several servers",
-    "extra": "servers that these jobs use beyond the fewest that an empty cluster would need",
+PLACED: Mapping[str, Column] = {
+    "running": Column("jobs that run in the first round, each with all its GPUs", whole=True),
+    "waiting": Column("jobs that wait", whole=True),
+    "gpus": Column("whole GPUs in use", whole=True),
+    "total": Column("total normalised throughput of the jobs that run"),
+    "given up": Column("part of the total above that this round lacks; below 0: more now, less in other rounds"),
+    "servers": Column("servers per running job"),
+    "spread": Column("jobs that run on several servers", whole=True),
+    "extra": Column("servers that these jobs use beyond the fewest that an empty cluster would need", whole=True),
 }
-"""Columns of the table after rounding and placement, and what they mean."""
-
-
-def spell(value: float) -> str:
-    """A number of either table."""
-    if not np.isfinite(value):
-        return "∞" if value > 0 else "-"
-    text = f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def spell_placed(column: str, value: float) -> str:
-    """A number of the table after rounding: counts without decimals."""
-    return f"{value:.0f}" if column in ("running", "waiting", "gpus", "spread", "extra") else spell(value)
-
-
-def is_bad(column: str, value: float) -> bool:
-    """Whether a number of that column means that a fairness property is visibly lost."""
-    if column == "sharing":
-        return value < 1 - VISIBLE
-    return column in ("envy", "pareto") and value > VISIBLE
+"""Columns of the table after rounding and placement."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What several policies make of one instance.
+    """The results of several policies on one instance.
 
     Attributes
     ----------
@@ -77,15 +92,15 @@ class Comparison:
     results:
         Policy name -> its result.
     table:
-        A row per policy, the columns of :data:`COLUMNS`.
+        A row per policy with the columns of :data:`COLUMNS`.
     refused:
-        Policy name -> why it does not apply to this instance.
+        Policy name -> why it does not apply to the instance.
     rounds:
         Policy name -> its first round on servers.
     placed:
-        A row per policy, the columns of :data:`PLACED`; without rows where the instance has no jobs.
+        A row per policy with the columns of :data:`PLACED`; empty if the instance has no jobs.
     unplaced:
-        Policy name -> why its result cannot be carried out.
+        Policy name -> why its result cannot be rounded and placed.
     """
 
     instance: Instance
@@ -97,7 +112,7 @@ class Comparison:
     unplaced: Mapping[str, str]
 
     def extended(self, other: Comparison, label: str) -> Comparison:
-        """With the rows of another comparison, named by ``label.format(name)``; what ran there is refused no longer."""
+        """With the rows of another comparison, named ``label.format(name)``, whose policies are no longer refused."""
         names = {name: label.format(name) for name in other.results}
         return Comparison(
             self.instance,
@@ -118,7 +133,7 @@ def _renamed(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
 
 
 def by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
-    """Reason -> the policies that it holds for."""
+    """Reason -> the policies that it applies to."""
     reasons: dict[str, list[str]] = {}
     for name, why in refused.items():
         reasons.setdefault(why, []).append(name)
@@ -135,8 +150,8 @@ def compare(
     Parameters
     ----------
     instance:
-        Tenants, jobs, or both. Where it has tenants, a policy that decides on jobs is judged by what it gives
-        to each tenant's jobs together.
+        Tenants, jobs, or both. With tenants, a policy that decides on jobs is measured by the sum over each tenant's
+        jobs.
     policies:
         Name -> policy.
     progress:
@@ -145,8 +160,8 @@ def compare(
     Returns
     -------
     Comparison
-        Where there are jobs, each result is also rounded and placed for a first round. Policies that refuse the
-        instance are listed with the reason, and the others go on.
+        With jobs, each result is also rounded and placed for a first round. Policies that refuse the instance are
+        listed with the reason.
     """
     results: dict[str, Allocation | Plan] = {}
     rows: dict[str, dict[str, float]] = {}
@@ -160,7 +175,7 @@ def compare(
         try:
             result = solve(policy, instance)
             seconds = time.perf_counter() - began
-            rows[name] = {**judge(instance, result), "seconds": seconds}
+            rows[name] = {**measure(instance, result), "seconds": seconds}
             results[name] = result
         except HetoptError as problem:
             refused[name] = problem.reason
@@ -168,19 +183,19 @@ def compare(
         try:
             if instance.jobs:
                 first = place(instance, result)
-                placed[name] = judge_placed(first, rows[name]["total"])
+                placed[name] = measure_placed(first, rows[name]["total"])
                 rounds[name] = first
         except HetoptError as problem:
             unplaced[name] = problem.reason
     return Comparison(instance, results, _frame(rows, COLUMNS), refused, rounds, _frame(placed, PLACED), unplaced)
 
 
-def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, str]) -> pd.DataFrame:
+def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, Column]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).rename_axis("policy")
 
 
-def judge_placed(first: FirstRound, promised: float) -> dict[str, float]:
-    """The numbers of :data:`PLACED` for one round; ``promised`` is the total of what it was rounded from."""
+def measure_placed(first: FirstRound, promised: float) -> dict[str, float]:
+    """The numbers of :data:`PLACED` for one round; ``promised`` is the total before rounding."""
     decision, servers = first.decision, [len(where) for where in first.hosts.values()]
     runs = decision.gpus.any(axis=1)
     entities, gpus = by_tenant(first.instance, Plan(decision.entities, decision.gpus))
@@ -197,7 +212,7 @@ def judge_placed(first: FirstRound, promised: float) -> dict[str, float]:
     }
 
 
-def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
+def measure(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     """The numbers of :data:`COLUMNS` (without seconds) for one result."""
     entities, gpus = by_tenant(instance, result)
     forked = isinstance(result, Plan) and result.placement is not None and bool(result.placement.dispatch)
@@ -216,7 +231,7 @@ def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
 
 
 def normalised(entities: Entities) -> Floats:
-    """(n, k) speed per GPU without unit: a tenant's speedups; a job's relative to the slowest type that runs it."""
+    """(n, k) speed per GPU (no unit): speedups of tenants; of jobs, relative to the slowest type that runs them."""
     if entities.kind == "tenants":
         return entities.per_gpu
     slowest = np.where(entities.allowed, entities.per_gpu, np.inf).min(axis=1)
@@ -224,12 +239,12 @@ def normalised(entities: Entities) -> Floats:
 
 
 def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, Floats]:
-    """Entities and their (n, k) GPUs; jobs' GPUs are added up per tenant where the instance has tenants.
+    """Entities and their (n, k) GPUs; GPUs of jobs are summed per tenant if the instance has tenants.
 
     Raises
     ------
     InvalidInstance
-        A job has no tenant, or no job type where its tenant has several, so that it is unclear whose GPUs they are.
+        A job has no tenant, or its tenant has several job types and the job names none.
     """
     entities = result.entities
     gpus = result.x if isinstance(result, Plan) else entities.gpus(result.x)
@@ -244,7 +259,7 @@ def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, 
 
 
 def of_one_demand(instance: Instance) -> Instance:
-    """The instance with only those jobs that want the commonest number of GPUs (AlloX knows no others)."""
+    """The instance with only the jobs of the most frequent demand (AlloX needs equal demands)."""
     counts = Counter(job.demand for job in instance.jobs)
     demand = min(counts, key=lambda d: (-counts[d], d))
     kept = {job.name for job in instance.jobs if job.demand == demand}

@@ -1,4 +1,4 @@
-"""How long policies take to decide as instances grow: measured, as a table and a picture."""
+"""Measuring how long policies take to decide as instances grow."""
 
 from __future__ import annotations
 
@@ -7,24 +7,17 @@ import time
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.formulations.policies import Policy, check_policy, solve
-from hetopt.presentation.allocation_pictures import COLOURS
-from hetopt.presentation.fonts import label, lettering
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SMALLEST = 0.001
-"""Seconds at which the axis begins, at most; it ends at a second or later."""
 
 
 def decision_seconds(policies: Mapping[str, Policy], instances: Mapping[int, Sequence[Instance]]) -> pd.DataFrame:
     """Median seconds of one decision, from the instance to the plan.
 
-    Every decision begins with a copy of the instance that knows none of its arrays yet. The policies take turns on each
-    instance, so that what slows the machine down slows down all.
+    Every decision starts from a copy of the instance without cached arrays. Policies alternate on each instance, so
+    that load on the machine affects all of them.
 
     Parameters
     ----------
@@ -36,7 +29,7 @@ def decision_seconds(policies: Mapping[str, Policy], instances: Mapping[int, Seq
     Returns
     -------
     DataFrame
-        Index ``size``, a column for each policy.
+        Index ``size``, a column per policy.
 
     Raises
     ------
@@ -60,40 +53,3 @@ def decision_seconds(policies: Mapping[str, Policy], instances: Mapping[int, Seq
     table = pd.DataFrame.from_dict(rows, orient="index", columns=list(policies))
     table.index.name = "size"
     return table
-
-
-def draw(table: pd.DataFrame, title: str = "", size: str = "jobs") -> Figure:
-    """Seconds against size, both logarithmic, a line for each policy.
-
-    Parameters
-    ----------
-    table:
-        As :func:`decision_seconds` gives it.
-    size:
-        What the sizes count.
-
-    Returns
-    -------
-    Figure
-        :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
-    """
-    with lettering((title, size, *map(str, table.columns))):
-        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-        axes = figure.subplots()
-        for i, name in enumerate(table.columns):
-            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-            axes.plot(table.index, table[name], color=colour, marker=marker, label=label(str(name), i + 1, 40))
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_ylim(min(SMALLEST, float(table.min().min())), max(1.0, float(table.max().max())))
-        axes.yaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
-        axes.set_xticks(list(table.index), [f"{n:,}" for n in table.index])
-        axes.minorticks_off()
-        axes.set_xlabel(size)
-        axes.set_ylabel("seconds of one decision")
-        axes.set_title(title)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.3)
-        axes.legend(frameon=False, loc="upper left")
-        figure.draw_without_rendering()
-    return figure

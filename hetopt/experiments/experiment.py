@@ -1,4 +1,4 @@
-"""Every system on every workload with every seed, on one core or many, going on where an interruption left off."""
+"""Simulating every system on every workload with every seed, on one core or many, and resuming after interruptions."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.decisions.system import System
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.origins import digests
-from hetopt.experiments.store import Key, Outcome, Store
-from hetopt.experiments.workload import AnyWorkload
+from hetopt.experiments.input_files import file_digests
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
+from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
 from hetopt.plugins import raised
 from hetopt.registry import make_system
 from hetopt.simulation.log import Log
 from hetopt.simulation.simulator import simulate
 
-Watch = Callable[[Key, float], None]
-"""Told of a run and which part of its jobs is finished; 1 when it is stored."""
+ProgressCallback = Callable[[RunKey, float], None]
+"""Called with a run and the finished part of its jobs; 1 when it is stored."""
 
-Answer: TypeAlias = tuple[Outcome, Log | None]
-"""Of a run; without a log where the system refused it."""
+RunResult: TypeAlias = tuple[RunRecord, Log | None]
+"""The record of a run, and its log unless the system refused it."""
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A system by name, so that it can be stored and sent to other processes.
+class SystemVariant:
+    """A system by name and settings, so that it can be stored and sent to other processes.
 
     Parameters
     ----------
     name:
-        Of a system or policy, or ``module:Name``.
+        Name of a system or policy, or ``module:Name``.
     settings:
-        Of it.
+        Its settings.
     label:
-        How tables call it; by default the name with its settings.
+        Its name in tables; default: the name with the settings.
     round_seconds:
-        Length of a round; None: its own.
+        Length of a round in seconds; None: the system's own.
     """
 
     name: str
@@ -53,173 +53,175 @@ class Contestant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", FrozenDict(self.settings))
         if not self.label:
-            said = ",".join(f"{key}={value}" for key, value in self.settings.items())
-            object.__setattr__(self, "label", f"{self.name}[{said}]" if said else self.name)
+            settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
+            object.__setattr__(self, "label", f"{self.name}[{settings}]" if settings else self.name)
 
-    def system(self) -> System:
-        """The system; errors as of :func:`hetopt.registry.make_system`."""
+    def build(self) -> System:
+        """The system; raises as :func:`hetopt.registry.make_system`."""
         return System.of(make_system(self.name, self.settings), round_seconds=self.round_seconds)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is to be simulated.
+    """A set of simulations: all pairs of workloads and systems, with all seeds.
 
     Parameters
     ----------
-    workloads, contestants:
+    workloads, systems:
         All pairs are run.
     seeds:
-        Each pair is run with each: of the trace, of the models drawn, of errors and failures.
+        Seeds of the trace, of drawn models, of errors and failures.
     environment:
-        What happens to jobs, for all the same.
+        Settings of the environment, the same for all runs.
     until:
-        Seconds after which every run is cut off; None: until all jobs are finished.
+        Seconds after which every run ends; None: until all jobs are finished.
 
     Raises
     ------
     InvalidOption
-        None of something, two of one name, or a seed that is none.
+        No workload, system or seed, two with one name, or an invalid seed.
     """
 
-    workloads: tuple[AnyWorkload, ...]
-    contestants: tuple[Contestant, ...]
+    workloads: tuple[ExperimentWorkload, ...]
+    systems: tuple[SystemVariant, ...]
     seeds: tuple[int, ...] = (0,)
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     until: float | None = None
 
     def __post_init__(self) -> None:
-        for key in ("workloads", "contestants", "seeds"):
+        for key in ("workloads", "systems", "seeds"):
             object.__setattr__(self, key, tuple(getattr(self, key)))
             if not getattr(self, key):
                 raise InvalidOption(f"{key} is empty; an experiment needs at least one")
         for key, names in (
             ("workloads", [w.name for w in self.workloads]),
-            ("contestants", [c.label for c in self.contestants]),
+            ("systems", [c.label for c in self.systems]),
             ("seeds", [whole(seed, "seeds", 0) for seed in self.seeds]),
         ):
             if twice := [name for i, name in enumerate(names) if name in names[:i]]:
                 raise InvalidOption(f"{key} has {twice[0]!r} twice; give each once")
-        folders: dict[Path, Key] = {}
-        for task in self.runs():
-            there = folders.setdefault(task.key.folder(), task.key)
-            if there != task.key:
-                raise InvalidOption(f"{task.key} and {there} would lie in the same folder; give one another label")
+        folders: dict[Path, RunKey] = {}
+        for spec in self.runs():
+            there = folders.setdefault(spec.key.folder(), spec.key)
+            if there != spec.key:
+                raise InvalidOption(f"{spec.key} and {there} would share a folder; give one another label")
         if self.until is not None:
             at_least(self.until, "until", 0.0, InvalidOption, strict=True)
 
-    def runs(self) -> Iterator[Task]:
-        """All runs, those with the same instance one after another."""
+    def runs(self) -> Iterator[RunSpec]:
+        """All runs; those with the same instance are adjacent."""
         for workload in self.workloads:
             for seed in self.seeds:
-                for contestant in self.contestants:
-                    yield Task(workload, contestant, seed, self.environment, self.until)
+                for system in self.systems:
+                    yield RunSpec(workload, system, seed, self.environment, self.until)
 
     def check(self, jobs: int = 1) -> None:
-        """Refuse what no run can be made with, before anything is run or written.
+        """Check the systems and ``jobs`` before anything is run or written.
 
         Raises
         ------
         UnknownName, InvalidOption
-            A system that is wrong, or ``jobs`` neither -1 nor a whole number >= 1.
+            An invalid system, or ``jobs`` is neither -1 nor a whole number >= 1.
         """
         if jobs != -1:
             whole(jobs, "jobs", 1)
-        for contestant in self.contestants:
-            contestant.system()
+        for system in self.systems:
+            system.build()
 
-    def run(self, store: Store, *, jobs: int = 1, watch: Watch | None = None) -> list[Outcome]:
-        """Run what the store does not have yet, and store it.
+    def run(self, store: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None) -> list[RunRecord]:
+        """Run and store what is not stored yet.
 
         Parameters
         ----------
         store:
-            Where results go; runs that are there with the same settings are not run again, unless they were refused.
+            The results; runs stored with the same settings are not repeated, unless they were refused.
         jobs:
-            Processes side by side; -1: as many as there are cores. Within ``joblib.parallel_config(backend=…)`` they
-            are those of that backend, say Dask's on many hosts.
+            Parallel processes; -1: one per core. Within ``joblib.parallel_config(backend=…)`` that backend runs them,
+            e.g. Dask on several hosts.
         watch:
-            Told how far runs are.
+            Called with the progress of runs.
 
         Returns
         -------
         list
-            Outcomes of the runs that were run now.
+            Records of the runs that were run now.
 
         Raises
         ------
         UnknownName, InvalidOption, UnusableFile, InvalidInstance
-            A system, trace or folder that is wrong; nothing of that run is stored.
+            An invalid system, trace or folder; nothing of that run is stored.
         InvalidPlan
-            Somebody's policy failed. The other runs are made and stored before this is raised.
+            A policy failed; raised after all other runs are stored.
         """
         self.check(jobs)
-        tasks = [task for task in self.runs() if not store.has(task.key, task.said())]
-        outcomes, failed = [], []
-        for answer in self._answers(tasks, jobs, watch):
-            if isinstance(answer, InvalidPlan):
-                failed.append(answer)
+        specs = [spec for spec in self.runs() if not store.has(spec.key, spec.as_settings())]
+        records, failed = [], []
+        for result in self._results(specs, jobs, watch):
+            if isinstance(result, InvalidPlan):
+                failed.append(result)
                 continue
-            outcome, log = answer
-            store.write(outcome, log)
-            outcomes.append(outcome)
+            record, log = result
+            store.write(record, log)
+            records.append(record)
             if watch is not None:
-                watch(outcome.key, 1.0)
+                watch(record.key, 1.0)
         if failed:
             more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
             raise InvalidPlan(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
-        return outcomes
+        return records
 
-    def _answers(self, tasks: Sequence[Task], jobs: int, watch: Watch | None) -> Iterator[Answer | InvalidPlan]:
-        """What comes of the tasks, each as soon as it is done."""
+    def _results(
+        self, specs: Sequence[RunSpec], jobs: int, watch: ProgressCallback | None
+    ) -> Iterator[RunResult | InvalidPlan]:
+        """Results in order of completion."""
         if jobs == 1:
-            yield from (_answer(task, watch) for task in tasks)
+            yield from (_run(spec, watch) for spec in specs)
             return
         from joblib import Parallel, delayed
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
         try:
-            yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_answer)(task) for task in tasks)
+            yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_run)(spec) for spec in specs)
         except TerminatedWorkerError:
             raise InvalidOption(
-                f"jobs is {jobs}: a process was killed, perhaps for want of memory; what is stored stays, so say it "
-                "again with fewer"
+                f"jobs is {jobs}: a process was killed, perhaps because memory ran out; stored runs are kept, so "
+                "repeat it with fewer jobs"
             ) from None
 
 
 @dataclass(frozen=True)
-class Task:
-    """One run, ready to be sent to another process; calling it gives its outcome and its log."""
+class RunSpec:
+    """The settings of one run, which can be sent to another process; calling it simulates."""
 
-    workload: AnyWorkload
-    contestant: Contestant
+    workload: ExperimentWorkload
+    system: SystemVariant
     seed: int
     environment: EnvironmentSettings
     until: float | None = None
 
     @property
-    def key(self) -> Key:
-        """Which run it is."""
-        return Key(self.workload.name, self.contestant.label, self.seed)
+    def key(self) -> RunKey:
+        """The key of the run."""
+        return RunKey(self.workload.name, self.system.label, self.seed)
 
-    def said(self) -> dict[str, Any]:
-        """All that decides its result, as JSON can hold it."""
-        workload, own = self.workload.said(), dict(self.contestant.settings)
+    def as_settings(self) -> dict[str, Any]:
+        """Everything that determines the result, in JSON types."""
+        workload, own = self.workload.as_settings(), dict(self.system.settings)
         return {
             "hetopt": __version__,
             "workload": workload,
-            "workload_files": digests(workload),
-            "system": self.contestant.name,
+            "workload_files": file_digests(workload),
+            "system": self.system.name,
             "system_settings": own,
-            "system_files": digests([self.contestant.name, own]),
-            "round_seconds": self.contestant.round_seconds,
+            "system_files": file_digests([self.system.name, own]),
+            "round_seconds": self.system.round_seconds,
             "seed": self.seed,
             "world": self.environment.changed(),
             "until": self.until,
         }
 
-    def __call__(self, watch: Watch | None = None) -> Answer:
-        """Simulate; a system that refuses the instance has no log but says why.
+    def __call__(self, watch: ProgressCallback | None = None) -> RunResult:
+        """Simulate; if the system refuses the instance, the record has the reason, and there is no log.
 
         Raises
         ------
@@ -232,27 +234,32 @@ class Task:
         )
         capacity = float(sum(instance.cluster.capacity.values()))
         environment = self.environment.build(instance.cluster, self.seed)
-        told = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
+        progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
-        system = self.workload.prepared(self.contestant.system(), self.seed)
+        system = self.workload.prepare(self.system.build(), self.seed)
+
+        def record(numbers: dict[str, float], seconds: float, refused: str | None) -> RunRecord:
+            settings, source = self.as_settings(), instance.source
+            return RunRecord(self.key, settings, numbers, seconds, refused, capacity, source, system.seconds)
+
         began = time.perf_counter()
         try:
-            log = simulate(system, instance, environment=environment, until=until, progress=told)
+            log = simulate(system, instance, environment=environment, until=until, progress=progress)
         except InvalidPlan as problem:
             raise InvalidPlan(f"{self.key}: {problem}") from None
         except HetoptError as problem:
             seconds, refused = time.perf_counter() - began, " ".join(problem.reason.split())
-            return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source, system.seconds), None
+            return record({}, seconds, refused), None
         except (Exception, SystemExit) as problem:
             raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
         found = {str(name): float(value) for name, value in summary(log, instance).items()}
-        return Outcome(self.key, self.said(), found, seconds, None, capacity, instance.source, system.seconds), log
+        return record(found, seconds, None), log
 
 
-def _answer(task: Task, watch: Watch | None = None) -> Answer | InvalidPlan:
-    """What comes of a task; a policy that fails must not keep the others from running."""
+def _run(spec: RunSpec, watch: ProgressCallback | None = None) -> RunResult | InvalidPlan:
+    """The result of a run; a failing policy must not stop other runs."""
     try:
-        return task(watch)
+        return spec(watch)
     except InvalidPlan as problem:
         return problem

@@ -2,9 +2,10 @@
 
 from hetopt.metrics.completion_times import completion, counts, finished_over_time, jct, jct_cdf, totals
 from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
+from hetopt.metrics.definitions import METRICS
 from hetopt.metrics.finish_time import finish_time_fairness
 from hetopt.metrics.moving import migrations, moves, switching, wasted_share
-from hetopt.metrics.overall import DEFINITIONS, summary
+from hetopt.metrics.overall import summary
 from hetopt.metrics.tenant_metrics import (
     efficiency,
     envy,
@@ -16,7 +17,7 @@ from hetopt.metrics.tenant_metrics import (
 from hetopt.metrics.usage import cru, cru_per_round, gru, utilisation, utilisation_over_time
 
 __all__ = [
-    "DEFINITIONS",
+    "METRICS",
     "changes",
     "completion",
     "counts",

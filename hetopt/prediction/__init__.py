@@ -1,1 +1,1 @@
-"""How much work a job will be, told from jobs that went before."""
+"""Prediction of the work of jobs from earlier jobs."""

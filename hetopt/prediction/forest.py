@@ -16,41 +16,40 @@ from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.prediction.predictors import Learner
 
-Kind: TypeAlias = tuple[str, str | None]
-"""Group and user of a job: all that the forest looks at."""
+Pair: TypeAlias = tuple[str, str | None]
+"""Group and user of a job, the features of the forest."""
 
-NOTHING: Mapping[Kind, float] = {}
+UNTRAINED: Mapping[Pair, float] = {}
 
 
 @dataclass(frozen=True)
 class RandomForest:
-    """Mean of regression trees on (group, user), each grown fully, by squared error, on a bootstrap sample.
+    """Mean of regression trees on (group, user), each fully grown by squared error on a bootstrap sample.
 
-    Groups and users enter as numbers in the order in which they were first seen. The order carries no meaning, and need
-    not: a tree grown to the end gives every pair of its sample a leaf of its own. It matters only for pairs that a
-    tree's sample leaves out (a job seen once is left out by 37 % of the trees); these get the leaf of a neighbour, a
-    group that came up about the same time. So predictions for groups seen less than five times or so are drawn towards
-    those of strangers. A pair that was not trained on is unseen and predicted as 0.
+    Groups and users are numbered in order of first appearance. The order has no meaning and rarely matters: a fully
+    grown tree gives every pair of its sample its own leaf. Only pairs that a sample leaves out (37 % of the trees leave
+    out a job seen once) get the leaf of a neighbour, a group that appeared about the same time. So predictions for
+    groups seen less than about five times are biased towards unrelated groups. An unseen pair is predicted as 0.
 
-    The paper retrains hourly or daily. Here the forest is trained anew once as many jobs have finished since the last
-    time as it was trained on, but at the latest after ``retrain_every``; so a first batch trains it at once.
+    The paper retrains hourly or daily. Here the forest is retrained when the number of jobs since the last training
+    equals the number it was trained on, at the latest after ``retrain_every`` jobs; so the first batch trains it.
 
     Parameters
     ----------
     trees:
         Number of trees.
     retrain_every:
-        Finished jobs after which it is trained anew at the latest. The default is about a day of the trace of
+        Largest number of finished jobs between trainings. The default is about a day of the trace of
         [ASRPT, section V-A].
     seed:
-        Of the bootstrap samples and of ties; the same seed gives the same predictions, for any number of threads.
+        Seed of bootstrap samples and ties; predictions do not depend on the number of threads.
     threads:
-        Trees grown at once.
+        Trees fitted in parallel.
 
     Raises
     ------
     InvalidOption
-        ``trees``, ``retrain_every`` or ``threads`` is no whole number >= 1, or ``seed`` none >= 0.
+        ``trees``, ``retrain_every`` or ``threads`` is not a whole number >= 1, or ``seed`` not one >= 0.
     """
 
     trees: int = 100
@@ -66,49 +65,49 @@ class RandomForest:
             object.__setattr__(self, key, int(value))
 
     def learner(self) -> Learner:
-        """A learner that has seen nothing yet, and predicts 0 for all."""
+        """A learner without observations, which predicts 0."""
         return _ForestLearner(self)
 
 
 class _ForestLearner:
-    """Copies share the list of what was seen; one that finds that another has written on takes up its own."""
+    """Copies share a history; a copy takes its own part of it once another copy has extended it."""
 
     def __init__(self, settings: RandomForest) -> None:
         self._settings = settings
-        self._rows: list[tuple[Kind, float]] = []
+        self._rows: list[tuple[Pair, float]] = []
         self._seen = self._trained = 0
-        self._value = NOTHING
+        self._value = UNTRAINED
 
     def observe(self, jobs: Sequence[Job]) -> None:
-        """Note the work of finished jobs, and train anew if it is time."""
+        """Add the work of finished jobs, and retrain if it is due."""
         if len(self._rows) != self._seen:
             self._rows = self._rows[: self._seen]
         self._rows += [((job.group, job.tenant), job.work) for job in jobs if job.group is not None]
         self._seen = len(self._rows)
         if self._seen - self._trained >= min(self._settings.retrain_every, max(1, self._trained)):
-            self._value, self._trained = trained(self._rows, self._settings), self._seen
+            self._value, self._trained = fit_forest(self._rows, self._settings), self._seen
 
     def predict(self, jobs: Sequence[Job]) -> Floats:
-        """(n,) what the forest said of the jobs' groups and users when it was last trained."""
+        """(n,) predictions of the last trained forest for the jobs' groups and users."""
         value = self._value
         return np.array([0.0 if job.group is None else value.get((job.group, job.tenant), 0.0) for job in jobs])
 
     def copy(self) -> Self:
-        """The same forest."""
+        """A learner with the same forest and history."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
 
-class Merged(NamedTuple):
-    """Jobs by what a tree can tell apart.
+class TrainingSet(NamedTuple):
+    """Jobs merged by their features.
 
     Attributes
     ----------
     features:
-        (c, 2) numbers of group and user of each pair that occurs.
+        (pairs, 2) numbers of group and user.
     pair:
-        (n,) the pair of each job.
+        (n,) pair of each job.
     work:
         (n,) work of each job.
     """
@@ -118,44 +117,44 @@ class Merged(NamedTuple):
     work: Floats
 
 
-def trained(rows: Sequence[tuple[Kind, float]], settings: RandomForest) -> Mapping[Kind, float]:
-    """What a forest that was trained on jobs and their work says of each pair of group and user among them.
+def fit_forest(rows: Sequence[tuple[Pair, float]], settings: RandomForest) -> Mapping[Pair, float]:
+    """Train a forest and return its predictions for all pairs of group and user in the rows.
 
-    All pairs that it will ever be asked about are known, so it is asked about each just once and then let go.
+    Only these pairs are ever predicted, so the trees need not be kept.
     """
-    kinds: dict[Kind, int] = {}
-    pair = np.array([kinds.setdefault(kind, len(kinds)) for kind, _ in rows], dtype=np.intp)
-    merged = Merged(_features(kinds), pair, np.array([work for _, work in rows]))
+    pairs: dict[Pair, int] = {}
+    pair = np.array([pairs.setdefault(own, len(pairs)) for own, _ in rows], dtype=np.intp)
+    data = TrainingSet(_features(pairs), pair, np.array([work for _, work in rows]))
     seeds = np.random.RandomState(settings.seed).randint(np.iinfo(np.int32).max, size=settings.trees).tolist()
 
-    def said(seed: int) -> Floats:
+    def predictions(seed: int) -> Floats:
         n = len(pair)
         drawn = np.random.RandomState(seed).randint(0, n, n)
-        return np.asarray(grown(merged, drawn, seed).predict(merged.features), dtype=float)
+        return np.asarray(fit_tree(data, drawn, seed).predict(data.features), dtype=float)
 
-    with ThreadPoolExecutor(settings.threads) as pool:  # most of the time is spent without Python's lock
-        value = sum(pool.map(said, seeds), np.zeros(len(kinds))) / settings.trees
-    return dict(zip(kinds, value.tolist(), strict=True))
+    with ThreadPoolExecutor(settings.threads) as pool:  # scikit-learn releases the interpreter lock
+        value = sum(pool.map(predictions, seeds), np.zeros(len(pairs))) / settings.trees
+    return dict(zip(pairs, value.tolist(), strict=True))
 
 
-def _features(kinds: Mapping[Kind, int]) -> NDArray[np.float32]:
+def _features(pairs: Mapping[Pair, int]) -> NDArray[np.float32]:
     groups: dict[str, int] = {}
     users: dict[str | None, int] = {}
-    numbers = [(groups.setdefault(g, len(groups)), users.setdefault(u, len(users))) for g, u in kinds]
-    return np.array(numbers, dtype=np.float32)  # what scikit-learn's trees compute with; exact up to 16 million
+    numbers = [(groups.setdefault(g, len(groups)), users.setdefault(u, len(users))) for g, u in pairs]
+    return np.array(numbers, dtype=np.float32)  # the type of scikit-learn's trees; exact up to 16 million
 
 
-def grown(merged: Merged, drawn: NDArray[np.intp], seed: int) -> Any:
-    """The tree of a bootstrap sample: scikit-learn's, on one weighted row for each pair.
+def fit_tree(data: TrainingSet, drawn: NDArray[np.intp], seed: int) -> Any:
+    """Fit scikit-learn's tree to a bootstrap sample, with one weighted row per pair.
 
-    Rows of one pair cannot be told apart, so a split gains the same from them as from their mean with their number as
-    weight: what changes is a constant. So the tree is the one that the ``drawn`` jobs give one by one, for less work.
+    Rows of one pair have equal features, so replacing them by their mean, weighted by their number, changes the squared
+    error by a constant: the tree is the same as for the ``drawn`` jobs one by one, for less work.
     """
     require("sklearn")
-    from sklearn.tree import DecisionTreeRegressor  # an extra, which takes a second to import
+    from sklearn.tree import DecisionTreeRegressor  # an extra, and slow to import
 
-    number = np.bincount(merged.pair[drawn], minlength=len(merged.features)).astype(float)
-    total = np.bincount(merged.pair[drawn], merged.work[drawn], minlength=len(merged.features))
+    number = np.bincount(data.pair[drawn], minlength=len(data.features)).astype(float)
+    total = np.bincount(data.pair[drawn], data.work[drawn], minlength=len(data.features))
     there = number > 0
     tree = DecisionTreeRegressor(random_state=seed)
-    return tree.fit(merged.features[there], total[there] / number[there], sample_weight=number[there])
+    return tree.fit(data.features[there], total[there] / number[there], sample_weight=number[there])

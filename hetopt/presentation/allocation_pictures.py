@@ -15,7 +15,7 @@ from hetopt.data import saving
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.worth import relative_envy
 from hetopt.errors import InvalidOption
-from hetopt.presentation.fonts import heading, label, labels, lettering
+from hetopt.presentation.fonts import font_settings, heading, label, labels
 from hetopt.results.allocation import Allocation, Plan
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB", "#332288", "#999933", "#882255")
-"""Paul Tol's bright scheme, extended: told apart by colour-blind readers and in print."""
+"""Paul Tol's bright scheme, extended: distinct for colour-blind readers and in print."""
 MOST = 40
-"""Bars, and rows of the envy matrix, that can be read beside each other."""
+"""Most bars, and rows of the envy matrix, of a picture."""
 NUMBERED = 10
-"""Entities up to which the envy matrix has room for its numbers."""
+"""Most entities of an envy matrix with numbers."""
 WIDTH = 11.5
-"""Inches; as wide as the text of the report, so that letters keep their size there."""
+"""Width in inches: that of the text of the report, so that letters keep their size."""
 
 
 def _gpus(result: Allocation | Plan) -> Floats:
@@ -47,7 +47,7 @@ def _labels(entities: Entities, shown: list[int], most: int = 20) -> list[str]:
 
 
 def _of(entities: Entities, shown: list[int]) -> str:
-    """Whether tenants or jobs are shown, and how many of them where not all are."""
+    """The kind of the entities, and their number if not all are shown."""
     n = len(entities.names)
     return entities.kind if len(shown) == n else f"{len(shown)} of {n} {entities.kind}"
 
@@ -75,7 +75,7 @@ def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
 
 
 def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
-    """What each would gain with another's GPUs: white is indifferent, red is envy."""
+    """Rates with another's GPUs relative to the own rate: white is equal, red is envy."""
     entities = result.entities
     shown = _shown(entities)
     ratio = 1.0 + relative_envy(entities, _gpus(result), shown)[:, shown]
@@ -101,7 +101,7 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
 
 
 def draw_prices(axes: Axes, result: Allocation | Plan) -> bool:
-    """Shadow prices of the GPU types; False (and nothing drawn) where the result has none."""
+    """Shadow prices of the GPU types; False, with nothing drawn, if the result has none."""
     prices = _prices(result)
     if prices is None:
         return False
@@ -122,16 +122,16 @@ def _prices(result: Allocation | Plan) -> pd.Series[float] | None:
 
 
 def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan | None = None) -> Figure:
-    """One figure with shares, envy and (where the result has them) prices.
+    """Draw shares, envy and, if the result has them, prices in one figure.
 
     Parameters
     ----------
     result:
-        What is drawn.
+        The result to draw.
     title:
-        Stands above all.
+        Title of the figure.
     judged:
-        Who has what in the envy matrix, e.g. tenants where ``result`` is about their jobs; default ``result``.
+        Result for the envy matrix, e.g. of tenants if ``result`` is one of their jobs; default: ``result``.
     """
     judged = result if judged is None else judged
     priced = _prices(result) is not None
@@ -140,7 +140,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
     below = 1.2 + 0.3 * len(result.entities.types) if priced else 0.0
     under_bars = bars + below <= matrix + 1
     height = max(matrix, bars + below) if under_bars else max(bars, matrix + below)
-    with lettering((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
+    with font_settings((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
         figure = Figure(figsize=(WIDTH, height + 0.4 * bool(title)), layout="constrained")
         left, right = figure.subfigures(1, 2, squeeze=False)[0]
         shares, *rest = _column(left, [height - below, below] if under_bars and priced else [height])
@@ -150,7 +150,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
         for axes in (*rest, *more):
             draw_prices(axes, result)
         figure.suptitle(heading(title, WIDTH))
-        figure.draw_without_rendering()  # places all, with these letters
+        figure.draw_without_rendering()  # lays out with these fonts
     return figure
 
 
@@ -159,7 +159,7 @@ def _column(figure: SubFigure, heights: list[float]) -> list[Axes]:
 
 
 def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
-    """Draw ``result`` and write it to ``path``, over what was there; the file appears whole or not at all.
+    """Draw ``result`` and write it to ``path`` atomically, replacing a file there.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write a figure of ours to ``path``, over what was there; the file appears whole or not at all.
+    """Write a figure to ``path`` atomically, replacing a file there.
 
     Raises
     ------
@@ -185,14 +185,14 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     target, picture = Path(path), BytesIO()
     check_picture_path(target)
-    with lettering(()):
+    with font_settings(()):
         figure.savefig(picture, format=target.suffix[1:].lower(), dpi=120)
     saving.save(picture.getvalue(), target, overwrite=True)
     return target
 
 
 def check_picture_path(target: Path) -> None:
-    """Refuse a path that :func:`save_figure` could not write, before any work is done."""
+    """Refuse a path that :func:`save_figure` cannot write."""
     if target.suffix.lower() not in FORMATS:
         raise InvalidOption(f"{target} ends in {target.suffix!r}; a picture must end in one of {', '.join(FORMATS)}")
     if not target.parent.is_dir():

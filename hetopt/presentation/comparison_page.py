@@ -1,9 +1,9 @@
-"""An HTML page of a comparison: table, pictures, what each column means. One file, nothing is loaded from elsewhere."""
+"""The HTML page of a comparison: tables, pictures, meaning of columns. One file that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
@@ -16,9 +16,10 @@ from matplotlib.lines import Line2D
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_folder, save
-from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, by_reason, by_tenant, is_bad, spell, spell_placed
+from hetopt.experiments.comparison import COLUMNS, PLACED, Column, Comparison, by_reason, by_tenant
 from hetopt.presentation.allocation_pictures import COLOURS, WIDTH, draw
-from hetopt.presentation.fonts import label, lettering
+from hetopt.presentation.fonts import font_settings, label
+from hetopt.presentation.formatting import format_decimals
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import VISIBLE
 
@@ -34,26 +35,31 @@ dt { font-weight: 600; } dd { margin: 0 0 .4rem 1.2rem; } .quiet { color: #555; 
 
 
 def svg(figure: Figure) -> str:
-    """A figure as SVG text that can stand in a page; the same picture gives the same text."""
+    """A figure as SVG text for a page; equal figures give equal text."""
     buffer = io.StringIO()
-    with lettering(()):
+    with font_settings(()):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
 
-def _table(frame: pd.DataFrame, columns: Mapping[str, str], cell: Callable[[str, float], str]) -> str:
-    """A row per policy, whose name leads to its pictures; ``columns``: name -> what it means."""
-    head = "".join(f"<th title='{escape(text)}'>{escape(key)}</th>" for key, text in columns.items())
-    lines, bad = [], " class='bad'"
+def _table(frame: pd.DataFrame, columns: Mapping[str, Column]) -> str:
+    """A row per policy, whose name links to its pictures."""
+    head = "".join(f"<th title='{escape(own.meaning)}'>{escape(key)}</th>" for key, own in columns.items())
+
+    def cell(column: Column, value: float) -> str:
+        bad = " class='bad'" if column.is_violated(value) else ""
+        return f"<td{bad}>{format_decimals(value, whole=column.whole)}</td>"
+
+    lines = []
     for name, row in frame.iterrows():
-        cells = "".join(f"<td{bad if is_bad(key, row[key]) else ''}>{cell(key, row[key])}</td>" for key in columns)
+        cells = "".join(cell(own, row[key]) for key, own in columns.items())
         lines.append(f"<tr><td><a href='#{escape(str(name))}'>{escape(str(name))}</a></td>{cells}</tr>")
     return f"<table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _meaning(columns: Mapping[str, str]) -> str:
-    listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(text)}</dd>" for key, text in columns.items())
+def _meaning(columns: Mapping[str, Column]) -> str:
+    listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(own.meaning)}</dd>" for key, own in columns.items())
     return f"<details><summary>What the columns mean</summary><dl>{listed}</dl></details>"
 
 
@@ -65,16 +71,16 @@ def _refused(title: str, refused: Mapping[str, str]) -> str:
 
 
 def _rounded(comparison: Comparison) -> str:
-    """The second table: what becomes of each result in whole GPUs on servers."""
+    """The second table: each result in whole GPUs on servers."""
     refused = _refused("Cannot be rounded or placed", comparison.unplaced)
     if comparison.placed.empty:
         return refused or "<p>There are no jobs: nothing to place on servers.</p>"
-    table = _table(comparison.placed, PLACED, spell_placed)
+    table = _table(comparison.placed, PLACED)
     return f"<h2>Rounded and placed: the first round</h2>{table}{_meaning(PLACED)}{refused}"
 
 
 def _hosts(comparison: Comparison, name: str) -> str:
-    """Job -> GPUs and servers of one policy's first round."""
+    """GPUs and servers of the jobs in a policy's first round."""
     if name not in comparison.rounds:
         return ""
     first = comparison.rounds[name]
@@ -113,7 +119,7 @@ def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><style>{STYLE}</style>"
         f"<h1>{escape(title)}</h1><p>{escape(_describe(comparison.instance))}.</p>{source}"
-        f"{_table(comparison.table, COLUMNS, lambda _, value: spell(value))}{_meaning(COLUMNS)}"
+        f"{_table(comparison.table, COLUMNS)}{_meaning(COLUMNS)}"
         f"{_refused('Not applicable', comparison.refused)}{_rounded(comparison)}{svg(overview(comparison))}{pictures}"
         f"<p class='quiet'>Made by {made}.</p></html>"
     )
@@ -138,13 +144,13 @@ def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapp
 
 
 DOT = 0.21
-"""Diameter of a dot in inches: its number is readable."""
+"""Diameter of a dot with a number, in inches."""
 
 
 def overview(comparison: Comparison) -> Figure:
     """The trade-off picture as a figure."""
     height = max(5.0, 0.6 + 0.25 * len(comparison.table))
-    with lettering(map(str, comparison.table.index)):
+    with font_settings(map(str, comparison.table.index)):
         figure = Figure(figsize=(WIDTH, height))
         axes = figure.add_axes((0.07, 0.12, 0.58, 0.8))
         draw_trade_off(axes, comparison)
@@ -153,7 +159,7 @@ def overview(comparison: Comparison) -> Figure:
 
 
 def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
-    """Up and right is better; left of 1 someone would rather leave. Dots that would hide each other stand apart."""
+    """Up and right is better; left of 1 the sharing incentive is violated. Overlapping dots are moved apart."""
     table = comparison.table
     places = table[["sharing", "total"]].to_numpy(dtype=float)
     drawn = np.isfinite(places).all(axis=1)
@@ -177,7 +183,7 @@ def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
 
 
 def _frame(axes: Axes, places: Floats) -> None:
-    """Limits with room around the places, also where they are all alike."""
+    """Axis limits with a margin, also if all places are equal."""
     low, high = places.min(axis=0), places.max(axis=0)
     room = 0.06 * np.where(high > low, high - low, np.maximum(np.abs(high), 1.0))
     axes.set_xlim(low[0] - room[0], high[0] + room[0])
@@ -185,13 +191,13 @@ def _frame(axes: Axes, places: Floats) -> None:
 
 
 def apart(places: Floats, distance: float, passes: int = 1000) -> Floats:
-    """(n, 2) places near the given ones, every two at least ``distance`` apart.
+    """(n, 2) places near the given ones, with pairwise distances of at least ``distance``.
 
-    Pairs that are closer are pushed from each other, a little at a time, until there are none.
+    Closer pairs are pushed apart in small steps.
     """
     turn = 2 * np.pi * np.arange(len(places)) / max(1, len(places))
     crowded = (_gaps(places)[1] < distance).any(axis=1, keepdims=True)
-    # a hundredth of the distance, in different directions, parts those that coincide
+    # a hundredth of the distance in different directions separates coinciding places
     moved = places + crowded * distance / 100 * np.column_stack([np.cos(turn), np.sin(turn)])
     for _ in range(passes):
         gap, far = _gaps(moved)
@@ -204,7 +210,7 @@ def apart(places: Floats, distance: float, passes: int = 1000) -> Floats:
 
 
 def _gaps(places: Floats) -> tuple[Floats, Floats]:
-    """(n, n, 2) differences of all pairs, and (n, n) how far they are apart."""
+    """(n, n, 2) differences and (n, n) distances of all pairs."""
     gap = places[:, None] - places[None, :]
     far = np.hypot(gap[..., 0], gap[..., 1])
     np.fill_diagonal(far, np.inf)

@@ -1,4 +1,4 @@
-"""How the command line writes: lines, tables of any width and alphabet, progress."""
+"""Output of the command line: lines, tables of any width and alphabet, progress."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from hetopt.presentation.formatting import format_rounded, format_significant
+
 if TYPE_CHECKING:
     import pandas as pd
 
-# Names may hold anything, so no text is read as markup. Where output goes to a file or a pipe, there is no width to
-# fit: tables of numbers keep theirs.
+# Names are arbitrary, so no text is parsed as markup. Output to a file or a pipe has a fixed width.
 OUT = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False)
 ERR = Console(stderr=True, markup=False, emoji=False, highlight=False)
 MOST_ROWS = 60
 TEXT_WIDTH = 100
-"""Columns within which sentences are broken, where the terminal is not narrower."""
+"""Width in which sentences are wrapped, unless the terminal is narrower."""
 
-LETTERS = {"∞": "inf", "…": "...", "—": "-", "µ": "u"}
-"""What the command line itself writes, for streams that cannot hold it."""
+LETTERS = {"∞": "inf", "…": "...", "—": "-", "\N{EN DASH}": "-", "\N{NARROW NO-BREAK SPACE}": " ", "µ": "u"}
+"""Letters of the command line's own output -> replacement for encodings that lack them."""
 
 
 def _readable(problem: UnicodeError) -> tuple[str, int]:
@@ -42,14 +43,14 @@ codecs.register_error("hetopt.readable", _readable)
 
 
 def forgive_encodings() -> None:
-    """Let standard output and error write ``?`` for letters that their encoding lacks, rather than fail."""
+    """Let standard output and error replace letters that their encoding lacks, rather than fail."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="hetopt.readable")
 
 
 def readable(text: str) -> str:
-    """``text`` as standard output can show it, so that tables keep their columns."""
+    """``text`` in the encoding of standard output, so that tables keep their columns."""
     return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
 
 
@@ -59,7 +60,7 @@ def say(*parts: str | Text) -> None:
 
 
 def bold(text: str) -> Text:
-    """Text in bold, where the terminal can."""
+    """Text in bold, if the terminal supports it."""
     return Text(text, style="bold")
 
 
@@ -77,7 +78,7 @@ def working(what: str) -> Iterator[None]:
 
 @contextmanager
 def steps(total: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar on standard error; call what is yielded with the name of each step as it begins."""
+    """A progress bar on standard error; call the yielded function with the name of each step when it starts."""
     described = TextColumn("{task.description:24}", markup=False)
     columns = (described, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as progress:
@@ -99,33 +100,24 @@ def versions() -> dict[str, str]:
     return {**packages, "python": platform.python_version()}
 
 
-def rounded(value: Any) -> str:
-    """A number to four decimals, for shares and GPUs; other things as they are."""
-    if not isinstance(value, float):
-        return str(value)
-    text = f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
-    return "0" if text == "-0" else text
-
-
-def significant(value: Any) -> str:
-    """A number to six digits, for speeds and rates of any size; other things as they are."""
-    return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)
-
-
 def show_frame(
-    frame: pd.DataFrame, title: str, spell: Callable[[Any], str] = rounded, *, digits: Sequence[str] = ()
+    frame: pd.DataFrame,
+    title: str,
+    formatter: Callable[[Any], str] = format_rounded,
+    *,
+    significant: Sequence[str] = (),
 ) -> None:
-    """A DataFrame as a table; long ones are cut in the middle, saying so.
+    """Print a DataFrame as a table; rows beyond :data:`MOST_ROWS` are counted.
 
     Parameters
     ----------
-    spell:
-        How cells are written.
-    digits:
-        Columns whose cells are written by :func:`significant`.
+    formatter:
+        Formats the cells.
+    significant:
+        Columns that are formatted by :func:`~hetopt.presentation.formatting.format_significant` instead.
     """
-    spells = [significant if column in digits else spell for column in frame.columns]
-    rows = [[str(name), *(s(v) for s, v in zip(spells, row, strict=True))] for name, row in frame.iterrows()]
+    formatters = [format_significant if column in significant else formatter for column in frame.columns]
+    rows = [[str(name), *(f(v) for f, v in zip(formatters, row, strict=True))] for name, row in frame.iterrows()]
     if len(rows) > MOST_ROWS:
         rows = [*rows[:MOST_ROWS], [f"… {len(rows) - MOST_ROWS} more", *[""] * len(frame.columns)]]
     show_table(title, [str(frame.index.name or ""), *map(str, frame.columns)], rows)
@@ -134,16 +126,16 @@ def show_frame(
 def show_table(
     title: str, head: Sequence[str], rows: Iterable[Sequence[str | Text]], *, sentences: int = 0, light: bool = False
 ) -> None:
-    """A table: names first, then numbers; in a narrow terminal names are folded rather than cut.
+    """Print a table: names first, then numbers; in a narrow terminal names are folded rather than cut.
 
     Parameters
     ----------
     sentences:
-        So many of the last columns hold text, which is broken within :data:`TEXT_WIDTH`.
+        Number of last columns with text, which is wrapped at :data:`TEXT_WIDTH`.
     light:
-        Without lines between columns.
+        Whether to omit lines between columns.
     """
-    say(Text(title, style="italic"))  # not as the table's title, which would be broken at its width
+    say(Text(title, style="italic"))  # the table's own title would be wrapped at its width
     table = Table(box=SIMPLE if light else HEAVY_HEAD, pad_edge=not light)
     for i, name in enumerate(head):
         text = i == 0 or i >= len(head) - sentences

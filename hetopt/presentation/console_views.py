@@ -1,9 +1,9 @@
-"""What the command line shows of results, audits, instances, comparisons and mappings: tables and JSON."""
+"""Results, audits, instances, comparisons and mappings as tables of the command line and as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -12,37 +12,43 @@ import pandas as pd
 from rich.text import Text
 
 from hetopt.data.instance import Instance
-from hetopt.presentation.console import OUT, bold, readable, rounded, say, show_frame, show_table, significant
-from hetopt.presentation.formatting import spell_bytes, spell_seconds
+from hetopt.presentation.console import OUT, bold, readable, say, show_frame, show_table
+from hetopt.presentation.formatting import (
+    format_bytes,
+    format_decimals,
+    format_rounded,
+    format_seconds,
+    format_significant,
+)
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.stages.mapping import GPUMapping, MappedJobs
 
 if TYPE_CHECKING:
     from hetopt.auditing import Audit
     from hetopt.decisions.first_round import FirstRound
-    from hetopt.experiments.comparison import Comparison
+    from hetopt.experiments.comparison import Column, Comparison
 
 
 UNITS = {
     "tenants": "GPUs of each type, and normalised throughput",
     "jobs": "part of the time that its gang runs on each GPU type, and work per second",
 }
-"""What the columns of an allocation are: shares of tenants are GPUs, those of jobs are time."""
+"""Meaning of the columns of an allocation: shares of tenants are GPUs, those of jobs are time."""
 
 RANGED = 2_000
-"""Shares up to which JSON has sensitivities, which take another solve; Python gives them for any result."""
+"""Largest number of shares for which JSON has sensitivities, which need another solve."""
 
 PROPERTIES = {
-    "envy_free": "nobody would do better with what another has, scaled by weight",
-    "sharing_incentive": "everybody does at least as well as with an own part of the cluster, by weight",
-    "pareto_efficient": "nobody can gain without loss to others",
-    "strategy_proof": "nobody gains by telling the policy wrong speeds (searched, so never proven)",
-    "capacity": "no more GPUs are given than there are",
-    "adjacent_types": "nobody's GPU types leave out one between them, in the cluster's order [OEF, Theorem 5.2]",
-    "even split": "judged by tenant: its GPUs are divided evenly among its job types",
-    "free reuse": "judged by tenant: it may give its GPUs to whichever of its job types gains most",
+    "envy_free": "no tenant or job would do better with another's GPUs, scaled by weight",
+    "sharing_incentive": "every tenant or job does at least as well as with its own part of the cluster, by weight",
+    "pareto_efficient": "no tenant or job can gain without loss to others",
+    "strategy_proof": "no tenant gains by misreporting its speeds (searched, so never proven)",
+    "capacity": "no more GPUs are allocated than exist",
+    "adjacent_types": "the GPU types of each tenant or job are adjacent in the cluster's order [OEF, Theorem 5.2]",
+    "even split": "per tenant: its GPUs are divided evenly among its job types",
+    "free reuse": "per tenant: its GPUs go to the job type that gains most",
 }
-"""What an audit's properties, and the levels at which whole tenants are judged, mean."""
+"""Meaning of the properties of an audit, and of the two ways of auditing whole tenants."""
 
 
 def show_result(result: Allocation | Plan, policy: str) -> None:
@@ -50,11 +56,11 @@ def show_result(result: Allocation | Plan, policy: str) -> None:
     if isinstance(result, Allocation):
         frame = result.exact if result.certificate.exact else result.share
         frame = frame.assign(rate=result.rate) if "rate" not in frame.columns else frame
-        show_frame(frame, f"{policy}: {UNITS[result.entities.kind]}", digits=("rate",))
+        show_frame(frame, f"{policy}: {UNITS[result.entities.kind]}", significant=("rate",))
     else:
         show_frame(result.gpus, f"{policy}: whole GPUs in this round")
         for what, amount in result.given_up.items():
-            say(f"given up ({what}): {rounded(float(amount))}")
+            say(f"given up ({what}): {format_rounded(float(amount))}")
     certificate = result.certificate
     if certificate is not None:
         say(
@@ -86,7 +92,7 @@ def result_json(result: Allocation | Plan, policy: str, name: str) -> dict[str, 
 
 
 def show_audit(verdicts: Audit, policy: str) -> None:
-    """One line per property with the reason where it fails, and what it all means."""
+    """One line per property, with the reason for violations, and the meaning of properties."""
     table = verdicts.table
     rows = [[str(name), row["verdict"], _slack(row["slack"]), row["explanation"]] for name, row in table.iterrows()]
     show_table(f"{policy}: properties", ["property", "verdict", "slack", "why"], rows, sentences=1)
@@ -101,7 +107,7 @@ def show_audit(verdicts: Audit, policy: str) -> None:
 
 
 def _slack(value: float) -> str:
-    return "-" if np.isnan(value) else rounded(float(value))
+    return "-" if np.isnan(value) else format_rounded(float(value))
 
 
 def show_names(listed: Mapping[str, str], title: str, about: str, as_json: bool) -> None:
@@ -113,7 +119,7 @@ def show_names(listed: Mapping[str, str], title: str, about: str, as_json: bool)
 
 
 def show_instance(instance: Instance, as_json: bool) -> None:
-    """One instance: where it comes from, and its tables."""
+    """One instance: its source and its tables."""
     if as_json:
         from hetopt.data.instance_files import encode
 
@@ -126,13 +132,13 @@ def show_instance(instance: Instance, as_json: bool) -> None:
     for kind, unit in (("tenants", "speedup"), ("jobs", "work per second of the whole gang")):
         if getattr(instance, kind):
             entities = instance.entities("tenants" if kind == "tenants" else "jobs")
-            show_frame(entities.frame(entities.speed), f"{kind}: {unit} on each GPU type", significant)
+            show_frame(entities.frame(entities.speed), f"{kind}: {unit} on each GPU type", format_significant)
 
 
 def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] | None = None) -> None:
-    """Which job runs on which GPUs of which servers, what waits and why, and what was given up.
+    """Jobs with their GPUs and servers, waiting jobs with the reason, and what was given up.
 
-    ``iteration`` says what an iteration of a job takes, where that is known.
+    ``iteration`` has the time of an iteration of jobs, as far as it is known.
     """
     more = {} if iteration is None else {"iteration": iteration}
     rows = [
@@ -145,18 +151,18 @@ def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] 
         show_table("waiting", ["job", "why"], [(job, str(why)) for job, why in first.waiting.items()], sentences=1)
     used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
     say(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
-    lost = [f"{what} {rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
+    lost = [f"{what} {format_rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
     say(f"given up by rounding and placement: {', '.join(lost) or 'nothing'}")
 
 
 def show_comparison(comparison: Comparison, name: str) -> None:
-    """Both tables, what their columns mean, and which policies do not apply."""
-    from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, spell, spell_placed
+    """Both tables, the meaning of their columns, and the policies that do not apply."""
+    from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason
 
-    _policies(f"every policy on {name}", comparison.table, COLUMNS, lambda _, value: spell(value))
+    _policies(f"every policy on {name}", comparison.table, COLUMNS)
     if not comparison.placed.empty:
         title = "rounded to whole GPUs and placed on servers: the first round"
-        _policies(title, comparison.placed, PLACED, spell_placed)
+        _policies(title, comparison.placed, PLACED)
     if not comparison.instance.jobs:
         say("  no jobs: nothing to place on servers")
     for what, refused in (("not applicable", comparison.refused), ("cannot be placed", comparison.unplaced)):
@@ -164,25 +170,27 @@ def show_comparison(comparison: Comparison, name: str) -> None:
             say(f"  {what}: ", bold(", ".join(names)), f": {why}")
 
 
-def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, str], spell: Callable[[str, float], str]) -> None:
-    """A row per policy, and below what the columns mean."""
-    from hetopt.experiments.comparison import is_bad
+def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, Column]) -> None:
+    """A row per policy, and below it the meaning of the columns."""
+
+    def text(column: Column, value: float) -> Text:
+        shown = readable(format_decimals(value, whole=column.whole))
+        return Text(shown, "red" if column.is_violated(value) else "")
 
     rows: list[list[str | Text]] = [
-        [str(name), *(Text(readable(spell(key, row[key])), "red" if is_bad(key, row[key]) else "") for key in columns)]
-        for name, row in frame.iterrows()
+        [str(name), *(text(column, row[key]) for key, column in columns.items())] for name, row in frame.iterrows()
     ]
     show_table(title, ["policy", *columns], rows, light=True)
-    for key, text in columns.items():
-        say("  ", bold(key), f": {text}")
+    for key, column in columns.items():
+        say("  ", bold(key), f": {column.meaning}")
 
 
 MOST_SERVERS = 10
-"""Columns of servers that fit beside each other; more are listed in a sentence for each stage."""
+"""Largest number of servers with a column each; more are listed in one cell per stage."""
 
 
 def show_mappings(mapped: MappedJobs) -> None:
-    """For each job the replicas of its stages on servers, and what an iteration takes; then who has no mapping."""
+    """The replicas of stages on servers and the time of an iteration, by job; then the jobs without a mapping."""
     for name, mapping in mapped.mappings.items():
         _show_replicas(f"{name}: replicas of its stages on servers with {mapped.gpu_type[name]}", mapping)
         for key, text in _facts(mapping).items():
@@ -192,7 +200,7 @@ def show_mappings(mapped: MappedJobs) -> None:
 
 
 def _show_replicas(title: str, mapping: GPUMapping) -> None:
-    """Stages one after the other that are alike share a row."""
+    """Consecutive stages with equal replicas share a row."""
     table = mapping.table
     runs = [(_run(list(own)), row) for row, own in _alike(table.to_numpy().tolist())]
     names = [str(name) for name in table.columns]
@@ -205,7 +213,7 @@ def _show_replicas(title: str, mapping: GPUMapping) -> None:
 
 
 def _alike(rows: list[list[int]]) -> Iterator[tuple[list[int], Iterator[int]]]:
-    """(row, numbers from 1 of the stages in a run that have it)."""
+    """(row, numbers from 1 of the consecutive stages that have it)."""
     for row, run in groupby(enumerate(rows, 1), key=lambda pair: pair[1]):
         yield row, (number for number, _ in run)
 
@@ -220,33 +228,33 @@ STATUS = {"gap": "within the gap asked for", "time_limit": "stopped by the time 
 
 def _facts(mapping: GPUMapping) -> dict[str, str]:
     least, apart = _limits(mapping)
-    found = f"{STATUS.get(mapping.status, mapping.status)}, found in {spell_seconds(mapping.seconds)}"
+    found = f"{STATUS.get(mapping.status, mapping.status)}, found in {format_seconds(mapping.seconds)}"
     if mapping.bound is not None and mapping.minimises == "seconds":
-        found += f"; no mapping takes less than {spell_seconds(mapping.bound)}: gap {mapping.gap:.2%}"
+        found += f"; no mapping takes less than {format_seconds(mapping.bound)}: gap {mapping.gap:.2%}"
     elif mapping.bound is not None:
-        found += f"; no mapping sends less than {spell_bytes(mapping.bound)}: gap {mapping.gap:.2%}"
-    sent, total = spell_bytes(mapping.cut_bytes), spell_bytes(mapping.graph.weight.sum())
+        found += f"; no mapping sends less than {format_bytes(mapping.bound)}: gap {mapping.gap:.2%}"
+    sent, total = format_bytes(mapping.cut_bytes), format_bytes(mapping.graph.weight.sum())
     return {
-        "iteration": f"{spell_seconds(mapping.iteration_seconds)}; {spell_seconds(least)} if all replicas were "
-        f"together, {spell_seconds(apart)} if each were on a server of its own",
+        "iteration": f"{format_seconds(mapping.iteration_seconds)}; {format_seconds(least)} if all replicas were "
+        f"together, {format_seconds(apart)} if each were on a server of its own",
         "between servers": f"{sent} of {total} per iteration",
         mapping.method or "method": found,
     }
 
 
 def iterations(mapped: MappedJobs) -> dict[str, str]:
-    """Job -> seconds of an iteration, as people read them."""
-    return {name: spell_seconds(own.iteration_seconds) for name, own in mapped.mappings.items()}
+    """Job -> formatted time of an iteration."""
+    return {name: format_seconds(own.iteration_seconds) for name, own in mapped.mappings.items()}
 
 
 def _limits(mapping: GPUMapping) -> tuple[float, float]:
-    """Seconds that no mapping can fall below, and those with all replicas apart."""
+    """Lower bound of the time of an iteration in seconds, and the time with every replica on its own server."""
     pipeline, servers = mapping.graph.pipeline, mapping.servers
     return float(mapping.timing.least(pipeline, servers)), float(mapping.timing.most(pipeline, servers))
 
 
 def mappings_json(mapped: MappedJobs, method: str) -> dict[str, Any]:
-    """Plain data; gaps are parts of what the method minimises, replicas are listed stage by stage."""
+    """Mappings in JSON types; gaps are relative to the minimised quantity, replicas are listed by stage."""
     jobs = {name: {"gpu_type": mapped.gpu_type[name], **_json(own)} for name, own in mapped.mappings.items()}
     return {"method": method, "mappings": jobs, "not_mapped": dict(mapped.refused)}
 

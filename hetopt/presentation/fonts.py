@@ -1,4 +1,4 @@
-"""Names in pictures: short enough, in letters that a font has, and never taken for formulas."""
+"""Names in pictures: shortened, in fonts that have their letters, and never parsed as formulas."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import matplotlib
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
 FONT = "DejaVu Sans"
-"""Comes with matplotlib: Latin, Greek, Cyrillic and more, but no Chinese, Japanese or Korean."""
+"""Part of matplotlib: Latin, Greek, Cyrillic and more, but no Chinese, Japanese or Korean."""
 
 
 LETTER = 0.115
-"""Inches of a letter in a title, on average."""
+"""Mean width of a letter in a title, in inches."""
 
 
 @contextmanager
-def lettering(names: Iterable[str]) -> Iterator[None]:
-    """Settings to draw and to save a picture with these names; SVG holds them as text, drawn by the reader's fonts."""
+def font_settings(names: Iterable[str]) -> Iterator[None]:
+    """Matplotlib settings to draw and save a picture with these names; SVG files hold names as text."""
     settings = {
         "font.family": [FONT, *fonts_for(frozenset("".join(names)))],
-        "text.parse_math": False,  # "$" in a name is a letter
+        "text.parse_math": False,  # "$" in a name is literal
         "svg.fonttype": "none",
         "svg.hashsalt": "hetopt",  # the same picture gives the same text
     }
     with matplotlib.rc_context(settings), warnings.catch_warnings():  # type: ignore[arg-type]
-        # Where no font has a letter, label() adds a number and an SVG keeps the text: nothing is lost unsaid.
+        # If no font has a letter, label() adds a number, and SVG files keep the text.
         missing = rf"Glyph \d+ \(.*\) missing from font\(s\) .*{FONT}"
         warnings.filterwarnings("ignore", missing, UserWarning, module=r"hetopt\.")
         yield
@@ -38,7 +38,7 @@ def lettering(names: Iterable[str]) -> Iterator[None]:
 
 @cache
 def fonts_for(letters: frozenset[str]) -> tuple[str, ...]:
-    """Families on this machine that have what :data:`FONT` lacks of ``letters``; as few as do."""
+    """A small set of font families on this machine with the ``letters`` that :data:`FONT` lacks."""
     missing, chosen = lacking(letters), []
     while missing:
         best = max(_others(), key=lambda name: len(missing & _others()[name]), default=FONT)
@@ -59,20 +59,20 @@ def lacking(letters: Iterable[str]) -> set[int]:
 def _codes(path: str) -> frozenset[int]:
     try:
         return frozenset(get_font(path).get_charmap())
-    except (OSError, RuntimeError):  # gone since matplotlib looked, or coloured
+    except (OSError, RuntimeError):  # removed meanwhile, or a colour font
         return frozenset()
 
 
 @cache
 def _others() -> dict[str, frozenset[int]]:
-    """Family -> code points of the upright fonts of this machine, without the one that is all boxes."""
+    """Family -> code points of the upright fonts of this machine, without placeholder fonts."""
     fonts = [font for font in fontManager.ttflist if font.style == "normal"]
     paths = {font.name: font.fname for font in fonts if font.name != FONT and "Last Resort" not in font.name}
     return {name: _codes(paths[name]) for name in sorted(paths)}
 
 
 def labels(names: Mapping[str, int], most: int = 24) -> list[str]:
-    """:func:`label` of each name with its number; of names that would look alike, without what they all share."""
+    """:func:`label` of each name with its number; equal results are avoided by removing common parts."""
     shown = [label(name, number, most) for name, number in names.items()]
     if len(set(shown)) == len(shown):
         return shown
@@ -84,14 +84,14 @@ def labels(names: Mapping[str, int], most: int = 24) -> list[str]:
 
 
 def _shared(names: Iterable[str]) -> int:
-    """Letters that all begin with."""
+    """Length of the common prefix."""
     return len(list(takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))))
 
 
 def label(name: str, number: int, most: int = 24) -> str:
-    """``name``, cut in the middle to ``most`` letters' width; with ``number`` where boxes may stand for its letters.
+    """``name``, cut in the middle to the width of ``most`` letters; with ``number`` if no font has all its letters.
 
-    Both ends stay, since the last part tells the job types of a tenant apart.
+    Both ends stay, since the last part distinguishes the job types of a tenant.
     """
     if lacking(name).difference(*(_others()[font] for font in fonts_for(frozenset(name)))):
         name = f"{name} ({number})"
@@ -99,12 +99,12 @@ def label(name: str, number: int, most: int = 24) -> str:
 
 
 def heading(title: str, inches: float) -> str:
-    """``title``, cut in the middle to that width in large letters."""
+    """``title``, cut in the middle to that width in the font of titles."""
     return cut(title, int(inches / LETTER))
 
 
 def cut(name: str, most: int) -> str:
-    """``name``, cut in the middle to ``most`` letters' width."""
+    """``name``, cut in the middle to the width of ``most`` letters."""
     if _width(name) <= most:
         return name
     head, tail = "", ""

@@ -1,88 +1,37 @@
-"""Seconds and bytes as people read them: to four digits, in the unit that fits."""
+"""Numbers, durations and bytes as text: the one place that decides how a quantity is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
+from statistics import median
+from typing import Any
 
-import numpy as np
-
-from hetopt.experiments.standings import unit
+MISSING = "\N{EN DASH}"
+"""Text for a missing number on pages."""
 
 Units = tuple[tuple[float, str], ...]
-"""Units from the largest to the smallest, each with its name."""
+"""Units from the largest to the smallest: size and name."""
 
-TIMES: Units = ((1.0, "s"), (1 / 10**3, "ms"), (1 / 10**6, "µs"))
-SIZES: Units = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+DURATIONS: Units = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1 / 1000, "ms"))
+FRACTIONS: Units = ((1.0, "s"), (1 / 10**3, "ms"), (1 / 10**6, "µs"))
+BYTES: Units = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 ALMOST = 1 - 0.5 / 10**4
-"""From this part of a unit on four digits round up to it: 999.96 kB are 1 MB, never 1000 kB."""
+"""Fraction of a unit that four digits round up to it: 999.96 kB are 1 MB, never 1000 kB."""
 
 MOST_WRITTEN_OUT = 1e9
-"""Larger numbers of the largest unit are left with an exponent."""
+"""Multiples of the largest unit above which an exponent is kept."""
 
 
-def spell_seconds(value: float) -> str:
-    """``0.03644`` as ``36.44 ms``; seconds are not turned into hours."""
-    return _spelled(float(value), TIMES) if value else "0 s"
+# Numbers
 
 
-def spell_bytes(value: float) -> str:
-    """``9e6`` as ``9 MB``: a megabyte is a million bytes."""
-    return _spelled(float(value), SIZES)
-
-
-def _spelled(value: float, units: Units) -> str:
-    unit, name = next((pair for pair in units if abs(value) >= pair[0] * ALMOST), units[-1])
-    text = f"{value / unit:.4g}"
-    if "e" in text and abs(value / unit) < MOST_WRITTEN_OUT:
-        text = f"{value / unit:.0f}"
-    return f"{text} {name}"
-
-
-SECONDS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1 / 1000, "ms"))
-"""Seconds in a unit, and its name."""
-
-NONE = "\N{EN DASH}"
-"""Where there is no number."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The unit of a column.
-
-    Attributes
-    ----------
-    size:
-        How much of the metric's own unit it is.
-    name:
-        Its name; empty for none.
-    """
-
-    size: float = 1.0
-    name: str = ""
-
-    def spell(self, value: float) -> str:
-        """A value of the metric in this unit, without its name."""
-        return digits(value / self.size)
-
-
-def scale_of(metric: str, values: Iterable[float]) -> Scale:
-    """The unit for these values of a metric: of seconds the largest of which the median (of those above 0) is two."""
-    known = [abs(value) for value in values if np.isfinite(value) and value != 0]
-    own = unit(metric)
-    if own != "seconds":
-        return Scale(1.0, "" if own == "count" else own)
-    if not known:
-        return Scale(1.0, "s")
-    middle = float(np.median(known))
-    return next((Scale(*pair) for pair in SECONDS if middle >= 2 * pair[0]), Scale(*SECONDS[-1]))
-
-
-def digits(value: float) -> str:
-    """A number with three digits or more, none of them an exponent where it can be read without."""
-    if not np.isfinite(value):
-        return NONE
+def format_number(value: float) -> str:
+    """Format with three significant digits or more; exponents only for very small or large numbers."""
+    if not isfinite(value):
+        return MISSING
     size = abs(value)
     if size >= 10**9 or 0 < size < 1 / 1000:
         return f"{value:.2e}"
@@ -91,12 +40,84 @@ def digits(value: float) -> str:
     return f"{value:.{1 if size >= 100 else 2 if size >= 1 else 3}f}"
 
 
-def span(least: float, most: float, scale: Scale) -> str:
-    """From the least to the largest value."""
-    return f"{scale.spell(least)} \N{EN DASH} {scale.spell(most)}"
+def format_decimals(value: float, *, whole: bool = False) -> str:
+    """Format with three decimals, or none if ``whole``, so that a column aligns; ``∞`` or ``-`` if not finite."""
+    if not isfinite(value):
+        return "∞" if value > 0 else "-"
+    if whole:
+        return f"{value:.0f}"
+    text = f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
-def duration(seconds: float) -> str:
-    """Seconds in the unit that fits them, with its name."""
-    scale = scale_of("makespan", [seconds])
-    return f"{scale.spell(seconds)} {scale.name}"
+def format_rounded(value: Any) -> str:
+    """Format a float with up to four decimals, for shares and GPUs; other values by ``str``."""
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
+    return "0" if text == "-0" else text
+
+
+def format_significant(value: Any) -> str:
+    """Format a float with six significant digits, for speeds and rates; other values by ``str``."""
+    return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)
+
+
+# Durations and bytes
+
+
+def format_seconds(value: float) -> str:
+    """Format the time of an iteration with four digits in s, ms or µs: ``0.03644`` as ``36.44 ms``."""
+    return _in_largest_unit(float(value), FRACTIONS) if value else "0 s"
+
+
+def format_bytes(value: float) -> str:
+    """Format with four digits in the largest unit not exceeding the value: ``9e6`` as ``9 MB`` (decimal units)."""
+    return _in_largest_unit(float(value), BYTES)
+
+
+def _in_largest_unit(value: float, units: Units) -> str:
+    size, name = next((pair for pair in units if abs(value) >= pair[0] * ALMOST), units[-1])
+    text = f"{value / size:.4g}"
+    if "e" in text and abs(value / size) < MOST_WRITTEN_OUT:
+        text = f"{value / size:.0f}"
+    return f"{text} {name}"
+
+
+@dataclass(frozen=True)
+class DisplayUnit:
+    """A common unit for several values.
+
+    Attributes
+    ----------
+    size:
+        Its size in the unit of the values.
+    name:
+        Its name; may be empty.
+    """
+
+    size: float = 1.0
+    name: str = ""
+
+    def format(self, value: float) -> str:
+        """A value in this unit, without its name."""
+        return format_number(value / self.size)
+
+    def format_range(self, least: float, most: float) -> str:
+        """Two values in this unit as a range, without its name."""
+        return f"{self.format(least)} \N{EN DASH} {self.format(most)}"
+
+
+def time_unit(seconds: Iterable[float]) -> DisplayUnit:
+    """The largest unit of time of which the median value (without zeros and NaN) has two or more."""
+    known = [abs(value) for value in seconds if isfinite(value) and value != 0]
+    if not known:
+        return DisplayUnit(1.0, "s")
+    middle = float(median(known))
+    return next((DisplayUnit(*pair) for pair in DURATIONS if middle >= 2 * pair[0]), DisplayUnit(*DURATIONS[-1]))
+
+
+def format_duration(seconds: float) -> str:
+    """Format a time in days, hours, minutes, seconds or milliseconds, the largest of which there are two or more."""
+    unit = time_unit([seconds])
+    return f"{unit.format(seconds)} {unit.name}" if isfinite(seconds) else MISSING

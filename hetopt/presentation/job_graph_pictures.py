@@ -1,4 +1,4 @@
-"""Pictures of jobs' graphs: which replica is on which server, and what goes between them."""
+"""Pictures of job graphs: the server of each replica, and the traffic between replicas."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from hetopt.data.entities import Floats
 from hetopt.presentation.allocation_pictures import COLOURS, WIDTH
-from hetopt.presentation.fonts import heading, label, labels, lettering
-from hetopt.presentation.formatting import spell_bytes, spell_seconds
+from hetopt.presentation.fonts import font_settings, heading, label, labels
+from hetopt.presentation.formatting import format_bytes, format_seconds
 from hetopt.stages.mapping import GPUMapping
 
 MOST_PANELS = 12
@@ -67,7 +67,7 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
     width = max([WIDTH * (0.66 if len(used) <= 12 else 1), *(panel.width for panel in panels)])
     above = 0.45 * bool(title)
     height = above + sum(panel.height(width) for panel in panels)
-    with lettering((title, *used, *(one.graph.pipeline.name for one in shown))):
+    with font_settings((title, *used, *(one.graph.pipeline.name for one in shown))):
         figure = Figure(figsize=(width, height))
         if title:
             figure.text(0.5, 1 - 0.28 / height, heading(title, width), ha="center", va="center", fontsize=13)
@@ -97,8 +97,8 @@ class _Panel:
     numbers: dict[str, int]
 
     @cached_property
-    def page(self) -> Layout:
-        return layout(self.mapping.graph.pipeline.replicas.tolist())
+    def page(self) -> GraphLayout:
+        return layout_graph(self.mapping.graph.pipeline.replicas.tolist())
 
     @cached_property
     def column(self) -> float:
@@ -132,9 +132,9 @@ class _Panel:
         mapping, graph = self.mapping, self.mapping.graph
         method = f" by {label(mapping.method, 2, 30)}" if mapping.method else ""
         every = graph.weight.sum()
-        between = f"{spell_bytes(mapping.cut_bytes)} of {spell_bytes(every)} per iteration go between servers"
+        between = f"{format_bytes(mapping.cut_bytes)} of {format_bytes(every)} per iteration go between servers"
         return (
-            f"{label(graph.pipeline.name, 1, 40)}{method}: {spell_seconds(mapping.iteration_seconds)} per iteration",
+            f"{label(graph.pipeline.name, 1, 40)}{method}: {format_seconds(mapping.iteration_seconds)} per iteration",
             between if every else "its replicas exchange nothing",
         )
 
@@ -211,7 +211,7 @@ class _Panel:
             x = LEFT - 0.12 + left
             _lines(axes, [np.array([(x, y), (x + 0.45, y)])], np.array([2.0]), colour)
             axes.text(x + 0.55, y, text, fontsize=9, va="center")
-        widest = f"width: bytes per iteration, up to {spell_bytes(weight.max())}"
+        widest = f"width: bytes per iteration, up to {format_bytes(weight.max())}"
         axes.text(LEFT + 3.9, y, widest, fontsize=9, va="center")
 
 
@@ -248,28 +248,28 @@ def _nodes(axes: Axes, places: Floats, numbers: list[int], size: float = 1.0) ->
 
 
 def _ink(fill: str) -> str:
-    """Black or white, whichever is read better on that colour."""
+    """Black or white, by contrast with the fill colour."""
     red, green, blue = to_rgb(fill)
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
 
 
 MOST_COLUMNS = 16
-"""Columns beside each other on a page; what does not fit goes on below, from right to left and so on."""
+"""Most columns of a page; further stages continue in bands below, in alternating direction."""
 
 MOST_ROWS = 16
-"""Replicas of a stage below each other; more of them fill several columns, up and down."""
+"""Most replicas in a column; more of them fill several columns, in alternating direction."""
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """Places in columns (to the right) and rows (downwards), both from 0.
+class GraphLayout:
+    """Positions of vertices in columns (to the right) and rows (downwards), both from 0.
 
     Attributes
     ----------
     x, y:
         (V,) of each vertex, in the order of the graph.
     head_x, head_y:
-        (S,) of what stands above each stage; ``head_y`` is the row of its first replica.
+        (S,) of the heading of each stage; ``head_y`` is the row of its first replica.
     columns, rows:
         Of the whole page; a row more than the vertices need stands between the bands of a long pipeline.
     bands:
@@ -288,8 +288,8 @@ class Layout:
     split: bool
 
 
-def layout(replicas: Sequence[int]) -> Layout:
-    """The places of the replicas of each stage; neighbours in a ring, and stages that follow, stand beside each other.
+def layout_graph(replicas: Sequence[int]) -> GraphLayout:
+    """Positions of the replicas of each stage; neighbours in a ring and consecutive stages are adjacent.
 
     Parameters
     ----------
@@ -318,11 +318,11 @@ def layout(replicas: Sequence[int]) -> Layout:
         top += tops[-1][1] + 1
     vertices, heads = np.array([x, y], dtype=float), np.array([head_x, head_y], dtype=float)
     split = max(widths) > 1
-    return Layout(vertices[0], vertices[1], heads[0], heads[1], columns, top - 1, tuple(tops), split)
+    return GraphLayout(vertices[0], vertices[1], heads[0], heads[1], columns, top - 1, tuple(tops), split)
 
 
 def _bands(widths: Sequence[int]) -> list[list[int]]:
-    """Stages of each band, as even as whole stages allow."""
+    """Stages of each band, as even as possible."""
     needed = ceil(sum(widths) / MOST_COLUMNS)
     most = max(ceil(sum(widths) / needed), *widths)
     bands: list[list[int]] = [[]]

@@ -1,4 +1,4 @@
-"""How alike the jobs of a group must be for predictions to be as good as a paper reports."""
+"""Fit the spread of lengths within groups of jobs to the accuracy of predictions that a paper reports."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from hetopt.checks import at_least, expect
 from hetopt.errors import InvalidOption
-from hetopt.prediction.accuracy import trial
+from hetopt.prediction.accuracy import hold_out
 from hetopt.prediction.forest import RandomForest
 from hetopt.prediction.predictors import Predictor
-from hetopt.traces.jobs import as_jobs
-from hetopt.traces.pai import PAILike
+from hetopt.traces.conversion import as_jobs
+from hetopt.traces.pai_generator import PAILike
 
 
 class Calibration(NamedTuple):
@@ -20,9 +20,9 @@ class Calibration(NamedTuple):
     Attributes
     ----------
     spread:
-        For :class:`~hetopt.traces.pai.PAILike`.
+        Value for :class:`~hetopt.traces.pai_generator.PAILike`.
     share:
-        Share of the jobs that are predicted within the error then.
+        Share of the jobs that are predicted within the error.
     """
 
     spread: float
@@ -39,32 +39,31 @@ def calibrate(
     seed: int = 0,
     steps: int = 7,
 ) -> Calibration:
-    """The largest spread at which a share of the jobs is predicted well: by default 60 % within 10 % [ASRPT, Fig. 4].
+    """Find the largest spread at which a share of the jobs is predicted well: 60 % within 10 % [ASRPT, Fig. 4].
 
-    A predictor (default: :class:`~hetopt.prediction.forest.RandomForest`) learns from the first 80 % of the jobs and
-    predicts the rest. The spread is halved in again and again between 0 and 0.5. Jobs of groups that were not seen are
-    always wrong, so not every share can be had: where even equal lengths are too hard, spread 0 is the result, with the
-    share that it gives.
+    A predictor (default: :class:`~hetopt.prediction.forest.RandomForest`) trains on the first 80 % of the jobs and
+    predicts the others. The spread is found by bisection between 0 and 0.5. Jobs of unseen groups are always wrong, so
+    not every share is reachable: if even equal lengths miss it, the result is spread 0 with its share.
 
     Parameters
     ----------
     trace:
-        The generator; its own spread does not matter.
+        The generator; its own spread is ignored.
     jobs:
-        Length of the trace.
+        Number of jobs of the trace.
     share:
         Wanted share of the jobs, between 0 and 1.
     error:
-        Relative error that counts as well predicted.
+        Largest relative error of a good prediction.
     seed:
-        Of the trace.
+        Seed of the trace.
     steps:
-        Halvings: the spread is found to ``0.5 ** (steps + 1)``.
+        Bisections: the spread is found to ``0.5 ** (steps + 1)``.
 
     Raises
     ------
     InvalidOption
-        ``share`` is above 1, a number is negative, or there are too few jobs to learn from some and predict others.
+        ``share`` is above 1, a number is negative, or there are too few jobs to train on some and predict others.
     """
     expect(PAILike, trace, "trace", InvalidOption)
     if at_least(share, "share", 0.0, InvalidOption) > 1:
@@ -73,8 +72,8 @@ def calibrate(
     predictor = RandomForest() if predictor is None else predictor
 
     def reached(spread: float) -> Calibration:
-        said, actual = trial({"it": predictor}, as_jobs(replace(trace, spread=spread).table(jobs, seed)))
-        return Calibration(spread, float((abs(said["it"] - actual) <= error * actual).mean()))
+        predicted, actual = hold_out({"it": predictor}, as_jobs(replace(trace, spread=spread).table(jobs, seed)))
+        return Calibration(spread, float((abs(predicted["it"] - actual) <= error * actual).mean()))
 
     best, above = reached(0.0), 0.5
     for _ in range(steps if best.share >= share else 0):

@@ -1,15 +1,23 @@
-"""Trained models: how fast each GPU type trains them, and what they need. Those of papers: :mod:`.catalogues`."""
+"""Trained models: their speed on each GPU type and their needs; catalogues of them, also as CSV files."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
-from hetopt.checks import FrozenDict, choices, count, known, mapping, members, number, text, unique
+import numpy as np
+import pandas as pd
+
+from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, text, unique
 from hetopt.data.cluster import Cluster
+from hetopt.data.saving import save
 from hetopt.data.workload import Parallelism
 from hetopt.errors import InvalidInstance, UnknownName
+from hetopt.traces.raw_files import FilePath, as_path, csv_cells
+from hetopt.traces.trace_table import check_cells, names_of, numbers_of, require_columns
 
 
 @dataclass(frozen=True)
@@ -19,26 +27,26 @@ class TrainedModel:
     Parameters
     ----------
     name:
-        As tables and jobs refer to it, e.g. ``"VGG-16"``.
+        Name in tables and jobs, e.g. ``"VGG-16"``.
     speed:
-        GPU type -> throughput of a gang on this type over that on the first type named (no unit); 0 where it cannot
-        run. It is the same for all sizes of gangs.
+        GPU type -> throughput of a gang relative to that on the first type (no unit), for all sizes of gangs; 0 where
+        the model cannot run.
     memory_bytes:
         Memory that one worker needs, in bytes; 0 if unknown.
     state_bytes:
-        What moves with the job: 16 bytes for each parameter, that is its value (4), two moments of Adam (8) and an
+        State that migrates with the job: 16 bytes per parameter, i.e. its value (4), two moments of Adam (8) and an
         accumulated gradient (4) [FFT, Fig. 1(b)].
     dataset, dataset_bytes:
-        Name and size of what it is trained on; None if there is nothing on the disk.
+        Name and size in bytes of the dataset; None if nothing is on the disk.
     parallelism:
         How it uses several GPUs.
     gpus:
-        Numbers of GPUs on which it is trained.
+        Numbers of GPUs that train it.
 
     Raises
     ------
     InvalidInstance
-        Anything negative, NaN, no speed above 0, no number of GPUs.
+        A negative number or NaN, no speed above 0, no number of GPUs.
     """
 
     name: str
@@ -70,8 +78,8 @@ class TrainedModel:
         gpus = sorted({count(n, f"{key}.gpus", least=1) for n in self.gpus})
         object.__setattr__(self, "gpus", tuple(gpus))
 
-    def held_by(self, cluster: Cluster) -> tuple[str, ...]:
-        """GPU types that can train it: the cluster has some, it runs there, and their memory is large enough."""
+    def fitting_types(self, cluster: Cluster) -> tuple[str, ...]:
+        """GPU types of the cluster that can train it: the speed is above 0 and the memory large enough."""
         return tuple(
             t.name
             for t in cluster.gpu_types
@@ -88,16 +96,16 @@ class Catalogue(Mapping[str, TrainedModel]):
     Parameters
     ----------
     name:
-        What it is called.
+        Name of the catalogue.
     models:
-        With different names; all with a speed for the same GPU types.
+        Models with different names, all with speeds for the same GPU types.
     reference:
-        GPU type to which durations of a trace refer, unless another is asked for; by default the first.
+        Default GPU type to which durations of a trace refer; if empty, the first.
 
     Raises
     ------
     InvalidInstance
-        No model, two of one name, different GPU types, a reference that is none of them.
+        No model, two with one name, different GPU types, a reference that is none of them.
     """
 
     name: str
@@ -123,7 +131,7 @@ class Catalogue(Mapping[str, TrainedModel]):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """GPU types whose speed is known, in order."""
+        """GPU types with known speeds, in order."""
         return tuple(self.models[0].speed)
 
     def __getitem__(self, name: str) -> TrainedModel:
@@ -140,15 +148,15 @@ class Catalogue(Mapping[str, TrainedModel]):
         return len(self.models)
 
     def trained_on(self, gpus: int, among: Collection[str] | None = None) -> tuple[str, ...]:
-        """Names of the models that train on so many GPUs.
+        """Names of the models that train on ``gpus`` GPUs.
 
-        Where there are none, those that train on the nearest number by ratio, the smaller of two; a job of several GPUs
-        has a model that trains on one only where no model trains on more.
+        If there are none, those that train on the closest number by ratio, the smaller of two. A job of several GPUs
+        gets a single-GPU model only if no model trains on more.
 
         Parameters
         ----------
         among:
-            Only these are looked at.
+            Restrict to these models.
         """
         models = [model for model in self.models if among is None or model.name in among]
         numbers = sorted({n for model in models for n in model.gpus})
@@ -158,3 +166,108 @@ class Catalogue(Mapping[str, TrainedModel]):
             return ()
         near = min(numbers, key=lambda n: Fraction(max(n, gpus), min(n, gpus)))
         return tuple(model.name for model in models if near in model.gpus)
+
+
+BYTES = ("memory_bytes", "state_bytes", "dataset_bytes")
+TEXTS = ("model", "gpus", "dataset", "parallelism")
+"""Columns beside :data:`BYTES` that are not GPU types."""
+
+
+def read_catalogue(path: FilePath) -> Catalogue:
+    """Read the catalogue in a CSV file.
+
+    Parameters
+    ----------
+    path:
+        With the column ``model``, any of ``gpus`` (numbers of GPUs on which it is trained, joined by ``+``, such as
+        ``1+2+4``; default 1), ``memory_bytes``, ``state_bytes``, ``dataset``, ``dataset_bytes`` and ``parallelism``,
+        and a column named after each GPU type with the throughput of a gang there, in one unit for all types; 0 or
+        empty where the model cannot run. Empty cells have the defaults of :class:`TrainedModel`. Durations of traces
+        refer to the first type.
+
+    Returns
+    -------
+    Catalogue
+        Named after the file, without its suffix.
+
+    Raises
+    ------
+    UnusableFile
+        The file is absent or cannot be read.
+    InvalidInstance
+        It is not such a table; the message has file, line and column.
+    """
+    raw, locate = csv_cells(path)
+    require_columns(raw, ("model",), str(path), "model")
+    types = [str(name) for name in raw.columns if name not in (*TEXTS, *BYTES)]
+    if not types:
+        raise InvalidInstance(f"{path} has no column of a GPU type; it must have one with speeds per type")
+    columns: dict[str, Any] = {"model": names_of(raw["model"], locate, unique=True).tolist()}
+    for key in BYTES:
+        columns[key] = _numbers(raw, key, locate) if key in raw else np.zeros(len(raw))
+    speeds = np.column_stack([_numbers(raw, t, locate) for t in types])
+    check_cells(raw[types[0]], speeds.any(axis=1), locate, "a speed > 0, or one of another GPU type must be")
+    gpus = _cells(raw, "gpus", "1")
+    check_cells(
+        gpus, [_counts(cell) is not None for cell in gpus], locate, "numbers of GPUs joined by +, such as 1+2+4"
+    )
+    parallelism = _cells(raw, "parallelism", Parallelism.DATA.value)
+    check_cells(parallelism, parallelism.isin(list(Parallelism)), locate, f"one of {', '.join(Parallelism)}")
+    dataset = _cells(raw, "dataset", "")
+    models = [
+        TrainedModel(
+            name,
+            dict(zip(types, speeds[i].tolist(), strict=True)),
+            float(columns["memory_bytes"][i]),
+            float(columns["state_bytes"][i]),
+            dataset.iloc[i] or None,
+            float(columns["dataset_bytes"][i]),
+            Parallelism(parallelism.iloc[i]),
+            _counts(gpus.iloc[i]) or (1,),
+        )
+        for i, name in enumerate(columns["model"])
+    ]
+    return Catalogue(as_path(path).name.partition(".")[0], tuple(models))
+
+
+def write_catalogue(catalogue: Catalogue, path: FilePath, *, overwrite: bool = False) -> None:
+    """Write a catalogue as a CSV file for :func:`read_catalogue`; its reference becomes the first GPU type.
+
+    Raises
+    ------
+    UnusableFile
+        The file exists, or its folder is absent or not writable.
+    """
+    types = [catalogue.reference, *(t for t in catalogue.types if t != catalogue.reference)]
+    rows = [
+        {
+            "model": model.name,
+            "gpus": "+".join(map(str, model.gpus)),
+            **{t: model.speed[t] for t in types},
+            **{key: getattr(model, key) for key in ("memory_bytes", "state_bytes")},
+            "dataset": model.dataset or "",
+            "dataset_bytes": model.dataset_bytes,
+            "parallelism": model.parallelism.value,
+        }
+        for model in catalogue.models
+    ]
+    text = pd.DataFrame(rows).to_csv(index=False, lineterminator="\n")
+    save(text, Path(as_path(path)), overwrite=overwrite)
+
+
+def _numbers(raw: pd.DataFrame, key: str, locate: Any) -> Any:
+    """A column of numbers >= 0; empty cells are 0."""
+    return np.nan_to_num(numbers_of(raw[key], locate, strict=False, empty=True, most=MOST))
+
+
+def _cells(raw: pd.DataFrame, key: str, default: str) -> pd.Series[Any]:
+    if key not in raw:
+        return pd.Series([default] * len(raw), name=key, dtype=object)
+    return raw[key].astype(object).where(raw[key] != "", default)
+
+
+def _counts(cell: str) -> tuple[int, ...] | None:
+    """Numbers of GPUs; None if the cell is not such a list."""
+    parts = [part.strip() for part in str(cell).split("+")]
+    good = all(part.isascii() and part.isdigit() and 0 < int(part) <= 1_000_000 for part in parts)
+    return tuple(int(part) for part in parts) if good else None

@@ -33,7 +33,7 @@ def with_networks(table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluste
     Parameters
     ----------
     table:
-        As from :meth:`hetopt.traces.pai.PAILike.table`: job, arrival (s), duration (s), gpus, user, group.
+        As from :meth:`hetopt.traces.pai_generator.PAILike.table`: job, arrival (s), duration (s), gpus, user, group.
     catalogue:
         Configurations, e.g. those of :func:`hetopt.models.asrpt.networks.configurations`.
     cluster:

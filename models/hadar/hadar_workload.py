@@ -9,8 +9,8 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.traces.catalogues import HADAR
-from hetopt.traces.hadar import drawn
+from hetopt.traces.hadar_generator import draw_jobs
+from hetopt.traces.paper_models import HADAR
 
 
 def from_trace(
@@ -19,16 +19,16 @@ def from_trace(
     """The workload of Hadar's simulations: jobs drawn from a trace, all present at the start [Hadar, section IV-A].
 
     A job's GPU-hours determine its class, and a model is drawn from those of the class
-    (:func:`~hetopt.traces.hadar.drawn`); the job's name begins with it. The trace does not report the GPU types of its
-    jobs. As in Gavel's simulations [Gavel], whose setup the paper follows, durations are taken to be those on V100:
-    work is in seconds of the whole gang on V100. The throughput is 1 on V100, and on other types the model's speed
-    relative to V100 (:data:`~hetopt.traces.catalogues.HADAR`, four digits).
+    (:func:`~hetopt.traces.hadar_generator.draw_jobs`); the job's name begins with it. The trace does not report the GPU
+    types of its jobs. As in Gavel's simulations [Gavel], whose setup the paper follows, durations are taken to be those
+    on V100: work is in seconds of the whole gang on V100. The throughput is 1 on V100, and on other types the model's speed
+    relative to V100 (:data:`~hetopt.traces.paper_models.HADAR`, four digits).
 
     Parameters
     ----------
     table:
-        As :func:`~hetopt.traces.philly.read_philly` or :meth:`~hetopt.traces.philly.PhillyLike.table` give it: ``job``,
-        ``duration`` (seconds), ``gpus``, and ``hour`` if the hour of the day shall matter.
+        As :func:`~hetopt.traces.philly_reader.read_philly` or :meth:`~hetopt.traces.philly_generator.PhillyLike.table`
+        give it: ``job``, ``duration`` (seconds), ``gpus``, and ``hour`` if the hour of the day shall matter.
     cluster:
         With K80, P100 and V100, or some of them. No job is drawn that asks for more GPUs than it has.
     jobs:
@@ -52,7 +52,7 @@ def from_trace(
         ``jobs`` is no whole number >= 1, ``seed`` none >= 0, or ``reference`` no such GPU type.
     """
     _check_types(cluster, reference)
-    found, description = drawn(table, jobs, seed, sum(cluster.capacity.values()))
+    found, description = draw_jobs(table, jobs, seed, sum(cluster.capacity.values()))
     made = []
     for job, seconds, gpus, name in zip(*(found[key].tolist() for key in found), strict=True):
         model = HADAR[name]

@@ -2,11 +2,11 @@
 
 This module decides what the paper leaves open; nothing was chosen by its result.
 
-- The trace is generated (:class:`~hetopt.traces.pai.PAILike`), since the public part of PAI's has neither groups nor
-  users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are derived from
-  published data (:mod:`hetopt.models.asrpt.networks`); a job's iterations are its duration over those on the fewest
-  servers. Predictors learn from the first four fifths only, as the paper trains its forest. The scheduled jobs are
-  the first ones of the last fifth, at the arrival rate of the trace.
+- The trace is generated (:class:`~hetopt.traces.pai_generator.PAILike`), since the public part of PAI's has neither
+  groups nor users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are derived
+  from published data (:mod:`hetopt.models.asrpt.networks`); a job's iterations are its duration over those on the
+  fewest servers. Predictors learn from the first four fifths only, as the paper trains its forest. The scheduled jobs
+  are the first ones of the last fifth, at the arrival rate of the trace.
 - A scale of s multiplies the number of jobs in the trace and in each experiment by s. To keep the load, the numbers of
   servers (at least 16, twice the need of the largest job) and the arrival rate are multiplied by the square root of s;
   so the simulated time is multiplied by about the square root of s.
@@ -25,11 +25,11 @@ from math import ceil, inf, nan, sqrt
 
 import pandas as pd
 
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.paper_claims import TIMES
-from hetopt.experiments.store import Run, Store
-from hetopt.experiments.workload import workload_of
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.published_results import TIMES
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore, StoredRun
+from hetopt.experiments.trace_workload import workload_of
 from hetopt.models.asrpt.non_preemptive import VirtualMachine
 from hetopt.prediction.accuracy import errors
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
@@ -75,12 +75,12 @@ FIGS_7_TO_9 = 75_000
 TESTBED_JOBS, TESTBED_SETS = 75, 3
 
 
-def _asrpt(label: str, predictor: str, delay: float = 1.0) -> Contestant:
-    return Contestant("asrpt", {"predictor": predictor, "delay": delay}, label=label)
+def _asrpt(label: str, predictor: str, delay: float = 1.0) -> SystemVariant:
+    return SystemVariant("asrpt", {"predictor": predictor, "delay": delay}, label=label)
 
 
-def _baselines() -> tuple[Contestant, ...]:
-    return tuple(Contestant(name, {"predictor": "forest"}, label=name) for name in BASELINES)
+def _baselines() -> tuple[SystemVariant, ...]:
+    return tuple(SystemVariant(name, {"predictor": "forest"}, label=name) for name in BASELINES)
 
 
 def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
@@ -144,13 +144,13 @@ def compared_results(stores: Stores) -> list[ComparedResult]:
     return found
 
 
-def totals(store: Store, above: str, below: str) -> pd.Series[float]:
+def totals(store: RunStore, above: str, below: str) -> pd.Series[float]:
     """Total completion time of one system over that of another; index ``(workload, seed)``."""
     return ratios(metric_values(store, "total_flow", above), metric_values(store, "total_flow", below))
 
 
 def _against_each(
-    store: Store, key: str, place: str, least: float, most: float, names: Sequence[str]
+    store: RunStore, key: str, place: str, least: float, most: float, names: Sequence[str]
 ) -> Iterator[ComparedResult]:
     """A-SRPT over each baseline, on workloads of these names."""
     for baseline in BASELINES:
@@ -163,7 +163,7 @@ def _against_each(
             yield ComparedResult(key, place, what, printed, 1 - most, ours.tolist(), f"{baseline}: {values}", 1 - least)
 
 
-def _sizes(store: Store) -> Iterator[ComparedResult]:
+def _sizes(store: RunStore) -> Iterator[ComparedResult]:
     yield from _against_each(store, "ASRPT-017", f"{V_B}, Fig. 6", 0.31, 0.91, [f"jobs-{n}" for n in SIZES])
     every = {name: metric_values(store, "total_flow", name) for name in BASELINES}
     others = pd.concat([own for name, own in every.items() if name != SPJF], axis=1).max(axis=1)
@@ -182,7 +182,7 @@ def _sizes(store: Store) -> Iterator[ComparedResult]:
     yield ComparedResult("ASRPT-019", V_B, "Share of jobs on one GPU", "over 0.7", 0.7, alone)
 
 
-def queue_part(run: Run) -> float:
+def queue_part(run: StoredRun) -> float:
     """Fraction of the waiting time after a job's completion on the virtual machine; NaN if no job waits."""
     workload, seed, jobs = _workload(run.data["settings"]["workload"]), run.key.seed, run.table("jobs")
     instance, least = workload.instance(seed), draw_trace(workload.trace, seed).networks.of
@@ -206,12 +206,12 @@ def _until(machine: VirtualMachine, time: float) -> dict[str, float]:
     return done
 
 
-def _shares(store: Store) -> Iterator[ComparedResult]:
+def _shares(store: RunStore) -> Iterator[ComparedResult]:
     names = [f"single-{100 * p:g}" for p in SHARES]
     yield from _against_each(store, "ASRPT-018", f"{V_B}, Fig. 7", 0.16, 0.57, names)
 
 
-def _cards(store: Store) -> Iterator[ComparedResult]:
+def _cards(store: RunStore) -> Iterator[ComparedResult]:
     place, each = f"{V_B}, Fig. 8", _each(store)
     fast = _on("nic-50", each)[DURATION].dropna()
     what = "Total JCT at 50 Gbit/s: asrpt / asrpt-wcs-duration"
@@ -223,7 +223,7 @@ def _cards(store: Store) -> Iterator[ComparedResult]:
         yield ComparedResult("ASRPT-020", place, what, printed, claimed, ours.tolist())
 
 
-def _rates(store: Store) -> Iterator[ComparedResult]:
+def _rates(store: RunStore) -> Iterator[ComparedResult]:
     """The comparison of Fig. 6 at lower arrival rates."""
     each = _each(store)
     rows = pd.DataFrame(
@@ -239,7 +239,7 @@ def _rates(store: Store) -> Iterator[ComparedResult]:
             yield ComparedResult("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, column.tolist(), note)
 
 
-def busy_part(run: Run) -> float:
+def busy_part(run: StoredRun) -> float:
     """Fraction of all GPUs that train between the first and the last arrival."""
     rounds, arrivals = run.table("rounds"), run.table("jobs")["arrival"]
     during = rounds[rounds["end"] <= arrivals.max()]
@@ -247,7 +247,7 @@ def busy_part(run: Run) -> float:
     return float(during["trained"].sum()) / (seconds * float(run.data["capacity"])) if seconds > 0 else nan
 
 
-def _testbed(store: Store) -> Iterator[ComparedResult]:
+def _testbed(store: RunStore) -> Iterator[ComparedResult]:
     place = f"{V_A}, Fig. 5"
     ours = totals(store, FOREST, PERFECT)
     yield ComparedResult("ASRPT-012", place, "Total JCT: asrpt / asrpt-perfect", f"1.07{TIMES}", 1.07, ours.tolist())
@@ -260,7 +260,7 @@ def _testbed(store: Store) -> Iterator[ComparedResult]:
         yield ComparedResult("ASRPT-013", place, f"Makespan: asrpt / {name}", "longer", nan, longer.tolist())
 
 
-def _each(store: Store) -> pd.DataFrame:
+def _each(store: RunStore) -> pd.DataFrame:
     """A-SRPT over each baseline; index ``(workload, seed)``."""
     return pd.DataFrame({name: totals(store, FOREST, name) for name in BASELINES})
 
@@ -272,7 +272,7 @@ def _on(workload: str, table: pd.DataFrame) -> pd.DataFrame:
     return table[table.index.get_level_values("workload") == workload].droplevel("workload")
 
 
-def _predictors(store: Store) -> Iterator[ComparedResult]:
+def _predictors(store: RunStore) -> Iterator[ComparedResult]:
     names = {FOREST: "forest", **OTHER_PREDICTORS}
     tables = []
     for run in completed_runs(store, FOREST):
@@ -294,7 +294,7 @@ def _predictors(store: Store) -> Iterator[ComparedResult]:
         yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, printed, claimed, ours)
 
 
-def _lengths(wrong: Store, right: Store) -> Iterator[ComparedResult]:
+def _lengths(wrong: RunStore, right: RunStore) -> Iterator[ComparedResult]:
     """The cost of errors of a known size; the paper bounds it in Theorem 1, and does not measure it."""
     truth = metric_values(right, "total_flow", PERFECT).groupby(level="seed").mean()
     for part in LENGTHS:

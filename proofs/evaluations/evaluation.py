@@ -13,12 +13,12 @@ import pandas as pd
 
 from hetopt.checks import at_least, choices
 from hetopt.errors import InvalidOption, UnknownName
-from hetopt.experiments.claims import COLUMNS, against
-from hetopt.experiments.experiment import Experiment, Watch
-from hetopt.experiments.paper_claims import TIMES
-from hetopt.experiments.store import Key, Store
+from hetopt.experiments.experiment import Experiment, ProgressCallback
+from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
+from hetopt.experiments.published_results import TIMES
+from hetopt.experiments.run_store import RunKey, RunStore
 
-Stores = Mapping[str, Store]
+Stores = Mapping[str, RunStore]
 """Part -> store of its runs; parts that were not run are absent."""
 
 
@@ -177,9 +177,11 @@ class Evaluation:
                 raise UnknownName(f"{self.paper} has no part {name!r}; {choices(name, parts)}")
         return tuple(part for name, part in parts.items() if names is None or name in names)
 
-    def run(self, parts: Sequence[EvaluationPart], out: Store, *, jobs: int = 1, watch: Watch | None = None) -> Stores:
+    def run(
+        self, parts: Sequence[EvaluationPart], out: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None
+    ) -> Stores:
         """Do the missing runs; each part has its own folder in the folder of ``out``."""
-        stores = {part.name: Store(out.path / part.name, out.format) for part in parts}
+        stores = {part.name: RunStore(out.path / part.name, out.format) for part in parts}
         for part in parts:
             part.experiment.run(stores[part.name], jobs=jobs, watch=None if watch is None else _of_part(part, watch))
         return stores
@@ -190,15 +192,16 @@ class Evaluation:
         Returns
         -------
         DataFrame
-            The columns of :func:`hetopt.experiments.claims.against`, ``part`` (empty for results of several parts)
-            and ``why``; a row for each compared claim, and for each claim that cannot be measured here, by id.
+            The columns of :func:`hetopt.experiments.paper_comparison.compare_with_papers`, ``part`` (empty for results
+            of several parts) and ``why``; a row for each compared claim, and for each claim that cannot be measured
+            here, by id.
         """
         tables = []
         for part in parts:
             if not part.compared:
                 continue
             clusters = {workload.name: workload.cluster for workload in part.experiment.workloads}
-            table = against(stores[part.name].table(), None, clusters)
+            table = compare_with_papers(stores[part.name].table(), clusters=clusters)
             table = table[table["paper"] == self.paper]
             tables.append(table[table["id"].map(part.compares).astype(bool)].assign(part=part.name))
         found = [self._row(result) for result in (*self.results(stores), *self.unmeasured)]
@@ -237,6 +240,6 @@ class Evaluation:
         }
 
 
-def _of_part(part: EvaluationPart, watch: Watch) -> Watch:
+def _of_part(part: EvaluationPart, watch: ProgressCallback) -> ProgressCallback:
     """Report the runs of a part under the part's name."""
-    return lambda key, done: watch(Key(f"{part.name}: {key.workload}", key.system, key.seed), done)
+    return lambda key, done: watch(RunKey(f"{part.name}: {key.workload}", key.system, key.seed), done)

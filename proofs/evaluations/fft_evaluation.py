@@ -2,7 +2,8 @@
 
 This module decides what the paper leaves open; the decisions were made before any result was known.
 
-- Traces: see :mod:`hetopt.traces.fft`. The cluster of Traces 3 to 9 has 108 GPUs, three times those of the testbed.
+- Traces: see :mod:`hetopt.traces.fft_generator`. The cluster of Traces 3 to 9 has 108 GPUs, three times those of the
+  testbed.
 - A restart takes 34 s besides the transfer of the state: the worked example moves 107 GB over 10 Gbit/s, which takes
   86 s, in 2 min [FFT, Fig. 2]. FFT knows these costs.
 - All policies have rounds of 5 minutes [FFT, section 6.4.1] except AlloX, which decides at events.
@@ -27,10 +28,10 @@ from math import nan
 import pandas as pd
 
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.finish_time import finish_time_fairness
 from hetopt.proofs.evaluations.evaluation import (
     ComparedResult,
@@ -63,16 +64,16 @@ PROFILED = EnvironmentSettings(
 
 SETTINGS = {"round_seconds": ROUND, "restart_seconds": WORLD.restart_seconds}
 
-FFT = Contestant("fft", SETTINGS, label="fft")
+FFT = SystemVariant("fft", SETTINGS, label="fft")
 
-GAVEL_SJF = Contestant(GAVEL, round_seconds=ROUND)
+GAVEL_SJF = SystemVariant(GAVEL, round_seconds=ROUND)
 
-SRSTF = Contestant("tiresias", {"per_type": "least-service", "order": "remaining"})
+SRSTF = SystemVariant("tiresias", {"per_type": "least-service", "order": "remaining"})
 
-OTHERS = (GAVEL_SJF, Contestant(PAL), Contestant(TIRESIAS), SRSTF)
+OTHERS = (GAVEL_SJF, SystemVariant(PAL), SystemVariant(TIRESIAS), SRSTF)
 
 PLACED = tuple(
-    Contestant("fft", {**SETTINGS, "placer": placer}, label=placer) for placer in ("hierarchical", SKEW, FIRST_FREE)
+    SystemVariant("fft", {**SETTINGS, "placer": placer}, label=placer) for placer in ("hierarchical", SKEW, FIRST_FREE)
 )
 
 LARGE = ("FFT-041", "FFT-042", "FFT-043")
@@ -81,20 +82,20 @@ LARGE = ("FFT-041", "FFT-042", "FFT-043")
 def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of section 6."""
     seeds = scale.all_seeds
-    one, two = (Workload(f"fft-trace-{i}", "lab36", scale.count(800), tenants=None) for i in (1, 2))
-    many = tuple(Workload(f"fft-trace-{i}", "lab108", scale.count(20_000), tenants=None) for i in range(3, 10))
+    one, two = (TraceWorkload(f"fft-trace-{i}", "lab36", scale.count(800), tenants=None) for i in (1, 2))
+    many = tuple(TraceWorkload(f"fft-trace-{i}", "lab108", scale.count(20_000), tenants=None) for i in range(3, 10))
     on_a10 = replace(two, cluster="lab36/a10")
     contended = tuple(workload for workload in many if workload.trace in ("fft-trace-6", "fft-trace-7"))
     wrong = replace(WORLD, work_error=0.3)
 
     def of(
-        workloads: tuple[Workload, ...], who: tuple[Contestant, ...], world: EnvironmentSettings = WORLD
+        workloads: tuple[TraceWorkload, ...], who: tuple[SystemVariant, ...], world: EnvironmentSettings = WORLD
     ) -> Experiment:
         return Experiment(workloads, who, seeds, world)
 
     return (
         EvaluationPart(
-            "testbed-1", "sections 6.2.1 to 6.2.3, Trace 1", of((one,), (FFT, *OTHERS, Contestant("allox")))
+            "testbed-1", "sections 6.2.1 to 6.2.3, Trace 1", of((one,), (FFT, *OTHERS, SystemVariant("allox")))
         ),
         EvaluationPart("testbed-2", "section 6.2.1, Trace 2", of((two,), (FFT, *OTHERS))),
         EvaluationPart(
@@ -157,7 +158,7 @@ def _placement(stores: Stores) -> Iterator[ComparedResult]:
         yield ComparedResult(f"FFT-038{letter}", "section 6.2.4", what, f"{100 * loss:g} %", loss, lost.tolist())
 
 
-def profiled_part(store: Store) -> list[float]:
+def profiled_part(store: RunStore) -> list[float]:
     """Seconds of profiling runs and of the pauses for them, over seconds of training, of each run of FFT.
 
     Valid if jobs lose time by profiling alone.
@@ -228,7 +229,7 @@ def _distributions(stores: Stores) -> Iterator[ComparedResult]:
     yield ComparedResult("FFT-048b", place, what, "a few short jobs", nan, better)
 
 
-def _fairness(store: Store, system: str) -> list[pd.Series[float]]:
+def _fairness(store: RunStore, system: str) -> list[pd.Series[float]]:
     """For each run the finish-time fairness of its jobs."""
     return [finish_time_fairness(run.log, instance_of(run))["rho"] for run in completed_runs(store, system)]
 

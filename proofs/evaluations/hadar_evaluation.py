@@ -25,10 +25,10 @@ from math import nan
 import pandas as pd
 
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.paper_claims import AWS, LAB, MIXES
-from hetopt.experiments.store import Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.published_results import AWS, LAB, MIXES
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios
@@ -75,11 +75,11 @@ SECOND = 1_000_000
 """Microseconds."""
 
 SIMULATED = (
-    Contestant("hadar", {"round_seconds": ROUND}, label="hadar"),
-    Contestant("hadar", {"round_seconds": ROUND, "utility": UTILITY}, label=EXAMPLE),
-    Contestant("gavel", {"round_seconds": ROUND}, label="gavel"),
-    Contestant("tiresias", {"round_seconds": ROUND}, label="tiresias"),
-    Contestant("yarn-cs"),
+    SystemVariant("hadar", {"round_seconds": ROUND}, label="hadar"),
+    SystemVariant("hadar", {"round_seconds": ROUND, "utility": UTILITY}, label=EXAMPLE),
+    SystemVariant("gavel", {"round_seconds": ROUND}, label="gavel"),
+    SystemVariant("tiresias", {"round_seconds": ROUND}, label="tiresias"),
+    SystemVariant("yarn-cs"),
 )
 
 COMPARED = (min(SLOTS), max(SLOTS))
@@ -87,7 +87,7 @@ COMPARED = (min(SLOTS), max(SLOTS))
 
 def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of sections IV and VI."""
-    mixes = tuple(Workload(name) for name in (*AWS, *LAB))
+    mixes = tuple(TraceWorkload(name) for name in (*AWS, *LAB))
     trace = Experiment((HadarTrace(),), SIMULATED, scale.all_seeds, WORLD)
     return (
         EvaluationPart("trace", "Figs. 3 and 4: 480 jobs on 60 GPUs", trace, compared=("HADAR-017", "HADAR-018")),
@@ -117,8 +117,8 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     )
 
 
-def _with_slot(name: str, slot: int) -> Contestant:
-    return Contestant(name, {"round_seconds": float(slot)}, label=name)
+def _with_slot(name: str, slot: int) -> SystemVariant:
+    return SystemVariant(name, {"round_seconds": float(slot)}, label=name)
 
 
 def compared_results(stores: Stores) -> list[ComparedResult]:
@@ -138,7 +138,7 @@ def compared_results(stores: Stores) -> list[ComparedResult]:
     return found
 
 
-def _hours(store: Store) -> Iterator[ComparedResult]:
+def _hours(store: RunStore) -> Iterator[ComparedResult]:
     for key, system, claimed in (("015", "hadar", 40.0), ("015", EXAMPLE, 40.0), ("016", "yarn-cs", 68.0)):
         ours = metric_values(store, "makespan", system) / HOUR
         yield ComparedResult(
@@ -146,7 +146,7 @@ def _hours(store: Store) -> Iterator[ComparedResult]:
         )
 
 
-def held_part(store: Store, system: str) -> pd.Series[float]:
+def held_part(store: RunStore, system: str) -> pd.Series[float]:
     """Fraction of the held GPU-seconds in which jobs train; index ``(workload, seed)``."""
     found = {}
     for run in completed_runs(store, system):
@@ -155,7 +155,7 @@ def held_part(store: Store, system: str) -> pd.Series[float]:
     return pd.Series(found, dtype=float)
 
 
-def _utilisation(store: Store) -> Iterator[ComparedResult]:
+def _utilisation(store: RunStore) -> Iterator[ComparedResult]:
     pairs = (
         ("hadar", "yarn-cs", "similar", 1.0),
         (EXAMPLE, "yarn-cs", "similar", 1.0),
@@ -172,14 +172,14 @@ def _utilisation(store: Store) -> Iterator[ComparedResult]:
             )
 
 
-def _changes(store: Store) -> Iterator[ComparedResult]:
+def _changes(store: RunStore) -> Iterator[ComparedResult]:
     for metric, what in (("changed", "in which allocations change"), ("altered", "that move or stop a running job")):
         for system in ("hadar", EXAMPLE):
             ours = metric_values(store, metric, system).tolist()
             yield ComparedResult("HADAR-021", IV, f"Share of rounds {what}, {system}", "30 %", 0.3, ours)
 
 
-def _extremes(store: Store, slot: int) -> Iterator[ComparedResult]:
+def _extremes(store: RunStore, slot: int) -> Iterator[ComparedResult]:
     """Longest and shortest completion time of M-5 on AWS."""
     for system, most, least in (("hadar", 2918.0, 1210.0), ("gavel", 3159.0, 1283.0)):
         jct = [run.table("jobs")["jct"] for run in completed_runs(store, system) if run.key.workload == "hadar/m5"]
@@ -191,14 +191,14 @@ def _extremes(store: Store, slot: int) -> Iterator[ComparedResult]:
             yield ComparedResult("HADAR-038", f"{VI}, Fig. 10(a)", quantity, f"{claimed:g} s", claimed, ours)
 
 
-def best_slots(slots: Mapping[int, Store], system: str) -> pd.Series[int]:
+def best_slots(slots: Mapping[int, RunStore], system: str) -> pd.Series[int]:
     """Workload -> the slot with the highest CRU; of equal ones the shortest."""
     table = pd.DataFrame({slot: metric_values(slots[slot], "cru", system) for slot in sorted(slots)})
     best: pd.Series[int] = table.groupby(level="workload").mean().idxmax(axis=1)
     return best
 
 
-def _slots(slots: Mapping[int, Store]) -> Iterator[ComparedResult]:
+def _slots(slots: Mapping[int, RunStore]) -> Iterator[ComparedResult]:
     for (system, cluster), wanted in BEST.items():
         best = best_slots(slots, system)
         names = {mix: name for mix, name in zip(MIXES, CLUSTERS[cluster], strict=True) if name in best.index}
@@ -211,7 +211,7 @@ def _slots(slots: Mapping[int, Store]) -> Iterator[ComparedResult]:
         yield ComparedResult("HADAR-043", place, what, f"all {len(MIXES)}", float(len(MIXES)), [float(alike)], note)
 
 
-def _latency(without: Store, late: Mapping[int, Store]) -> Iterator[ComparedResult]:
+def _latency(without: RunStore, late: Mapping[int, RunStore]) -> Iterator[ComparedResult]:
     for latency, store in late.items():
         for metric, what, claimed in zip(("jct_mean", "makespan"), ("JCT", "TTD"), RISES[latency], strict=True):
             rise = ratios(metric_values(store, metric, "hadare"), metric_values(without, metric, "hadare")) - 1

@@ -9,9 +9,9 @@ from typing import Any
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.decisions.system import System
-from hetopt.experiments.workload import MADE_BY
+from hetopt.experiments.trace_workload import MADE_BY
 from hetopt.models.hadar.hadar_workload import from_trace
-from hetopt.traces.philly import PhillyLike
+from hetopt.traces.philly_generator import PhillyLike
 
 NAME, CLUSTER = "hadar/trace480", "hadar/cluster60"
 JOBS, FROM = 480, 10_000
@@ -37,11 +37,11 @@ class HadarTrace:
         """The jobs for this seed."""
         return instances.load(NAME) if seed == 0 else _next(seed)
 
-    def prepared(self, system: System, seed: int) -> System:
+    def prepare(self, system: System, seed: int) -> System:
         """The system, unchanged."""
         return system
 
-    def said(self) -> dict[str, Any]:
+    def as_settings(self) -> dict[str, Any]:
         """Its settings as plain data for JSON."""
         return {MADE_BY: f"{__name__}:{type(self).__name__}", "name": self.name, "cluster": self.cluster}
 

@@ -8,20 +8,20 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.instance import Instance
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Run, Store
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore, StoredRun
 from hetopt.metrics.log_reading import places, types_of
 from hetopt.simulation.log import Log
 
 
-def completed_runs(store: Store, system: str) -> Iterator[Run]:
+def completed_runs(store: RunStore, system: str) -> Iterator[StoredRun]:
     """The runs of a system (by label), without refused runs."""
     for run in store.runs():
         if run.key.system == system and run.data["refused"] is None:
             yield run
 
 
-def metric_values(store: Store, metric: str, system: str) -> pd.Series[float]:
+def metric_values(store: RunStore, metric: str, system: str) -> pd.Series[float]:
     """A metric of a system; index ``(workload, seed)``, in order."""
     table = store.table()
     own = table[(table["system"] == system) & table["refused"].isna()].set_index(["workload", "seed"])
@@ -55,7 +55,7 @@ def relative_pace(log: Log, instance: Instance) -> float:
     return float((gpus * work / slowest).sum()) / trained if trained > 0 else np.nan
 
 
-def paces(store: Store, system: str) -> pd.Series[float]:
+def paces(store: RunStore, system: str) -> pd.Series[float]:
     """:func:`relative_pace` of each run of a system; index ``(workload, seed)``."""
     found = {
         (run.key.workload, run.key.seed): relative_pace(run.log, instance_of(run))
@@ -78,7 +78,7 @@ def restarts(log: Log) -> pd.Series[float]:
     return pd.Series({"mean": later.mean(), "total": later.sum()}, dtype=float)
 
 
-def restart_seconds(store: Store, system: str, key: str) -> pd.Series[float]:
+def restart_seconds(store: RunStore, system: str, key: str) -> pd.Series[float]:
     """``mean`` or ``total`` of :func:`restarts` of each run of a system; index ``(workload, seed)``."""
     found = {(run.key.workload, run.key.seed): restarts(run.log)[key] for run in completed_runs(store, system)}
     return pd.Series(found, dtype=float)

@@ -2,7 +2,8 @@
 
 This module decides what the paper leaves open; the decisions were made before any result was known.
 
-- Workloads: see :mod:`hetopt.traces.oef`; cluster: 8 RTX 3070, 8 RTX 3080 and 8 RTX 3090, rounds of 5 minutes.
+- Workloads: see :mod:`hetopt.traces.oef_generator`; cluster: 8 RTX 3070, 8 RTX 3080 and 8 RTX 3090, rounds of 5
+  minutes.
 - The four users run for 80 minutes, measured from minute 5 to 35 and from 45 to 75: jobs of User-4 end around minute
   40.
 - The paper does not state by how much User-1 overstates its speedups: here by 20, 50 and 100 %.
@@ -32,10 +33,10 @@ import hetopt
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models import oef
 from hetopt.proofs.evaluations.evaluation import (
     ComparedResult,
@@ -47,7 +48,7 @@ from hetopt.proofs.evaluations.evaluation import (
 )
 from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios
 from hetopt.simulation.estimate_errors import EstimateErrors
-from hetopt.traces.oef import JOBS_EACH, JOBS_OF_FIFTY, MINUTE_40, USERS
+from hetopt.traces.oef_generator import JOBS_EACH, JOBS_OF_FIFTY, MINUTE_40, USERS
 
 COOPERATIVE, NONCOOPERATIVE, EQUAL = "oef-cooperative", "oef-noncooperative", "equal-split-tenants"
 
@@ -83,9 +84,9 @@ WORLD = EnvironmentSettings(spread=True)
 
 FIRST_FREE = {"placer": "first-free", "mix": True}
 
-OEF = tuple(Contestant(name, {"mix": True}, label=name) for name in (COOPERATIVE, NONCOOPERATIVE))
+OEF = tuple(SystemVariant(name, {"mix": True}, label=name) for name in (COOPERATIVE, NONCOOPERATIVE))
 
-BASELINES = tuple(Contestant(name, FIRST_FREE, label=name) for name in ("gavel-tenants", "gandiva-fair"))
+BASELINES = tuple(SystemVariant(name, FIRST_FREE, label=name) for name in ("gavel-tenants", "gandiva-fair"))
 
 TWENTY_JOBS = 20 * 12
 
@@ -93,16 +94,16 @@ TWENTY_JOBS = 20 * 12
 def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of section 6."""
     seeds = scale.all_seeds
-    four = Workload("oef-four-users", CLUSTER, len(USERS) * JOBS_EACH, tenants="users")
+    four = TraceWorkload("oef-four-users", CLUSTER, len(USERS) * JOBS_EACH, tenants="users")
     staying = replace(four, settings={"quits": False})
     second = replace(four, count=(len(USERS) + 1) * JOBS_EACH, settings={"quits": False, "second_type": True})
-    twenty = Workload("oef-twenty-tenants", CLUSTER, TWENTY_JOBS, tenants="users")
-    fifty = Workload("oef-fifty-tenants", CLUSTER, scale.count(JOBS_OF_FIFTY), tenants="users")
-    equal = tuple(Contestant(name) for name in (NONCOOPERATIVE,))
-    shared = tuple(Contestant(name) for name in (COOPERATIVE, EQUAL))
+    twenty = TraceWorkload("oef-twenty-tenants", CLUSTER, TWENTY_JOBS, tenants="users")
+    fifty = TraceWorkload("oef-fifty-tenants", CLUSTER, scale.count(JOBS_OF_FIFTY), tenants="users")
+    equal = tuple(SystemVariant(name) for name in (NONCOOPERATIVE,))
+    shared = tuple(SystemVariant(name) for name in (COOPERATIVE, EQUAL))
     hours = max(HOUR, 8 * HOUR * scale.jobs)
 
-    def of(workload: Workload, who: tuple[Contestant, ...], until: float | None, **world: object) -> Experiment:
+    def of(workload: TraceWorkload, who: tuple[SystemVariant, ...], until: float | None, **world: object) -> Experiment:
         one = (0,) if workload.trace == four.trace else seeds  # nothing is drawn for the four users
         return Experiment((workload,), who, one, replace(WORLD, **world), until)  # type: ignore[arg-type]
 
@@ -112,8 +113,8 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
         )
         for name, lie in OVERSTATEMENTS.items()
     ]
-    badly = (Contestant(COOPERATIVE, FIRST_FREE, label=BADLY_PLACED),)
-    held = Contestant("gavel-tenants", {**FIRST_FREE, "tenant_gpus": 1.0}, label=ONE_GPU)
+    badly = (SystemVariant(COOPERATIVE, FIRST_FREE, label=BADLY_PLACED),)
+    held = SystemVariant("gavel-tenants", {**FIRST_FREE, "tenant_gpus": 1.0}, label=ONE_GPU)
     return (
         EvaluationPart(
             "four-users", "Fig. 4(a), equal throughput, User-4 quits", of(four, equal, 2 * MINUTE_40), False
@@ -160,7 +161,7 @@ def compared_results(stores: Stores) -> list[ComparedResult]:
     ]
 
 
-def throughputs(store: Store, system: str, span: tuple[float, float]) -> pd.Series[float]:
+def throughputs(store: RunStore, system: str, span: tuple[float, float]) -> pd.Series[float]:
     """Mean normalised throughput of each tenant during a time span, in the first run of a system."""
     return next(completed_runs(store, system)).log.mean_throughput(*span)
 
@@ -220,7 +221,7 @@ def largest_loss(instance: Instance, misreporter: str) -> float:
     ) / total(instance)
 
 
-def estimated_throughput(store: Store, system: str) -> pd.Series[float]:
+def estimated_throughput(store: RunStore, system: str) -> pd.Series[float]:
     """Estimated throughput of each tenant, mean over all decisions of the first run of a system."""
     return next(completed_runs(store, system)).log.estimated.mean()
 
@@ -277,7 +278,7 @@ def _placement(stores: Stores) -> Iterator[ComparedResult]:
         yield ComparedResult("OEF-032", "section 6.2.2", what, times(1.24), 1.24, found.tolist())
 
 
-def most_of_any(store: Store) -> pd.Series[float]:
+def most_of_any(store: RunStore) -> pd.Series[float]:
     """The largest total rate of any allocation on the workload of each run of Gavel."""
     found = {}
     for run in completed_runs(store, GAVEL):

@@ -17,12 +17,12 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption
-from hetopt.experiments.workload import MADE_BY, cluster_of
+from hetopt.experiments.trace_workload import MADE_BY, cluster_of
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.asrpt_policies import NonPreemptivePolicy
 from hetopt.models.asrpt.asrpt_workload import GroupNetworks
 from hetopt.prediction.predictors import Perfect, Predictor
-from hetopt.traces.pai import PAILike
+from hetopt.traces.pai_generator import PAILike
 
 LEARNT = 0.8
 """Fraction of the trace from which predictors learn [ASRPT, section V-A]."""
@@ -238,7 +238,7 @@ class Recurring:
             servers = tuple(replace(server, nic_bytes_per_s=card) for server in servers)
         return replace(given, servers=servers)
 
-    def prepared(self, system: System, seed: int) -> System:
+    def prepare(self, system: System, seed: int) -> System:
         """The system with a predictor trained on the past; perfect predictions (A-SRPT-Perfect) stay perfect."""
         policy = system.policy
         if not isinstance(policy, NonPreemptivePolicy) or (isinstance(policy.predictor, Perfect) and not self.wrong):
@@ -259,7 +259,7 @@ class Recurring:
             FrozenDict((job.name, job.work * f) for job, f in zip(jobs, factor.tolist(), strict=True))
         )
 
-    def said(self) -> dict[str, Any]:
+    def as_settings(self) -> dict[str, Any]:
         """Its settings as plain data for JSON."""
         return {MADE_BY: f"{__name__}:{type(self).__name__}", **asdict(self)}
 

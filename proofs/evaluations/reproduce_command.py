@@ -15,7 +15,7 @@ from hetopt.checks import choices
 from hetopt.cli.simulate import progress
 from hetopt.data.saving import check_folder
 from hetopt.errors import UnknownName
-from hetopt.experiments.store import Store
+from hetopt.experiments.run_store import RunStore
 from hetopt.presentation import console
 from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationScale
 
@@ -64,7 +64,7 @@ def reproduce(
     folder = out or Path(f"reproduce-{paper}")
     check_folder(folder)
     with progress(sum(runs.values())) as watch:
-        stores = evaluation.run(chosen, Store(folder), jobs=jobs, watch=watch)
+        stores = evaluation.run(chosen, RunStore(folder), jobs=jobs, watch=watch)
     table = evaluation.compared(chosen, stores)
     if as_json:
         print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))

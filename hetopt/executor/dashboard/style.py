@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hetopt.presentation.simulations.style import DARK, LIGHT, PAGES
-from hetopt.presentation.simulations.style import STYLE as REPORT
+from hetopt.presentation.simulation_report.report_style import DARK, LIGHT, PAGES
+from hetopt.presentation.simulation_report.report_style import STYLE as REPORT
 
 COLOURS = len(LIGHT)
 

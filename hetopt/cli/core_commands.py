@@ -1,0 +1,328 @@
+"""The commands on one instance (solve, audit, place, export, show, …) and the commands of other packages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hetopt.cli.app import new_app
+from hetopt.cli.arguments import (
+    check_place,
+    error_context,
+    load,
+    load_at,
+    named_mapper,
+    named_policy,
+    named_program,
+    solver_options,
+)
+from hetopt.data.instance import Instance
+from hetopt.data.saving import check_folder, check_free, check_writable
+from hetopt.errors import InvalidOption, MissingPackage
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy, solve
+from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, raised
+from hetopt.presentation import console
+from hetopt.presentation import console_views as views
+from hetopt.registry import make_policy, policy_names
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.solving.options import Options
+
+if TYPE_CHECKING:
+    from hetopt.decisions.first_round import FirstRound
+    from hetopt.stages.mapping import MappedJobs
+
+app = new_app()
+
+File = Annotated[
+    str,
+    typer.Argument(help="An instance file (.yaml, .json), a folder of CSV files, or the name of an included instance."),
+]
+PolicyName = Annotated[str, typer.Option("--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")]
+Moment = Annotated[
+    float | None, typer.Option("--time", help="Seconds: jobs that arrive later are left out. Default: the instance's.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file that is there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
+    """The decision of the policy; errors name the file."""
+    if options != Options() and not isinstance(policy, Formulation):
+        raise InvalidOption("this policy is a procedure, not a program for a solver; leave out --solver, --exact …")
+    with error_context(name, instance):
+        return solve(policy, instance, options) if isinstance(policy, Formulation) else solve(policy, instance)
+
+
+@app.command("solve")
+def solve_command(
+    file: File,
+    policy: PolicyName,
+    settings: Settings = None,
+    moment: Moment = None,
+    as_json: AsJson = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; one there is replaced.")] = None,
+    exact: Annotated[bool, typer.Option(help="Prove the optimum in rational numbers.")] = False,
+    solver: Annotated[str, typer.Option(help="highs, gurobi, or any that Pyomo knows.")] = "highs",
+    time_limit: Annotated[float | None, typer.Option(help="Seconds.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Relative gap at which to stop.")] = None,
+) -> None:
+    """Give everyone GPUs by one policy; print shares, rates and the certificate."""
+    from hetopt.presentation.allocation_pictures import check_picture_path, save
+
+    if plot is not None:
+        check_picture_path(plot)
+        check_writable(plot)
+    options = solver_options(solver, time_limit, gap, exact)
+    chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    with console.working(f"{policy} on {file}"):
+        result = _run(chosen, instance, options, file)
+    if as_json:
+        print(json.dumps(views.result_json(result, policy, instance.name or file), indent=2))
+    else:
+        views.show_result(result, policy)
+    if plot is not None:
+        save(result, plot, f"{policy} on {instance.name or file}")
+        if not as_json:
+            console.say(f"picture: {plot}")
+
+
+@app.command("audit")
+def audit_command(
+    file: File,
+    policy: PolicyName,
+    settings: Settings = None,
+    moment: Moment = None,
+    as_json: AsJson = False,
+    search: Annotated[float, typer.Option(help="Seconds to search for misreports that pay; 0 for none.")] = 20.0,
+) -> None:
+    """Say which fairness properties hold for what a policy decides, and why not otherwise."""
+    from hetopt.auditing import audit
+    from hetopt.auditing.verdict import AuditProperty, undecided
+
+    chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    with console.working(f"auditing {policy} on {file}"):
+        result = _run(chosen, instance, Options(), file)
+        with error_context(file, instance):
+            verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
+            if search <= 0:
+                verdicts = replace(
+                    verdicts, strategy_proof=undecided(AuditProperty.STRATEGY_PROOF, "not searched for (--search 0)")
+                )
+    if as_json:
+        print(json.dumps(verdicts.as_dict(), indent=2, default=str))
+    else:
+        views.show_audit(verdicts, policy)
+
+
+@app.command("place")
+def place_command(
+    file: File,
+    policy: Annotated[str | None, typer.Option("--policy", "-p", help="Puts jobs on servers, see `policies`.")] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Maps stages to GPUs, see `methods`.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the policy or, without one, of the method: key=value; repeatable."),
+    ] = None,
+    moment: Moment = None,
+    as_json: AsJson = False,
+    job: Annotated[str | None, typer.Option(help="Map the stages of this job only.")] = None,
+    gpu_type: Annotated[str | None, typer.Option(help="Where to map to; default: the fastest with room.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds that the method has for a job.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the stages by server: .png, .svg, .pdf.")] = None,
+) -> None:
+    """Put jobs on servers by a policy: which runs where, what waits and why; map their stages to GPUs by a method.
+
+    With a policy, its result is rounded to whole GPUs and placed; a method then maps the stages of each job that runs
+    within the servers that it got. A method alone maps each job that has stages by itself to all free GPUs.
+    """
+    from hetopt.presentation.console_views import iterations, mappings_json, show_mappings
+    from hetopt.stages.mapping import check_stages, map_jobs
+
+    check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
+    mapper = None if method is None else named_mapper(method, settings if policy is None else None, time_limit)
+    chosen = None if policy is None else named_policy(policy, settings)
+    instance = load_at(file, moment)
+    if mapper is not None:
+        with error_context(file, instance):
+            check_stages(instance, job)
+    first = None if chosen is None else _first_round(chosen, instance, file, str(policy))
+    mapped = None
+    if mapper is not None:
+        with console.steps(len(instance.jobs)) as step, error_context(file, instance):
+            hosts = None if first is None else first.hosts
+            mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=step)
+    if as_json:
+        data: dict[str, Any] = {"instance": instance.name or file, "time": instance.time}
+        placed = {} if first is None else {"policy": policy, **first.as_dict()}
+        print(
+            json.dumps({**data, **placed, **({} if mapped is None else mappings_json(mapped, str(method)))}, indent=2)
+        )
+    else:
+        if first is not None:
+            views.show_placement(first, str(policy), None if mapped is None else iterations(mapped))
+        if mapped is not None:
+            show_mappings(mapped)
+    if plot is not None and mapped is not None:
+        _draw_mappings(mapped, plot, f"{instance.name or file}: stages by server", as_json)
+
+
+def _first_round(policy: Formulation | Policy, instance: Instance, file: str, name: str) -> FirstRound:
+    from hetopt.decisions.first_round import place
+
+    with console.working(f"placing {name} on {file}"):
+        result = _run(policy, instance, Options(), file)
+        with error_context(file, instance):
+            return place(instance, result)
+
+
+def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> None:
+    from hetopt.presentation.allocation_pictures import save_figure
+    from hetopt.presentation.job_graph_pictures import draw_mapping
+
+    if not mapped.mappings:
+        console.note(f"no stages are mapped, so {plot} is not drawn")
+        return
+    save_figure(draw_mapping(mapped.mappings.values(), title), plot)
+    if not quiet:
+        console.say(f"picture: {plot}")
+
+
+@app.command("export")
+def export_command(
+    file: File,
+    policy: PolicyName,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write: .lp, .mps or .json.")],
+    settings: Settings = None,
+    moment: Moment = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write the program of a formulation as LP, MPS or JSON with readable names."""
+    from hetopt.formulations.exporting import export
+
+    check_free(out, overwrite=overwrite)
+    check_writable(out)
+    chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    with error_context(file, instance):
+        export(chosen, out, instance, overwrite=overwrite)
+    console.say(f"written: {out}")
+
+
+@app.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="A program, a policy or a method that has one, or module:Name.")],
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Of a formulation for both: tenants (the default) or jobs.")] = None,
+    as_latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the formulas and symbols as JSON.")] = False,
+) -> None:
+    """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
+    if as_latex and as_json:
+        raise InvalidOption("--latex and --json are two forms; leave out one of them")
+    mathematics = named_program(name, settings, kind)
+    if as_json:
+        print(json.dumps(asdict(mathematics), indent=2))
+    else:
+        print(mathematics.latex() if as_latex else mathematics.text(min(console.OUT.width, console.TEXT_WIDTH)))
+
+
+@app.command("instances")
+def instances_command(
+    name: Annotated[str | None, typer.Argument(help="Show this one.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write it to a file (.yaml, .json).")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the instances that hetopt brings, or show or write one of them."""
+    from hetopt.registry import named_instance, named_instances
+
+    if name is None:
+        if write is not None:
+            raise InvalidOption("--write needs the name of an instance")
+        listed = named_instances()
+        views.show_names(listed, "instances", "what it is", as_json)
+        return
+    instance = named_instance(name)
+    if write is not None:
+        instance.write(write, overwrite=overwrite)
+        console.say(f"written: {write}")
+    else:
+        views.show_instance(instance, as_json)
+
+
+@app.command("policies")
+def policies_command(as_json: AsJson = False) -> None:
+    """List the policies that installed packages announce."""
+    views.show_names(POLICIES.descriptions(), "policies", "what it does", as_json)
+
+
+@app.command("methods")
+def methods_command(as_json: AsJson = False) -> None:
+    """List the methods that map the stages of a job to GPUs, as installed packages announce them."""
+    views.show_names(MAPPERS.descriptions(), "methods", "what it does", as_json)
+
+
+@app.command("predictors")
+def predictors_command(as_json: AsJson = False) -> None:
+    """List the predictors of jobs' lengths that installed packages announce."""
+    views.show_names(PREDICTORS.descriptions(), "predictors", "what it does", as_json)
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
+    instance: Annotated[str, typer.Option(help="Another instance: a file or a name.")] = "lab36/jobs",
+    moment: Annotated[
+        float | None, typer.Option("--time", help="Seconds; default: when the last job has arrived.")
+    ] = None,
+) -> None:
+    """Solve, round and place the lab cluster with every policy; print tables, write a report with pictures."""
+    from hetopt.experiments.comparison import compare, of_one_demand
+    from hetopt.presentation.comparison_page import write
+
+    check_folder(out)
+    if moment is None:
+        whole = load(instance)
+        moment = max(whole.time, *(job.arrival for job in whole.jobs), 0.0)
+    there = load_at(instance, moment)
+    name = there.name or instance
+    policies = {key: make_policy(key) for key in policy_names()}
+    with console.steps(len(policies)) as step:
+        comparison = compare(there, policies, step)
+    if comparison.refused and len({job.demand for job in there.jobs}) > 1:
+        alike = of_one_demand(there)
+        label = f"{{}} ({alike.jobs[0].demand}-GPU jobs)"
+        comparison = comparison.extended(compare(alike, {key: policies[key] for key in comparison.refused}), label)
+    path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
+    views.show_comparison(comparison, name)
+    console.say(f"report: {path.resolve()}")
+
+
+def _add_commands() -> None:
+    """Add the commands of installed packages, by entry points of the group ``hetopt.commands``."""
+    for point in sorted(entry_points(group="hetopt.commands"), key=lambda point: point.name):
+        try:
+            command, text = point.load(), None
+        except Exception as problem:  # a broken package must not disable other commands
+            if (missing := MissingPackage.of(problem)) is None:
+                console.note(f"no command {point.name!r} from {point.value!r}: {raised(problem)}")
+                continue
+            command, text = _refusing(missing), f"Needs pip install 'hetopt[{missing.extra}]'."
+        app.command(point.name, help=text)(command)
+
+
+def _refusing(missing: MissingPackage) -> Callable[[], None]:
+    def refuse() -> None:
+        raise missing
+
+    return refuse
+
+
+_add_commands()

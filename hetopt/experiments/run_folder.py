@@ -1,0 +1,159 @@
+"""The runs of a folder by workload; logs and instances are loaded when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hetopt.checks import choices
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidInstance, UnknownName
+from hetopt.experiments.paper_comparison import label_matches
+from hetopt.experiments.run_store import RunStore, StoredRun
+from hetopt.experiments.seed_statistics import SeedStatistics
+from hetopt.experiments.trace_workload import workload_of
+from hetopt.simulation.log import ROUNDS, SPANS, Log
+
+
+@dataclass(frozen=True, eq=False)
+class RunFolder:
+    """Selected runs of a folder.
+
+    Parameters
+    ----------
+    path:
+        The folder.
+    runs:
+        The selected runs.
+    """
+
+    path: Path
+    runs: tuple[StoredRun, ...]
+
+    @classmethod
+    def of(cls, path: str | PathLike[str], systems: Sequence[str] = ()) -> RunFolder:
+        """The runs in ``path``, only of ``systems`` (labels, or names without settings) if given.
+
+        Raises
+        ------
+        UnusableFile, InvalidInstance
+            The folder does not exist, holds no run, or has an invalid file.
+        UnknownName
+            A system without runs.
+        """
+        runs = RunStore(Path(path)).runs()
+        labels = sorted({run.key.system for run in runs})
+        for name in systems:
+            if not any(label_matches(label, [name]) for label in labels):
+                raise UnknownName(f"{path} has no runs of system {name!r}; {choices(name, labels)}")
+        chosen = [run for run in runs if not systems or label_matches(run.key.system, systems)]
+        return cls(Path(path), tuple(chosen))
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The rows of :meth:`hetopt.experiments.run_store.RunStore.table` for these runs."""
+        table = RunStore(self.path).table()
+        return table[table["system"].isin(self.systems)].reset_index(drop=True)
+
+    @cached_property
+    def systems(self) -> list[str]:
+        """Labels, sorted; the position decides the colour on the whole page."""
+        return sorted({run.key.system for run in self.runs})
+
+    @cached_property
+    def workloads(self) -> list[WorkloadRuns]:
+        """The runs of each workload, sorted by name."""
+        own: dict[str, list[StoredRun]] = {}
+        for run in self.runs:
+            own.setdefault(run.key.workload, []).append(run)
+        rows = {str(name): rows for name, rows in self.table.groupby("workload")}
+        return [WorkloadRuns(name, tuple(own[name]), SeedStatistics(rows[name])) for name in sorted(own)]
+
+    @property
+    def clusters(self) -> dict[str, str | None]:
+        """Workload -> name of its cluster."""
+        return {own.name: own.settings.get("cluster") for own in self.workloads}
+
+
+@dataclass(frozen=True, eq=False)
+class WorkloadRuns:
+    """The runs of one workload.
+
+    Attributes
+    ----------
+    name:
+        The workload.
+    runs, statistics:
+        Its runs, and their statistics over seeds.
+    """
+
+    name: str
+    runs: tuple[StoredRun, ...]
+    statistics: SeedStatistics
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Settings of the workload in its first run."""
+        return dict(self.runs[0].data["settings"].get("workload") or {})
+
+    def seed(self, wanted: int | None = None) -> int | None:
+        """The seed to draw over time: ``wanted`` if it ran, else the first with most systems; None if nothing ran."""
+        ran = [seed for seeds in self.statistics.seeds.values() for seed in seeds]
+        if wanted in ran:
+            return wanted
+        return min(set(ran), key=lambda seed: (-ran.count(seed), seed)) if ran else None
+
+    def logs(self, seed: int | None) -> Iterator[tuple[StoredRun, Log]]:
+        """The runs that were not refused, with their logs; with other seeds only the logs' jobs."""
+        for run in self.runs:
+            if run.data["refused"] is None:
+                yield run, StoredRun(run.folder).log if run.key.seed == seed else log_of_jobs(run)
+
+
+def log_of_jobs(run: StoredRun) -> Log:
+    """The log of a run with its jobs only, which is a small part of its files.
+
+    It suffices for completion times and finish-time fairness.
+    """
+    spans, rounds, events = (pd.DataFrame(columns=columns) for columns in (SPANS, ROUNDS, ["time", "kind", "job"]))
+    end = np.nan if run.data["end"] is None else float(run.data["end"])
+    return Log(run.table("jobs"), spans, rounds, events, pd.DataFrame(), float(run.data["capacity"]), end=end)
+
+
+def instance_of(run: StoredRun) -> Instance:
+    """Rebuild the instance of a stored run from its settings.
+
+    Raises
+    ------
+    HetoptError
+        It cannot be rebuilt.
+    """
+    try:
+        return workload_of(run.data["settings"]["workload"]).instance(run.key.seed)
+    except (KeyError, TypeError) as problem:
+        raise InvalidInstance(f"{run.folder}: its workload cannot be read: {problem}") from None
+
+
+SAME = ("arrival", "demand", "work")
+"""Attributes that a job of a log shares with that of its instance."""
+
+
+def check_instance(instance: Instance, log: Log) -> None:
+    """Refuse an instance whose jobs differ from those of the log.
+
+    Raises
+    ------
+    InvalidInstance
+        See above.
+    """
+    theirs = {name: instance.job[name] for name in log.jobs.index if name in instance.job}
+    jobs = pd.DataFrame({key: [float(getattr(job, key)) for job in theirs.values()] for key in SAME})
+    if len(jobs) < len(log.jobs) or not np.array_equal(jobs, log.jobs[list(SAME)].astype(float)):
+        raise InvalidInstance("the trace gives other jobs now than when it was simulated")

@@ -1,0 +1,405 @@
+"""The folder in which results of simulations are stored: a record and the tables of the log for each run."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pandas as pd
+
+from hetopt.checks import FrozenDict, shown
+from hetopt.data.saving import save
+from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
+from hetopt.metrics.log_reading import seats_in
+from hetopt.simulation.log import ROUNDS, SPANS, Log
+
+ENDINGS = ("csv.gz", "parquet")
+"""Endings of files of tables."""
+
+COLUMNS = {
+    "jobs": ("tenant", "demand", "arrival", "start", "finish", "jct", "work", "done", "rounds", "lost"),
+    "spans": tuple(SPANS),
+    "rounds": tuple(ROUNDS),
+    "decision_seconds": ("seconds",),
+}
+"""Table -> required columns; the other tables have a column per tenant."""
+
+TEXTS = ("job", "tenant", "servers", "gpu_type", "seats", "given_up")
+"""Columns of text, in which numbers and words such as NA are names."""
+
+
+def read_table(folder: Path, name: str) -> pd.DataFrame:
+    """Read a table of a run.
+
+    Raises
+    ------
+    FileNotFoundError
+        It does not exist.
+    ValueError, OSError, EOFError, ImportError
+        It cannot be read, or lacks a column.
+    """
+    path = folder / f"{name}.csv.gz"
+    frame = _read_csv(path, name) if path.exists() else pd.read_parquet(folder / f"{name}.parquet")
+    if missing := [column for column in COLUMNS.get(name, ()) if column not in frame]:
+        raise ValueError(f"column {missing[0]} is missing")
+    return _typed(frame, name)
+
+
+def _read_csv(path: Path, name: str) -> pd.DataFrame:
+    """Read a CSV table as it was written. A job may be named 001, 1e3 or NA, and a tenant "servers"."""
+    columns = pd.read_csv(path, nrows=0).columns
+    texts = [column for column in columns if column in TEXTS and name in COLUMNS]
+    return pd.read_csv(
+        path,
+        index_col=0,
+        dtype=dict.fromkeys(texts, str),
+        keep_default_na=False,
+        na_values={column: [""] for column in columns if column not in texts},
+    )
+
+
+def _check(frame: pd.DataFrame, name: str) -> None:
+    """Raise ValueError for a cell that is not a number in a column of numbers, or for invalid seats."""
+    for column in frame.columns:
+        if column in TEXTS and name in COLUMNS:
+            continue
+        try:
+            pd.to_numeric(frame[column])
+        except (TypeError, ValueError) as problem:
+            raise ValueError(f"column {column}: {problem}") from None
+    for text in frame["seats"].unique().tolist() if name == "spans" else ():
+        seats_in(text)
+
+
+def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Restore the types that the simulation used."""
+    _check(frame, name)
+    if name == "jobs":
+        frame.index = frame.index.astype(str)
+        frame["rounds"] = frame["rounds"].astype("Int64")
+    if name == "rounds":
+        frame["given_up"] = frame["given_up"].map(json.loads)
+    if name not in COLUMNS:
+        frame.columns.name = "tenant"
+        frame.index = frame.index.astype(float if name == "estimated" else int)
+    for column in ("job", "tenant", "servers", "gpu_type", "seats"):
+        if column in frame and name in ("jobs", "spans"):
+            none, missing = "" if column == "servers" else None, (frame[column].isna() | (frame[column] == "")).tolist()
+            texts = [none if gone else str(value) for value, gone in zip(frame[column], missing, strict=True)]
+            frame[column] = pd.Series(texts, index=frame.index, dtype=object)
+    return frame
+
+
+TableFormat = Literal["csv", "parquet"]
+TABLES = ("jobs", "spans", "rounds", "throughput", "estimated", "decision_seconds")
+"""Stored tables of a log; events follow from the others."""
+
+VERSION = 1
+"""Version of the format of run.json."""
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """Identifies a run: labels of workload and system, and the seed."""
+
+    workload: str
+    system: str
+    seed: int
+
+    def folder(self) -> Path:
+        """Its path in the folder of runs."""
+        return Path(_folder_name(self.workload)) / _folder_name(self.system) / f"seed-{self.seed}"
+
+    def __str__(self) -> str:
+        return f"{self.system} on {self.workload}, seed {self.seed}"
+
+
+def _folder_name(label: str) -> str:
+    """A label as the name of a folder."""
+    return re.sub(r"[^\w.=+-]+", "_", label).strip("._") or "_"
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The result of a run.
+
+    Attributes
+    ----------
+    key, settings:
+        Which run, and everything that determines its result.
+    summary:
+        Metric -> value (:data:`hetopt.metrics.definitions.METRICS`); empty if it was refused.
+    seconds:
+        Wall-clock time of the simulation.
+    refused:
+        Why the system cannot run it; None if it ran.
+    capacity, source:
+        GPUs of the cluster; the source of the instance.
+    round_seconds:
+        Length of a round; None: decisions at arrivals and completions.
+    """
+
+    key: RunKey
+    settings: Mapping[str, Any]
+    summary: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    refused: str | None = None
+    capacity: float = 0.0
+    source: str = ""
+    round_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """A folder of runs.
+
+    Parameters
+    ----------
+    path:
+        The folder.
+    format:
+        Format of the tables: ``"csv"`` (compressed) or ``"parquet"`` (needs pyarrow).
+
+    Raises
+    ------
+    InvalidOption
+        Another format, or parquet without pyarrow.
+    """
+
+    path: Path
+    format: TableFormat = "csv"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        if self.format not in get_args(TableFormat):
+            raise InvalidOption(f"format is {self.format!r}; it must be csv or parquet")
+        if self.format == "parquet" and find_spec("pyarrow") is None:
+            raise InvalidOption("format is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv")
+
+    def has(self, key: RunKey, settings: Mapping[str, Any]) -> bool:
+        """Whether the run is stored with the same settings; a refused run does not count and is repeated.
+
+        Raises
+        ------
+        InvalidOption
+            It is stored with other settings.
+        """
+        folder = self.path / key.folder()
+        if not (folder / "run.json").exists():
+            return False
+        found = _read(folder / "run.json")
+        if (there := StoredRun(folder).key) != key:
+            raise InvalidOption(
+                f"{key} would be stored in {folder}, which holds {there}; name another folder with --out"
+            )
+        if found["refused"] is not None:
+            return False
+        before, now = found["settings"], _round_trip(settings)
+        if before != now:
+            changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+            was, shall = (json.dumps(own.get(changed[0])) for own in (before, now))
+            raise InvalidOption(
+                f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {shall}); "
+                "name another folder with --out, or remove it"
+            )
+        return all(self._has_table(folder, name) for name in TABLES)
+
+    def _has_table(self, folder: Path, name: str) -> bool:
+        return any((folder / f"{name}.{ending}").exists() for ending in ENDINGS)
+
+    def write(self, record: RunRecord, log: Log | None) -> None:
+        """Store a run; ``run.json`` is written last, so an interrupted write does not count.
+
+        Raises
+        ------
+        UnusableFile
+            The folder cannot be written.
+        """
+        folder = self.path / record.key.folder()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise UnusableFile(f"{folder} cannot be made: {problem.strerror or problem}") from None
+        for name in TABLES if log is not None else ():
+            content, ending = self._table(getattr(log, name))
+            save(content, folder / f"{name}.{ending}", overwrite=True)
+        data = {
+            "version": VERSION,
+            "workload": record.key.workload,
+            "system": record.key.system,
+            "seed": record.key.seed,
+            "settings": _round_trip(record.settings),
+            "summary": {key: _json_number(value) for key, value in record.summary.items()},
+            "seconds": record.seconds,
+            "refused": record.refused,
+            "capacity": record.capacity,
+            "source": record.source,
+            "round_seconds": record.round_seconds,
+            "end": None if log is None else log.end,
+        }
+        save(json.dumps(data, indent=1) + "\n", folder / "run.json", overwrite=True)
+
+    def _table(self, table: pd.DataFrame | pd.Series[Any]) -> tuple[bytes, str]:
+        frame = table.to_frame() if isinstance(table, pd.Series) else table.copy()
+        if "given_up" in frame:
+            frame["given_up"] = frame["given_up"].map(json.dumps)
+        buffer = BytesIO()
+        if self.format == "parquet":
+            frame.columns = frame.columns.astype(str)
+            frame.to_parquet(buffer)
+            return buffer.getvalue(), "parquet"
+        frame.to_csv(buffer, compression={"method": "gzip", "mtime": 0}, float_format="%.17g")
+        return buffer.getvalue(), "csv.gz"
+
+    def runs(self) -> list[StoredRun]:
+        """All runs, by workload, system and seed.
+
+        Raises
+        ------
+        UnusableFile, InvalidInstance
+            The folder does not exist, holds no run, or has an invalid file.
+        """
+        if not self.path.is_dir():
+            raise UnusableFile(f"{self.path} is not a folder; hetopt simulate … --out FOLDER makes one")
+        found = [StoredRun(file.parent) for file in sorted(self.path.rglob("run.json"))]
+        if not found:
+            raise InvalidInstance(f"{self.path} holds no run; hetopt simulate … --out {self.path} makes some")
+        return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
+
+    def table(self, keys: Iterable[RunKey] | None = None) -> pd.DataFrame:
+        """A row per run: ``workload``, ``system``, ``seed``, ``refused``, ``round_seconds``, metrics.
+
+        Parameters
+        ----------
+        keys:
+            The runs; default: all.
+
+        Raises
+        ------
+        UnusableFile, InvalidInstance
+            As of :meth:`runs`, or one of the keys is not there.
+        """
+        found = self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys]
+        rows = [
+            {
+                "workload": run.key.workload,
+                "system": run.key.system,
+                "seed": run.key.seed,
+                "refused": run.data["refused"],
+                "round_seconds": run.data.get("round_seconds"),
+                **{key: math.nan if value is None else value for key, value in run.data["summary"].items()},
+            }
+            for run in found
+        ]
+        return pd.DataFrame(rows)
+
+    def __iter__(self) -> Iterator[StoredRun]:
+        return iter(self.runs())
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A stored run.
+
+    Attributes
+    ----------
+    folder:
+        Its folder.
+    """
+
+    folder: Path
+
+    @cached_property
+    def data(self) -> Mapping[str, Any]:
+        """The contents of ``run.json``: settings, summary (None for unknown values), wall-clock seconds."""
+        return FrozenDict(_read(self.folder / "run.json"))
+
+    @property
+    def key(self) -> RunKey:
+        """Which run it is."""
+        return RunKey(self.data["workload"], self.data["system"], self.data["seed"])
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of the tables of the log.
+
+        Raises
+        ------
+        UnusableFile, InvalidInstance
+            It does not exist, e.g. because the run was refused; or it cannot be read.
+        """
+        try:
+            return read_table(self.folder, name)
+        except FileNotFoundError:
+            raise UnusableFile(
+                f"{self.folder} has no table {name!r}; {self.data['refused'] or 'run it again'}"
+            ) from None
+        except (ValueError, OSError, EOFError, ImportError) as problem:
+            text = " ".join(str(problem).split())
+            raise InvalidInstance(
+                f"{self.folder}: table {name!r} cannot be read: {text}; remove {self.folder} and run it again"
+            ) from None
+
+    @cached_property
+    def log(self) -> Log:
+        """The log, without its events."""
+        took = self.table("decision_seconds")["seconds"]
+        tables = {name: self.table(name) for name in TABLES if name != "decision_seconds"}
+        events = pd.DataFrame(columns=["time", "kind", "job"])
+        return Log(
+            **tables, events=events, capacity=float(self.data["capacity"]), decision_seconds=took, end=self.data["end"]
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InvalidInstance(
+            f"{path} is not a record of a run: {problem}; remove its folder and run it again"
+        ) from None
+    if not isinstance(data, dict):
+        raise InvalidInstance(f"{path} is not a record of a run; remove its folder and run it again")
+    missing = {"version", "workload", "system", "seed", "settings", "summary", "refused", "capacity", "end"} - set(data)
+    if missing or data["version"] != VERSION:
+        raise InvalidInstance(f"{path} is not a record of a run of this version; remove its folder and run it again")
+    for key, kind in KINDS.items():
+        if not isinstance(data[key], kind) or isinstance(data[key], bool):
+            raise InvalidInstance(
+                f"{path}: {key} is {shown(data[key])}, which is not valid; remove its folder and run it again"
+            )
+    for key, value in data["summary"].items():
+        if not isinstance(value, int | float | None) or isinstance(value, bool):
+            raise InvalidInstance(
+                f"{path}: summary.{key} is {shown(value)}, which is not a number; remove its folder and run it again"
+            )
+    return data
+
+
+KINDS: Mapping[str, Any] = {
+    "workload": str,
+    "system": str,
+    "seed": int,
+    "settings": dict,
+    "summary": dict,
+    "refused": str | None,
+    "capacity": int | float,
+    "end": int | float | None,
+}
+"""RunKey of ``run.json`` -> its type; ``capacity`` in GPUs, ``end`` in seconds."""
+
+
+def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(settings, default=str)))
+
+
+def _json_number(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return float(value) if math.isfinite(value) else None

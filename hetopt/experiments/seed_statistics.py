@@ -1,0 +1,123 @@
+"""Statistics over seeds: means with their range, the best systems, and ratios to a baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from hetopt.checks import choices
+from hetopt.errors import UnknownName
+from hetopt.metrics.definitions import Better, metric_of
+
+RUN_COLUMNS = ("workload", "system", "seed", "refused", "round_seconds")
+"""Columns of :meth:`hetopt.experiments.run_store.RunStore.table` that are not metrics."""
+
+
+def cell(frame: pd.DataFrame, system: str, metric: str) -> float:
+    """The number of a system in a table of systems and metrics."""
+    return float(frame[metric].to_numpy(dtype=float)[frame.index.tolist().index(system)])
+
+
+@dataclass(frozen=True, eq=False)
+class SeedStatistics:
+    """Statistics of the runs of one workload, by system.
+
+    Attributes
+    ----------
+    table:
+        Rows of :meth:`hetopt.experiments.run_store.RunStore.table` with this workload.
+    """
+
+    table: pd.DataFrame
+
+    @cached_property
+    def ran(self) -> pd.DataFrame:
+        """Runs that were not refused; index ``(system, seed)``, columns the metrics."""
+        own = self.table[self.table["refused"].isna()].set_index(["system", "seed"])
+        return own.drop(columns=[name for name in RUN_COLUMNS if name in own]).astype(float).sort_index()
+
+    @cached_property
+    def mean(self) -> pd.DataFrame:
+        """(systems, metrics) means over the seeds with a value; sorted by mean completion time, then name."""
+        mean = self.ran.groupby("system").mean()
+        return mean.sort_values("jct_mean", kind="stable") if "jct_mean" in mean else mean
+
+    @cached_property
+    def least(self) -> pd.DataFrame:
+        """(systems, metrics) least value over the seeds."""
+        return self.ran.groupby("system").min().reindex(self.mean.index)
+
+    @cached_property
+    def most(self) -> pd.DataFrame:
+        """(systems, metrics) largest value over the seeds."""
+        return self.ran.groupby("system").max().reindex(self.mean.index)
+
+    @cached_property
+    def known(self) -> pd.DataFrame:
+        """(systems, metrics) number of seeds with a value."""
+        return self.ran.groupby("system").count().reindex(self.mean.index)
+
+    @property
+    def systems(self) -> list[str]:
+        """Systems that ran, in order of mean completion time."""
+        return [str(name) for name in self.mean.index]
+
+    @cached_property
+    def seeds(self) -> dict[str, list[int]]:
+        """System -> its seeds."""
+        index = self.ran.index
+        return {name: sorted(int(seed) for own, seed in index if own == name) for name in self.systems}
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Metrics with a value for at least one system."""
+        return [str(name) for name in self.mean.columns[self.mean.notna().any()]]
+
+    @cached_property
+    def absent(self) -> list[str]:
+        """Metrics without any value."""
+        return [str(name) for name in self.mean.columns if name not in self.metrics]
+
+    @cached_property
+    def refused(self) -> dict[str, dict[int, str]]:
+        """System -> seed -> why it did not run."""
+        found: dict[str, dict[int, str]] = {}
+        rows = self.table[self.table["refused"].notna()].sort_values(["system", "seed"])
+        for system, seed, why in zip(rows["system"], rows["seed"], rows["refused"], strict=True):
+            found.setdefault(str(system), {})[int(seed)] = str(why)
+        return found
+
+    def best(self, metric: str) -> list[str]:
+        """Systems with the best mean of a metric among those with most seeds; empty if none is better than another."""
+        better = metric_of(metric).better
+        complete = self.known[metric] == self.known[metric].max()
+        mean = self.mean.loc[complete & self.mean[metric].notna(), metric]
+        if better is Better.NEITHER or mean.empty or mean.min() == mean.max():
+            return []
+        top = mean.max() if better is Better.HIGHER else mean.min()
+        return [str(name) for name in mean.index[mean == top]]
+
+    def baseline(self, name: str | None = None) -> str:
+        """The system that others are compared with: ``name``, by default ``fft`` if it ran, else the first.
+
+        Raises
+        ------
+        UnknownName
+            It did not run.
+        """
+        if name is None:
+            return "fft" if "fft" in self.systems else self.systems[0]
+        if name not in self.systems:
+            raise UnknownName(f"there is no system {name!r} to compare with; {choices(name, self.systems)}")
+        return name
+
+    def ratios(self, baseline: str) -> pd.DataFrame:
+        """(system, seed) each metric divided by that of the baseline with the same seed.
+
+        NaN if the baseline has 0 or did not run with that seed.
+        """
+        own = self.ran.loc[[baseline]].droplevel("system")
+        base = own.where(own != 0).reindex(self.ran.index.get_level_values("seed"))
+        return self.ran / base.set_axis(self.ran.index)

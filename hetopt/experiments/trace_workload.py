@@ -1,0 +1,233 @@
+"""Workloads of experiments: a trace (read or generated) on a cluster, or an instance, for each seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import pandas as pd
+
+from hetopt.checks import FrozenDict, at_least, shown, whole
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.data.instance_files import PARSERS
+from hetopt.decisions.system import System
+from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
+from hetopt.registry import generator_names, is_named, make_generator, named_instance
+from hetopt.traces.catalogue import Catalogue
+from hetopt.traces.conversion import Tenants, TooLarge, drop_unknown_models, to_instance
+from hetopt.traces.kinds import read_trace
+from hetopt.traces.offered_load import scale_to_load
+from hetopt.traces.paper_models import CATALOGUES, find_catalogue
+
+DEFAULT_JOBS = 480
+"""Default number of generated jobs."""
+
+UnknownModels: TypeAlias = Literal["refuse", "draw"]
+
+MADE_BY = "made_by"
+"""Key in the settings of a workload of another class than :class:`TraceWorkload`: its ``module:Name``."""
+
+
+class ExperimentWorkload(Protocol):
+    """The interface of workloads: frozen settings, which can be sent to other processes."""
+
+    @property
+    def name(self) -> str:
+        """Its name in folders and tables."""
+        ...
+
+    @property
+    def cluster(self) -> str | None:
+        """Name of its cluster; None if it is part of the workload."""
+        ...
+
+    def instance(self, seed: int = 0) -> Instance:
+        """The instance for that seed."""
+        ...
+
+    def prepare(self, system: System, seed: int) -> System:
+        """The system with what it has learnt from earlier jobs."""
+        ...
+
+    def as_settings(self) -> dict[str, Any]:
+        """The arguments of its class in JSON types; with :data:`MADE_BY` for other classes."""
+        ...
+
+
+@dataclass(frozen=True)
+class TraceWorkload:
+    """The jobs of a trace on a cluster, for each seed.
+
+    Parameters
+    ----------
+    trace:
+        Name of a generator (or ``module:Name``), file of a trace, instance file, or name of an instance that hetopt
+        includes; an instance must have jobs.
+    cluster:
+        Name or file of an instance with the servers; None: those of the instance.
+    count:
+        Number of generated jobs, or of first jobs of the trace; None: all, or 480 of a generator.
+    load:
+        Arrivals are scaled to this load (:func:`~hetopt.traces.offered_load.scale_to_load`); None: unchanged.
+    models:
+        Name, CSV file or ``module:Name`` of a catalogue of trained models
+        (:func:`~hetopt.traces.catalogue.read_catalogue`); None: the first with the cluster's GPU types, preferably one
+        with all models of the trace.
+    tenants, reference, too_large:
+        As for :func:`~hetopt.traces.conversion.to_instance`.
+    unknown_models:
+        Treatment of jobs whose model is not in the catalogue: ``"refuse"``, or ``"draw"`` another.
+    kind:
+        Kind of the file of the trace; None: it is detected.
+    settings:
+        Settings of the generator or reader.
+
+    Raises
+    ------
+    InvalidOption
+        A number out of its range.
+    """
+
+    trace: str
+    cluster: str | None = None
+    count: int | None = None
+    load: float | None = None
+    models: str | None = None
+    tenants: Tenants | None = "models"
+    reference: str | None = None
+    too_large: TooLarge = "drop"
+    unknown_models: UnknownModels = "refuse"
+    kind: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.count is not None:
+            whole(self.count, "count", 1)
+        if self.load is not None:
+            at_least(self.load, "load", 0.0, InvalidOption, strict=True)
+        if self.unknown_models not in get_args(UnknownModels):
+            raise InvalidOption(f"unknown_models is {shown(self.unknown_models)}; it must be 'refuse' or 'draw'")
+        object.__setattr__(self, "settings", FrozenDict(self.settings))
+
+    @property
+    def name(self) -> str:
+        """Its name in folders and tables."""
+        return Path(self.trace).name if self._is_file else self.trace
+
+    @property
+    def _is_file(self) -> bool:
+        return not self.is_generated and not self.is_instance
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether it is generated."""
+        return self.trace in generator_names() or (":" in self.trace and not Path(self.trace).exists())
+
+    @property
+    def is_instance(self) -> bool:
+        """Whether it is an instance."""
+        path = Path(self.trace)
+        return (path.suffix.lower() in PARSERS and self.kind is None) or (is_named(self.trace) and not path.exists())
+
+    def instance(self, seed: int = 0) -> Instance:
+        """The instance for that seed.
+
+        Raises
+        ------
+        UnknownName, UnusableFile, InvalidInstance, InvalidOption
+            The trace, cluster or catalogue does not exist or is invalid.
+        """
+        if self.is_instance and not self.is_generated:
+            return self._existing()
+        if self.cluster is None:
+            raise InvalidOption(f"trace {self.trace!r} needs a cluster; name one, such as lab36")
+        cluster, table = cluster_of(self.cluster), self.table(seed)
+        models = self._catalogue(cluster, table)
+        options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
+        source = f"{self.trace}, seed {seed}"
+        if left_out := dict(table.attrs.get("left_out", {})):
+            source += ", left out: " + ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
+        if rounded_up := table.attrs.get("rounded_up", 0):
+            source += f", {rounded_up} with a part of a GPU rounded up"
+        if self.unknown_models == "draw" and (known := drop_unknown_models(table, models)) is not table:
+            source += ", models that are not in the catalogue replaced by drawn ones"
+            table = known
+        source += "."
+        try:
+            if self.load is not None:
+                table = scale_to_load(table, self.load, cluster, models, **options)
+            return to_instance(table, cluster, models, tenants=self.tenants, name=self.name, source=source, **options)
+        except InvalidInstance as problem:
+            raise InvalidInstance(f"{self.trace}: {problem}") from None
+
+    def table(self, seed: int = 0) -> pd.DataFrame:
+        """The trace as a table, for that seed."""
+        if self.is_generated:
+            return make_generator(self.trace, self.settings).table(self.count or DEFAULT_JOBS, seed)
+        path = Path(self.trace)
+        if not path.exists() and not path.suffix and (near := get_close_matches(self.trace, generator_names(), 3)):
+            raise UnknownName(f"there is no file and no generator {self.trace!r}; did you mean {', '.join(near)}?")
+        table = read_trace(self.trace, self.kind, **self.settings)
+        return table if self.count is None else table.head(self.count)
+
+    def _existing(self) -> Instance:
+        try:
+            given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
+        except InvalidInstance as problem:
+            raise InvalidInstance(f"{problem}; if it is a trace, give its kind (e.g. --kind philly)") from None
+        if not given.jobs:
+            raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
+        if self.settings or self.load is not None or self.models is not None:
+            raise InvalidOption(f"{self.trace} is an instance with fixed jobs; leave out load and models")
+        if self.count is not None:
+            given = given.replace(jobs=given.jobs[: self.count], done={}, held={}, placed={})
+        return given if self.cluster is None else given.replace(cluster=cluster_of(self.cluster))
+
+    def _catalogue(self, cluster: Cluster, table: pd.DataFrame) -> Catalogue:
+        if self.models is not None:
+            return find_catalogue(self.models)
+        fitting = [known for known in CATALOGUES.values() if set(cluster.type_names) <= set(known.types)]
+        if fitting:
+            return next((known for known in fitting if drop_unknown_models(table, known) is table), fitting[0])
+        have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
+        raise InvalidOption(
+            f"no catalogue of models knows all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "
+            f"{have}; name one that does (a CSV file with a column of speeds for each GPU type), see docs: use a trace"
+        )
+
+    def prepare(self, system: System, seed: int) -> System:
+        """The system as it is: there are no earlier jobs."""
+        return system
+
+    def as_settings(self) -> dict[str, Any]:
+        """Its arguments in JSON types."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
+
+
+def workload_of(settings: Mapping[str, Any]) -> ExperimentWorkload:
+    """The workload with these settings, as :meth:`ExperimentWorkload.as_settings` returns them.
+
+    Raises
+    ------
+    InvalidInstance
+        Its class does not exist, or has other arguments.
+    """
+    arguments = dict(settings)
+    made_by = arguments.pop(MADE_BY, None)
+    try:
+        kind = TraceWorkload if made_by is None else resolve_name(str(made_by))
+        found: ExperimentWorkload = kind(**arguments)
+    except (ImportError, AttributeError, ValueError, TypeError) as problem:
+        raise InvalidInstance(f"the settings {arguments} do not describe a workload: {problem}") from None
+    return found
+
+
+def cluster_of(name: str) -> Cluster:
+    """The servers of a named instance or of an instance file."""
+    given = named_instance(name) if is_named(name) or not Path(name).suffix else Instance.read(name)
+    return given.cluster

@@ -1,0 +1,85 @@
+"""Line charts of measurements: errors of predictions, and times of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
+from hetopt.presentation.allocation_pictures import COLOURS
+from hetopt.presentation.fonts import font_settings, label
+
+LINES = ("-", "--", ":", "-.")
+"""Styles in turn, so that coinciding lines stay visible."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SMALLEST = 0.001
+"""Upper bound of the start of the axis of decision times in seconds; the axis ends at one second or later."""
+
+
+def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: str = "") -> Figure:
+    """Draw the share of the jobs against the relative error of their prediction, a line per predictor [ASRPT, Fig. 4].
+
+    Parameters and errors are those of :func:`hetopt.prediction.accuracy.errors`;
+    :func:`~hetopt.presentation.allocation_pictures.save_figure` writes the figure to a file.
+    """
+    work = vector_of(actual, "actual")
+    grid = np.linspace(0.0, 1.0, 201)
+    with font_settings((title, *predicted)):
+        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for i, (name, values) in enumerate(predicted.items()):
+            off = relative_errors(values, work, name)
+            shares = [100 * share_within(off, p) for p in grid]
+            style = LINES[i % len(LINES)]
+            axes.plot(100 * grid, shares, style, color=COLOURS[i % len(COLOURS)], label=label(name, i + 1, 40))
+        axes.set_xlim(0, 100)
+        axes.set_ylim(0, 102)
+        axes.set_xlabel("error of the prediction, at most (% of the job's work)")
+        axes.set_ylabel("jobs (%)")
+        axes.set_title(title)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="lower right")
+        figure.draw_without_rendering()
+    return figure
+
+
+def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs") -> Figure:
+    """Draw seconds per decision against size, both logarithmic, a line per policy.
+
+    Parameters
+    ----------
+    table:
+        As :func:`hetopt.experiments.decision_times.decision_seconds` returns it.
+    size:
+        What the sizes count.
+
+    Returns
+    -------
+    Figure
+        :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
+    """
+    with font_settings((title, size, *map(str, table.columns))):
+        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for i, name in enumerate(table.columns):
+            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+            axes.plot(table.index, table[name], color=colour, marker=marker, label=label(str(name), i + 1, 40))
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_ylim(min(SMALLEST, float(table.min().min())), max(1.0, float(table.max().max())))
+        axes.yaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
+        axes.set_xticks(list(table.index), [f"{n:,}" for n in table.index])
+        axes.minorticks_off()
+        axes.set_xlabel(size)
+        axes.set_ylabel("seconds of one decision")
+        axes.set_title(title)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+        axes.legend(frameon=False, loc="upper left")
+        figure.draw_without_rendering()
+    return figure

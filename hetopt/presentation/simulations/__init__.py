@@ -1,1 +1,0 @@
-"""The page about a folder of simulations."""

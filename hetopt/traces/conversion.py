@@ -1,0 +1,474 @@
+"""From the table of a trace to an instance: each job gets a model, its speeds and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pyomo.common.gc_manager import PauseGC
+
+from hetopt.checks import choices, expect, shown, whole
+from hetopt.data.cluster import Cluster
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, JobType, Tenant
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.traces.catalogue import Catalogue, TrainedModel
+from hetopt.traces.trace_table import (
+    REQUIRED,
+    Integers,
+    Locate,
+    check_cells,
+    locate_in,
+    names_of,
+    numbers_of,
+    require_columns,
+)
+
+TooLarge: TypeAlias = Literal["drop", "cut"]
+
+
+def with_models(
+    table: pd.DataFrame,
+    catalogue: Catalogue,
+    *,
+    seed: int = 0,
+    cluster: Cluster | None = None,
+    reference: str | None = None,
+) -> pd.DataFrame:
+    """Draw a model for every job without one.
+
+    Models that train on as many GPUs (:meth:`~hetopt.traces.catalogue.Catalogue.trained_on`) are equally likely. Jobs
+    of a group share one model, drawn by the GPUs of the first: a group is a recurring job.
+
+    Parameters
+    ----------
+    table:
+        A trace: columns ``job``, ``arrival``, ``duration`` and ``gpus``, optionally ``group`` and ``model``.
+    catalogue:
+        Models to draw from.
+    seed:
+        Seed of the draws.
+    cluster:
+        If given, draw only models that fit one of its GPU types.
+    reference:
+        If given, draw only models that run on this GPU type.
+
+    Raises
+    ------
+    InvalidInstance
+        It is not a trace, a model is not in the catalogue, or no model fits the cluster.
+    InvalidOption
+        ``seed`` is not a whole number >= 0.
+    """
+    whole(seed, "seed", 0)
+    locate = check_trace(table)
+    gpus = numbers_of(table["gpus"], locate, whole=True).astype(np.int64)
+    held = [
+        model.name
+        for model in catalogue.models
+        if (cluster is None or model.fitting_types(cluster)) and (reference is None or model.speed[reference] > 0)
+    ]
+    if not held:
+        more = "" if reference is None else f" and runs on {reference}"
+        raise InvalidInstance(f"no model of {catalogue.name!r} fits a GPU type of the cluster{more}; use other models")
+    kind = _groups(table)
+    first = np.unique(kind, return_index=True)[1]
+    level, asked = np.random.default_rng(seed).random(len(first)), gpus[first]
+    drawn = np.empty(len(first), dtype=object)
+    for n in np.unique(asked).tolist():
+        those = asked == n
+        found = np.array(catalogue.trained_on(n, held), dtype=object)
+        drawn[those] = found[(level[those] * len(found)).astype(np.int64)]
+    model = drawn[kind]
+    if "model" in table.columns:
+        column, missing = table["model"], is_blank(table["model"])
+        _refuse_unknown_models(column, missing, catalogue, locate)
+        model = np.where(missing, model, column.to_numpy(dtype=object))
+    return table.assign(model=model)
+
+
+def drop_unknown_models(table: pd.DataFrame, catalogue: Catalogue) -> pd.DataFrame:
+    """Clear the names of models that are not in the catalogue, so that these jobs get a drawn model.
+
+    Parameters
+    ----------
+    table:
+        As for :func:`with_models`.
+    catalogue:
+        The known models.
+
+    Returns
+    -------
+    DataFrame
+        A copy; the table itself if all its models are known.
+
+    Raises
+    ------
+    InvalidInstance
+        It is not a trace.
+    """
+    check_trace(table)
+    if "model" not in table.columns:
+        return table
+    known = table["model"].isin(list(catalogue))
+    if (known | is_blank(table["model"])).all():
+        return table
+    return table.assign(model=table["model"].astype(object).where(known, ""))
+
+
+def is_blank(column: pd.Series[Any]) -> NDArray[np.bool_]:
+    """(rows,) whether a column of text has no value, or an empty one."""
+    return np.asarray(column.isna() | (column.astype(object) == ""))
+
+
+def _refuse_unknown_models(
+    column: pd.Series[Any], missing: NDArray[np.bool_], catalogue: Catalogue, locate: Locate
+) -> None:
+    """Refuse a model that is not in the catalogue."""
+    unknown = ~missing & ~column.isin(list(catalogue)).to_numpy()
+    if unknown.any():
+        row = int(np.flatnonzero(unknown)[0])
+        name = column.iloc[[row]].tolist()[0]
+        raise InvalidInstance(
+            f"{locate(row)}: model is {shown(name)}, which is not in {catalogue.name!r}; "
+            f"{choices(str(name), catalogue)}; drop_unknown_models() or --unknown-models draw replaces it"
+        )
+
+
+def check_trace(table: pd.DataFrame) -> Locate:
+    """Refuse a table that is not a trace; the locations of its rows."""
+    if not isinstance(table, pd.DataFrame):
+        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
+    require_columns(table, REQUIRED, "table")
+    return locate_in(table)
+
+
+def _groups(table: pd.DataFrame) -> Integers:
+    """(rows,) number of the group, in order of appearance; a row without a group is one of its own."""
+    if "group" not in table.columns:
+        return np.arange(len(table))
+    pairs = zip(table["group"].tolist(), is_blank(table["group"]).tolist(), strict=True)
+    labels = np.array([row if alone else str(name) for row, (name, alone) in enumerate(pairs)], dtype=object)
+    return np.asarray(pd.factorize(labels)[0], dtype=np.int64)
+
+
+class Adjustment(NamedTuple):
+    """A number of jobs that differ from the table, and why."""
+
+    number: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.reason}"
+
+
+@dataclass(frozen=True, eq=False)
+class AssignedModels:
+    """Jobs of a trace with their models, as arrays.
+
+    Attributes
+    ----------
+    table:
+        The jobs that can run, with every column; arrivals, durations and GPUs are numbers.
+    kind:
+        (jobs,) position of the model in the catalogue.
+    seconds:
+        (jobs,) duration on ``gpus`` GPUs of the reference type.
+    gpus:
+        (jobs,) GPUs of the gang.
+    speed:
+        (models, k) speed on each GPU type of the cluster, relative to the reference.
+    fits:
+        (models, k) whether the type can train the model.
+    adjustments:
+        Jobs that were dropped or cut.
+    """
+
+    table: pd.DataFrame
+    cluster: Cluster
+    catalogue: Catalogue
+    reference: str
+    kind: Integers
+    seconds: Floats
+    gpus: Integers
+    speed: Floats
+    fits: NDArray[np.bool_]
+    adjustments: tuple[Adjustment, ...]
+
+    @cached_property
+    def mean_speed(self) -> Floats:
+        """(jobs,) mean speed over all GPUs of the types that can run the gang, relative to the reference."""
+        capacity = np.array(list(self.cluster.capacity.values()), dtype=float)
+        there = capacity * (self.fits[self.kind] & (self.gpus[:, None] <= capacity))
+        return np.asarray((there * self.speed[self.kind]).sum(axis=1) / there.sum(axis=1))
+
+
+def assign_models(
+    table: pd.DataFrame,
+    cluster: Cluster,
+    catalogue: Catalogue,
+    *,
+    seed: int = 0,
+    reference: str | None = None,
+    too_large: TooLarge = "drop",
+) -> AssignedModels:
+    """Assign models to the jobs of a trace and drop those that the cluster cannot run; see :func:`to_instance`."""
+    if too_large not in get_args(TooLarge):
+        raise InvalidOption(f"too_large is {shown(too_large)}; it must be 'drop' or 'cut'")
+    reference = _check_types(cluster, catalogue, reference)
+    locate = check_trace(table)
+    columns: dict[str, Any] = {
+        "job": names_of(table["job"], locate, unique=True),
+        "arrival": numbers_of(table["arrival"], locate, strict=False),
+        "duration": numbers_of(table["duration"], locate),
+        "gpus": numbers_of(table["gpus"], locate, whole=True).astype(np.int64),
+    }
+    table = with_models(table.assign(**columns), catalogue, seed=seed, cluster=cluster, reference=reference)
+    kind = table["model"].map({name: i for i, name in enumerate(catalogue)}).to_numpy(dtype=np.int64)
+    on_reference = np.array([m.speed[reference] for m in catalogue.models])
+    check_cells(
+        table["model"], on_reference[kind] > 0, locate, f"a model that runs on {reference}, to which durations refer"
+    )
+    speed = np.array([[m.speed[t] for t in cluster.type_names] for m in catalogue.models])
+    speed = speed / np.where(on_reference > 0, on_reference, 1.0)[:, None]
+    fits = np.array([[t in m.fitting_types(cluster) for t in cluster.type_names] for m in catalogue.models])
+    capacity = np.array(list(cluster.capacity.values()), dtype=np.int64)
+    most, asked = (fits * capacity).max(axis=1)[kind], columns["gpus"]
+    nowhere, large = most == 0, (most > 0) & (asked > most)
+    left = ~nowhere & ~(large & (too_large == "drop"))
+    if not left.any():
+        raise InvalidInstance(
+            "no job of the table fits the cluster: all ask for more GPUs or more memory than there is"
+        )
+    change = "dropped" if too_large == "drop" else "cut to as many GPUs as there are, so that they take longer"
+    adjustments = (
+        Adjustment(int(large.sum()), f"ask for more GPUs than any type has that can train their model ({change})"),
+        Adjustment(int(nowhere.sum()), "train a model that no GPU type can hold (dropped)"),
+    )
+    gpus = np.minimum(asked, most)[left]
+    seconds = columns["duration"][left] * (asked[left] / gpus)  # cut gangs keep their GPU-seconds
+    return AssignedModels(
+        table[left],
+        cluster,
+        catalogue,
+        reference,
+        kind[left],
+        seconds,
+        gpus,
+        speed,
+        fits,
+        tuple(own for own in adjustments if own.number),
+    )
+
+
+def _check_types(cluster: Cluster, catalogue: Catalogue, reference: str | None) -> str:
+    """The reference; refuse GPU types without known speeds."""
+    expect(Cluster, cluster, "cluster")
+    expect(Catalogue, catalogue, "catalogue", InvalidOption)
+    reference = catalogue.reference if reference is None else reference
+    for key, name in (("reference", reference), *(("cluster", t) for t in cluster.type_names)):
+        if name not in catalogue.types:
+            error = InvalidOption if key == "reference" else InvalidInstance
+            raise error(
+                f"{key} names the GPU type {name!r}, whose speed is not in the catalogue {catalogue.name!r}; "
+                f"{choices(str(name), catalogue.types)}"
+            )
+    return reference
+
+
+Tenants: TypeAlias = Literal["virtual clusters", "users", "models"]
+OWNERS: Mapping[str, str] = {"virtual clusters": "tenant", "users": "user", "models": "model"}
+"""Kind of tenants -> column with their names."""
+
+
+def to_instance(
+    table: pd.DataFrame,
+    cluster: Cluster,
+    catalogue: Catalogue,
+    *,
+    seed: int = 0,
+    reference: str | None = None,
+    tenants: Tenants | None = None,
+    too_large: TooLarge = "drop",
+    name: str = "",
+    source: str = "",
+) -> Instance:
+    """Build an instance from the jobs of a trace.
+
+    The work of a job is its duration in seconds on the reference GPU type, where its gang has throughput 1; on other
+    types it has the speed of its model relative to the reference. If the table has ``iterations``, these are the work
+    and throughputs are in iterations per second; durations stay the same. State, dataset, memory of a worker and
+    parallelism are those of the model.
+
+    Parameters
+    ----------
+    table:
+        A trace of a generator or reader: ``job``, ``arrival`` and ``duration`` (seconds), ``gpus``; optionally
+        ``tenant``, ``user``, ``group``, ``model``, ``iterations``. Other columns are ignored.
+    cluster:
+        Its GPU types must be in the catalogue.
+    catalogue:
+        Models and their speeds.
+    seed:
+        Seed of the models drawn for jobs without one, see :func:`with_models`.
+    reference:
+        GPU type to which durations refer; default: the catalogue's.
+    tenants:
+        The tenants of the instance: the virtual clusters (column ``tenant``), the users (column ``user``), or one
+        tenant per model. Each has a job type for every model that it trains, with speedups relative to the slowest type
+        of the cluster that can train it. None: no tenants; jobs keep the name of their ``user``, else of their
+        ``tenant``.
+    too_large:
+        Treatment of jobs that ask for more GPUs than any one type has that can train their model: ``"drop"``, or
+        ``"cut"`` to the GPUs of the type, with a proportionally longer duration. Jobs whose model fits no type are
+        always dropped. ``source`` has their number.
+    name, source:
+        Name and source of the instance; numbers of dropped jobs are appended to ``source``.
+
+    Returns
+    -------
+    Instance
+        Its jobs are in the order of the table. Each can run on at least one GPU type alone.
+
+    Raises
+    ------
+    InvalidInstance
+        The table is not one, a column is missing, a row is not a job, the cluster has a GPU type that is not in the
+        catalogue, or no job fits it.
+    InvalidOption
+        An invalid setting.
+
+    Examples
+    --------
+    >>> from hetopt import Cluster
+    >>> from hetopt.traces.paper_models import FFT
+    >>> from hetopt.traces.fft_generator import FFTTrace
+    >>> cluster = Cluster.of({"T4": 12, "A10": 12, "V100": 12}, gpus_per_server=4)
+    >>> job = to_instance(FFTTrace(2).table(), cluster, FFT).jobs[0]
+    >>> job.model, job.demand, job.throughput["T4"]
+    ('GPT-2-large', 4, 1.0)
+    """
+    if not (tenants is None or (isinstance(tenants, str) and tenants in get_args(Tenants))):
+        raise InvalidOption(f"tenants is {shown(tenants)}; it must be 'virtual clusters', 'users', 'models' or None")
+    found = assign_models(table, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
+    owner = _owners(found.table, tenants)
+    with PauseGC():  # no garbage, but many objects
+        jobs = _jobs(found, owner, typed=tenants is not None)
+        return Instance(
+            cluster,
+            tenants=() if tenants is None else _tenants(found, owner),
+            jobs=jobs,
+            name=name,
+            source=" ".join(filter(None, [source, _description(found, len(table))])),
+        )
+
+
+def _description(found: AssignedModels, rows: int) -> str:
+    text = f"{len(found.table)} of {rows} jobs of a trace; models and speeds: catalogue {found.catalogue.name!r}, "
+    text += f"durations on {found.reference}."
+    return " ".join([text, *(f"Of them {reason}." for reason in found.adjustments)])
+
+
+def _owners(table: pd.DataFrame, tenants: Tenants | None) -> list[str | None]:
+    if tenants is not None:
+        require_columns(table, [OWNERS[tenants]], "table")
+        return names_of(table[OWNERS[tenants]], locate_in(table)).tolist()
+    both = zip(_optional(table, "user"), _optional(table, "tenant"), strict=True)
+    return [tenant if user is None else user for user, tenant in both]
+
+
+def _optional(table: pd.DataFrame, key: str) -> list[str | None]:
+    """A column of text, None where it is blank."""
+    if key not in table.columns:
+        return [None] * len(table)
+    column = table[key]
+    return [None if gone else value for value, gone in zip(column.tolist(), is_blank(column).tolist(), strict=True)]
+
+
+def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) -> tuple[Job, ...]:
+    table, types = found.table, found.cluster.type_names
+    speeds = [dict(zip(types, row, strict=True)) for row in found.speed.tolist()]
+    group = _optional(table, "group")
+    work, per_second = _work(found)
+    made = []
+    columns = (table["job"].tolist(), table["arrival"].tolist(), found.kind.tolist(), found.gpus.tolist())
+    rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, strict=True)
+    for job, arrival, kind, gpus, total, rate, whose, alike in rows:
+        model: TrainedModel = found.catalogue.models[kind]
+        speed = speeds[kind] if rate == 1.0 else {t: rate * v for t, v in speeds[kind].items()}
+        made.append(
+            Job(
+                job,
+                speed,
+                total,
+                gpus,
+                arrival,
+                whose,
+                memory_bytes=model.memory_bytes,
+                checkpoint_bytes=model.state_bytes,
+                dataset=model.dataset,
+                dataset_bytes=model.dataset_bytes,
+                parallelism=model.parallelism,
+                job_type=model.name if typed else None,
+                group=alike,
+                model=model.name,
+            )
+        )
+    return tuple(made)
+
+
+def _work(found: AssignedModels) -> tuple[Floats, Floats]:
+    """(jobs,) work, and throughput of the gang on the reference."""
+    if "iterations" not in found.table.columns:
+        return found.seconds, np.ones(len(found.seconds))
+    column = found.table["iterations"]
+    given = column.notna().to_numpy()
+    counted = np.where(given, 0.0, found.seconds)
+    counted[given] = numbers_of(column[given], locate_in(found.table[given]))
+    return counted, np.where(given, counted / found.seconds, 1.0)
+
+
+def _tenants(found: AssignedModels, owner: Sequence[str | None]) -> tuple[Tenant, ...]:
+    pairs = dict.fromkeys(zip(owner, found.kind.tolist(), strict=True))  # in order of appearance
+    kinds: dict[str, list[JobType]] = {}
+    for whose, kind in pairs:
+        model, speed = found.catalogue.models[kind], found.speed[kind]
+        relative = (speed / speed[found.fits[kind]].min()).tolist()
+        speedup = dict(zip(found.cluster.type_names, relative, strict=True))
+        kinds.setdefault(str(whose), []).append(JobType(model.name, speedup, model.memory_bytes, any_scale=True))
+    return tuple(Tenant(name, tuple(rows)) for name, rows in kinds.items())
+
+
+JOB_COLUMNS = ("job", "arrival", "duration", "gpus", "user", "group")
+
+
+def as_jobs(table: pd.DataFrame, throughput: Mapping[str, float] | None = None) -> list[Job]:
+    """The jobs of a trace as a list; an iteration takes one second, so that the work is the duration.
+
+    Parameters
+    ----------
+    table:
+        Columns ``job``, ``arrival`` and ``duration`` (seconds), ``gpus``, ``user`` and ``group``, as
+        :meth:`~hetopt.traces.pai_generator.PAILike.table` has them.
+    throughput:
+        GPU type -> iterations per second; default: 1 on the only type, ``GPU``.
+
+    Raises
+    ------
+    InvalidInstance
+        A column is missing, or a row is not a valid job.
+    """
+    if missing := [key for key in JOB_COLUMNS if key not in table.columns]:
+        raise InvalidInstance(f"the trace has no column {', '.join(missing)}; it must have {', '.join(JOB_COLUMNS)}")
+    speed = {"GPU": 1.0} if throughput is None else throughput
+    columns = zip(*(table[key].tolist() for key in JOB_COLUMNS), strict=True)
+    return [
+        Job(name, speed, work=seconds, demand=gpus, arrival=arrival, tenant=user, group=group)
+        for name, arrival, seconds, gpus, user, group in columns
+    ]

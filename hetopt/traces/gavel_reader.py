@@ -1,0 +1,137 @@
+"""Traces of Gavel's scheduler [Gavel], and of Shockwave's, which derives from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from hetopt.checks import MOST, FrozenDict, choices, shown
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.traces.csv_readers import NO_GPU, default_names
+from hetopt.traces.raw_files import FilePath, Head, csv_cells, head, recognised_by
+from hetopt.traces.trace_table import Locate, make_trace, names_of, numbers_of, require_columns
+
+BEGIN = ("job_type", "command")
+STEPS = ("num_steps_arg", "needs_data_dir", "total_steps")
+WEIGHTS = ("priority_weight", "SLO")
+
+FORMS = FrozenDict(
+    {
+        len(form): form
+        for form in (
+            (*BEGIN, "num_steps_arg", "total_steps", "arrival_time", "scale_factor"),
+            (*BEGIN, *STEPS, "arrival_time", "scale_factor"),
+            (*BEGIN, "working_directory", *STEPS, "scale_factor", *WEIGHTS, "arrival_time"),
+            (*BEGIN, "working_directory", *STEPS, "scale_factor", "mode", *WEIGHTS, "arrival_time"),
+            (*BEGIN, "working_directory", *STEPS, "scale_factor", "mode", *WEIGHTS, "duration", "arrival_time"),
+        )
+    }
+)
+"""Number of columns -> their names, from Gavel's first traces to its last, and Shockwave's."""
+
+KEY = ["job_type", "scale_factor"]
+"""Keys of throughputs."""
+
+
+def _recognises(head: Head) -> bool:
+    first = head.cells("\t")
+    if len(first) not in FORMS:
+        return False
+    steps = first[FORMS[len(first)].index("total_steps")]
+    return steps.replace(".", "", 1).isdecimal()
+
+
+@recognised_by(_recognises)
+def read_gavel(
+    path: FilePath, *, throughputs: pd.DataFrame | FilePath | None = None, gpu_type: str = "v100"
+) -> pd.DataFrame:
+    """Read the jobs in a ``.trace`` of Gavel or Shockwave, in order of arrival.
+
+    Parameters
+    ----------
+    path:
+        A file without header, also compressed (``.trace.gz``), with one line per job and tabs between cells: 6, 7 or 10
+        cells in Gavel's traces, 11 or 12 in Shockwave's; see :data:`FORMS`.
+    throughputs:
+        Steps per second: a DataFrame, or a CSV file, with columns ``job_type``, ``scale_factor`` and one named
+        ``gpu_type``; 0 where a job cannot run. The duration of a job is then ``total_steps`` over its throughput, as in
+        Gavel. They must be of the same machines as the trace: Shockwave's durations follow from its own throughputs,
+        which differ from Gavel's by factors of up to 9.6.
+    gpu_type:
+        The column of ``throughputs``.
+
+    Returns
+    -------
+    DataFrame
+        See :mod:`~hetopt.traces.trace_table`: ``job`` (``j`` and its number in the file, from 0), ``arrival``,
+        ``duration``, ``gpus`` (the scale factor), ``model`` (the job's type, such as ``ResNet-18 (batch size 32)``),
+        ``iterations`` (steps). Without throughputs, ``duration`` is that of the file, else NaN; with them, it is NaN
+        for jobs that are not in the table or cannot run; ``attrs["without_duration"]`` has their number. Jobs of 0 GPUs
+        are left out.
+
+    Raises
+    ------
+    UnusableFile, InvalidInstance, InvalidOption
+        See :func:`~hetopt.traces.philly_reader.read_philly`; or ``throughputs`` are not such a table.
+    """
+    begin = head(path)
+    first = begin.cells("\t")
+    if first and len(first) not in FORMS:
+        known = ", ".join(map(str, FORMS))
+        raise InvalidInstance(
+            f"{path}, line {begin.skipped + 1} has {len(first)} cells; a trace of Gavel has {known} cells between tabs"
+        )
+    form = FORMS.get(len(first), FORMS[10])
+    raw, locate = csv_cells(path, columns=form, separator="\t")
+    if raw.empty:
+        raise InvalidInstance(f"{path} has no row; it must have one for each job")
+    model = names_of(raw["job_type"], locate)
+    gpus = numbers_of(raw["scale_factor"], locate, strict=False, whole=True)
+    steps = numbers_of(raw["total_steps"], locate, whole=True, most=MOST)
+    if throughputs is not None:
+        duration = steps / _speeds(throughputs, gpu_type, model, gpus)
+    elif "duration" in form:
+        duration = numbers_of(raw["duration"], locate)
+    else:
+        duration = np.full(len(raw), np.nan)
+    columns = {
+        "job": default_names(len(raw)),
+        "arrival": numbers_of(raw["arrival_time"], locate, strict=False),
+        "duration": duration,
+        "gpus": gpus,
+        "model": model,
+        "iterations": steps,
+    }
+    table = make_trace(columns, str(path), {NO_GPU: gpus == 0}, locate=locate)
+    table.attrs["without_duration"] = int(table["duration"].isna().sum())
+    return table
+
+
+def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str, model: pd.Series[str], gpus: Floats) -> Floats:
+    """Steps per second of each job, NaN where unknown or 0."""
+    table: pd.DataFrame
+    locate: Locate
+    if isinstance(throughputs, pd.DataFrame):
+        table, locate, source = throughputs.reset_index(drop=True), lambda row: f"throughputs, row {row}", "throughputs"
+    else:
+        (table, locate), source = csv_cells(throughputs), str(throughputs)
+    require_columns(table, KEY, source)
+    if gpu_type not in table.columns:
+        known = choices(str(gpu_type), [str(name) for name in table.columns if name not in KEY])
+        raise InvalidOption(f"gpu_type is {shown(gpu_type)}, which is not a column of {source}; {known}")
+    keys = pd.DataFrame(
+        {
+            "job_type": names_of(table["job_type"], locate),
+            "scale_factor": numbers_of(table["scale_factor"], locate, whole=True),
+        }
+    )
+    if (twice := keys.duplicated().to_numpy()).any():
+        row = int(np.argmax(twice))
+        raise InvalidInstance(
+            f"{locate(row)}: job_type {keys['job_type'][row]!r} with scale_factor {keys['scale_factor'][row]:g} "
+            "occurs twice; keep one"
+        )
+    speed = pd.Series(numbers_of(table[gpu_type], locate, strict=False), index=pd.MultiIndex.from_frame(keys))
+    found = speed.reindex(pd.MultiIndex.from_arrays([model, gpus])).to_numpy(dtype=float)
+    return np.where(found > 0, found, np.nan)

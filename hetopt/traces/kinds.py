@@ -1,0 +1,91 @@
+"""Reading a trace of any kind: the given kind, or the one detected from the start of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+
+from hetopt.checks import shown
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
+from hetopt.plugins import TRACES, raised
+from hetopt.traces.raw_files import FilePath, Head, head
+from hetopt.traces.trace_table import REQUIRED, require_columns
+
+
+def read_trace(path: FilePath, kind: str | None = None, **settings: Any) -> pd.DataFrame:
+    """Read the jobs of a trace of any known kind, in order of arrival.
+
+    Parameters
+    ----------
+    path:
+        A file, also compressed (``.gz``), or a folder if the kind has several files.
+    kind:
+        One of :func:`~hetopt.registry.trace_kinds`, or ``module:Name`` of a function ``(path, …) -> DataFrame``.
+        Default: detected from the start of the file.
+    settings:
+        Further arguments of the reader, such as ``throughputs`` of :func:`~hetopt.traces.gavel_reader.read_gavel`.
+
+    Returns
+    -------
+    DataFrame
+        See :mod:`~hetopt.traces.trace_table`.
+
+    Raises
+    ------
+    UnusableFile, InvalidInstance
+        The file cannot be read, or is not of this kind, see :func:`~hetopt.traces.philly_reader.read_philly`; or it is
+        of no known kind, or might be of several.
+    UnknownName
+        There is no such kind.
+    InvalidOption
+        ``path`` is not a path; the reader has no such setting, or refuses its value; or a reader of another package
+        fails or does not return a trace.
+    """
+    name = detect_kind(path) if kind is None else kind
+    reader = TRACES.make(name, settings)
+    try:
+        table = reader(path)
+    except HetoptError:
+        raise
+    except Exception as problem:  # readers of other packages may raise anything
+        raise InvalidOption(f"trace reader {name!r} fails on {path}: {raised(problem)}") from problem
+    if not isinstance(table, pd.DataFrame):
+        raise InvalidOption(f"trace reader {name!r} returns {shown(table)}; it must return a pandas DataFrame")
+    require_columns(table, REQUIRED, f"the result of trace reader {name!r} for {path}")
+    return table
+
+
+def detect_kind(path: FilePath) -> str:
+    """Detect the kind of a trace from the start of its file.
+
+    Raises
+    ------
+    UnusableFile
+        The file cannot be read.
+    InvalidInstance
+        It is of no known kind, or may be of several.
+    """
+    start = head(path)
+    if not (start.lines or start.path.is_dir()):
+        raise InvalidInstance(f"{path} is empty; a trace has a row for each job")
+    kinds = [name for name, recognises in _tests() if recognises(start)]
+    if len(kinds) != 1:
+        unknown = f"begins like no known trace ({shown(start.lines[0])})" if start.lines else "holds no known trace"
+        problem = f"may be of kind {' or '.join(kinds)}" if kinds else unknown
+        raise InvalidInstance(
+            f"{path} {problem}; give kind= (--kind), one of {', '.join(TRACES.points)}, or module:Name"
+        )
+    return kinds[0]
+
+
+def _tests() -> Iterator[tuple[str, Callable[[Head], bool]]]:
+    """Every registered kind with a test for its files."""
+    for name in TRACES.points:
+        try:
+            test = getattr(TRACES.factory(name), "recognises", None)
+        except HetoptError:  # a broken package must not disable other kinds
+            continue
+        if callable(test):
+            yield name, test

@@ -1,0 +1,214 @@
+"""Catalogues of the models that the papers' experiments train. Numbers that are not published are marked "assumed".
+
+State is 16 bytes per parameter [FFT, Fig. 1(b)]. Sizes of datasets are those of the public downloads, to two digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from pkgutil import resolve_name
+
+from hetopt.checks import FrozenDict, choices, expect
+from hetopt.data.workload import Parallelism
+from hetopt.errors import InvalidOption, UnknownName
+from hetopt.traces.catalogue import Catalogue, TrainedModel, read_catalogue
+from hetopt.traces.fft_generator import FAMILIES
+from hetopt.traces.gavel_generator import BATCH_SIZES, SEVERAL_GPUS, job_type
+from hetopt.traces.hadar_generator import CLASSES
+
+STATE = 16.0
+"""Bytes per parameter."""
+
+FFT_SPEEDS = {
+    # Measured: medians of Zeus (NSDI 2023) on V100, A40 and Quadro RTX 6000; a T4 does 1/2 of an RTX 6000, an A10 5/6
+    # of an A40 (vendor's units), as in the instance lab36. Assumed: larger variants, and VGG, are like ResNet-50.
+    "ResNet": (1.0, 2.15, 2.68),
+    "VGG": (1.0, 2.15, 2.68),
+    "BERT": (1.0, 3.2, 2.18),
+    # Assumed: DenseNet is bound by memory, whose bandwidth the vendor states as 320, 600 and 900 GB/s.
+    "DenseNet": (1.0, 1.88, 2.81),
+    # Assumed: the vendor's peak of half precision, 65, 125 and 125 TFLOPS; within the 1.6 to 2.71 of [FFT, Fig. 1(a)].
+    # Bark is three networks like GPT-2.
+    "GPT": (1.0, 1.92, 1.92),
+    "Bark": (1.0, 1.92, 1.92),
+    # A10: the 1.6 of OPT-6.7B in [FFT, Fig. 2]; V100: assumed, the other end of [FFT, Fig. 1(a)].
+    "OPT": (1.0, 1.6, 2.71),
+}
+"""Prefix of a model's name -> speed on T4, A10, V100."""
+
+FFT_MODELS = {
+    # Parameters in millions as published (Bark: three networks of 300 and 80 million); a worker's memory in GB.
+    # Memory is assumed: the state, shared by the workers of the smallest gang, and 4 to 8 GB of activations. So
+    # Bark-normal, which trains on one GPU, has room on A10 (24 GB) alone. OPT-6.7B has less than its share, for
+    # [FFT, Fig. 2] trains it on T4: part of its state must be in the host's memory, as in lab36/jobs.
+    "VGG-16": (138.36, 10.0),
+    "VGG-19": (143.67, 10.0),
+    "ResNet-50": (25.56, 8.0),
+    "ResNet-152": (60.19, 9.0),
+    "DenseNet-121": (7.98, 8.0),
+    "DenseNet-201": (20.01, 8.0),
+    "Bark-normal": (900.0, 18.4),
+    "Bark-small": (240.0, 8.0),
+    "BERT-base": (110.0, 10.0),
+    "BERT-large": (340.0, 13.5),
+    "GPT-neo-1.3B": (1300.0, 9.2),
+    "GPT-neo-2.7B": (2700.0, 15.0),
+    "GPT-2-medium": (355.0, 9.5),
+    "GPT-2-large": (774.0, 11.0),
+    "OPT-2.7B": (2700.0, 15.0),
+    "OPT-6.7B": (6700.0, 15.0),
+}
+"""Model -> parameters in millions, memory of a worker in GB."""
+
+FFT_DATASETS = {
+    # As [FFT, Table 2] pairs them; which CIFAR is assumed, and that the last three share a part of the Pile (825 GiB).
+    "VGG": ("imagenet", 150e9),
+    "ResNet": ("cifar100", 170e6),
+    "DenseNet": ("wikiart", 27e9),
+    "Bark": ("librispeech", 60e9),
+    "BERT": ("wikipedia", 20e9),
+    "GPT": ("pile", 100e9),
+    "OPT": ("pile", 100e9),
+}
+"""Prefix of a model's name -> dataset and its size in bytes."""
+
+GAVEL_MODELS = {
+    # Speeds on K80, P100, V100: medians over batch sizes of what Gavel measured with one GPU [Gavel].
+    # Parameters in millions: ResNets and CycleGAN (two generators, two discriminators) as published; LM counted from
+    # the layers of the public example that it is, with a vocabulary of 33,278; the Transformer's 44 million in layers
+    # are counted, its vocabularies of together 6,000 words assumed; Recommendation assumed to code 20,108 films in 200
+    # numbers and back; A3C assumed to have four convolutions and an LSTM of 512.
+    "ResNet-18": ((1.0, 6.46, 6.75), 11.17, "cifar10", 170e6),
+    "ResNet-50": ((1.0, 4.09, 6.7), 25.56, "imagenet", 150e9),
+    "Transformer": ((1.0, 2.91, 3.48), 47.0, "multi30k", 1.2e6),
+    "LM": ((1.0, 3.39, 3.93), 13.99, "wikitext2", 4.5e6),
+    "Recommendation": ((1.0, 1.59, 0.72), 8.06, "ml-20m", 190e6),
+    "A3C": ((1.0, 1.65, 2.09), 3.3, None, 0.0),
+    "CycleGAN": ((1.0, 4.76, 8.77), 28.29, "monet2photo", 290e6),
+}
+"""Network -> speeds, parameters in millions, dataset and its size in bytes."""
+
+OEF_MODELS = {
+    # Speeds on RTX 3070, 3080, 3090 are those of the instance oef/testbed: VGG and LSTM on 3090 from [OEF, Fig. 1(a)],
+    # all others assumed there. Datasets: [OEF, section 6.1.2]. Parameters in millions are assumed, since the paper does
+    # not say which variants it trains: VGG-16, ResNet-50, DenseNet-121, and the public example of language models with
+    # two layers of 200 and a vocabulary of 33,278.
+    "VGG": ((1.0, 1.18, 1.39), 138.36, "cifar100", 170e6),
+    "ResNet": ((1.0, 1.28, 1.63), 25.56, "cifar100", 170e6),
+    "DenseNet": ((1.0, 1.24, 1.54), 7.98, "cifar100", 170e6),
+    "LSTM": ((1.0, 1.47, 2.15), 13.99, "wikitext2", 4.5e6),
+    "RNN": ((1.0, 1.41, 1.98), 13.51, "wikitext2", 4.5e6),
+    "Transformer": ((1.0, 1.36, 1.84), 13.83, "wikitext2", 4.5e6),
+}
+"""Network -> speeds, parameters in millions, dataset and its size in bytes."""
+
+
+def _per_type(types: tuple[str, ...], speeds: tuple[float, ...]) -> dict[str, float]:
+    return dict(zip(types, speeds, strict=True))
+
+
+def _fft() -> Catalogue:
+    models = []
+    for family in FAMILIES:
+        for name in family.models:
+            millions, gigabytes = FFT_MODELS[name]
+            prefix = next(key for key in FFT_SPEEDS if name.startswith(key))
+            models.append(
+                TrainedModel(
+                    name,
+                    _per_type(("T4", "A10", "V100"), FFT_SPEEDS[prefix]),
+                    memory_bytes=gigabytes * 1e9,
+                    state_bytes=STATE * millions * 1e6,
+                    dataset=FFT_DATASETS[prefix][0],
+                    dataset_bytes=FFT_DATASETS[prefix][1],
+                    parallelism=Parallelism.TENSOR if family.large else Parallelism.DATA,
+                    gpus=family.workers,
+                )
+            )
+    return Catalogue("fft", tuple(models))
+
+
+def _of_gavel(network: str, name: str) -> TrainedModel:
+    speeds, millions, dataset, size = GAVEL_MODELS[network]
+    return TrainedModel(
+        name,
+        _per_type(("K80", "P100", "V100"), speeds),
+        state_bytes=STATE * millions * 1e6,
+        dataset=dataset,
+        dataset_bytes=size,
+        gpus=(1, 2, 4, 8) if network in SEVERAL_GPUS else (1,),
+    )
+
+
+def _gavel() -> Catalogue:
+    models = [
+        _of_gavel(network, job_type(network, batch) if batch else network)
+        for network in GAVEL_MODELS
+        for batch in BATCH_SIZES.get(network, (0,))
+    ]
+    return Catalogue("gavel", tuple(models), reference="V100")
+
+
+def _hadar() -> Catalogue:
+    names = dict.fromkeys(name for size in CLASSES for name in size.models)
+    return Catalogue("hadar", tuple(_of_gavel(name, name) for name in names), reference="V100")
+
+
+def _oef() -> Catalogue:
+    models = [
+        TrainedModel(
+            name,
+            _per_type(("RTX3070", "RTX3080", "RTX3090"), speeds),
+            state_bytes=STATE * millions * 1e6,
+            dataset=dataset,
+            dataset_bytes=size,
+            gpus=(1, 2, 4),
+        )
+        for name, (speeds, millions, dataset, size) in OEF_MODELS.items()
+    ]
+    return Catalogue("oef", tuple(models))
+
+
+FFT = _fft()
+"""The models of [FFT, Table 2] on T4, A10 and V100. That the large ones split tensors is assumed: data parallelism
+alone would not need four workers."""
+
+GAVEL = _gavel()
+"""Gavel's 26 job types on K80, P100 and V100; durations refer to V100, as in its simulations. Each batch size has the
+median speed of its network. Memory is not published; all were measured on the smallest GPU, so every type fits."""
+
+HADAR = _hadar()
+"""The models of [Hadar, Table III], with Gavel's measurements; LM is the LSTM of that table."""
+
+OEF = _oef()
+"""OEF's six models on RTX 3070, 3080 and 3090. Memory is not published; in the paper all models use all types. Gangs
+of 1, 2 and 4, a host's GPUs, are assumed."""
+
+CATALOGUES: Mapping[str, Catalogue] = FrozenDict({"fft": FFT, "gavel": GAVEL, "hadar": HADAR, "oef": OEF})
+"""Name -> catalogue."""
+
+
+def find_catalogue(name: str) -> Catalogue:
+    """The catalogue of a paper by name, of a CSV file, or of ``module:Name``.
+
+    Raises
+    ------
+    UnknownName
+        It does not exist.
+    UnusableFile, InvalidInstance
+        See :func:`~hetopt.traces.catalogue.read_catalogue`.
+    InvalidOption
+        ``module:Name`` is not a catalogue.
+    """
+    if name in CATALOGUES:
+        return CATALOGUES[name]
+    if Path(name).suffix in (".csv", ".gz") or Path(name).is_file():
+        return read_catalogue(name)
+    if ":" in name:
+        try:
+            found = resolve_name(name)
+        except (ImportError, AttributeError, ValueError) as problem:
+            raise UnknownName(f"catalogue {name!r} cannot be loaded: {problem}") from None
+        return expect(Catalogue, found, name, InvalidOption)
+    raise UnknownName(f"there is no catalogue {name!r}; {choices(name, CATALOGUES)}; or give a CSV file or module:Name")

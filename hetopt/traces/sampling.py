@@ -1,0 +1,171 @@
+"""What generators of traces share: their protocol, independent random streams, checked shares, lengths of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from hetopt.checks import FrozenDict, at_least, is_text, shown, whole
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidOption
+from hetopt.traces.trace_table import Integers
+
+Names = NDArray[np.object_]
+K = TypeVar("K")
+
+HOUR, DAY = 3600.0, 86_400.0
+"""Seconds."""
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """A generator of traces: its settings define the distribution, a seed one trace of it."""
+
+    def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
+        """``jobs`` jobs in order of arrival, with the columns of :mod:`hetopt.traces.trace_table`."""
+        ...
+
+
+def streams(seed: int, parts: int, first: int = 0) -> list[np.random.Generator]:
+    """Independent random streams, one per part of a trace, so that no part shifts another; numbered from ``first``.
+
+    Raises
+    ------
+    InvalidOption
+        ``seed`` is not a whole number >= 0.
+    """
+    seed = whole(seed, "seed", 0)
+    return [np.random.default_rng([seed, part]) for part in range(first, first + parts)]
+
+
+def numbered(letter: str, number: int) -> Names:
+    """``j1``, ``j2``, …"""
+    return np.array([f"{letter}{i + 1}" for i in range(number)], dtype=object)
+
+
+def chosen(shares: Sequence[float], levels: Floats) -> Integers:
+    """Draw positions in proportion to their shares: levels in [0, 1) are inverted by the cumulative shares."""
+    below = np.cumsum(shares)
+    last = int(np.flatnonzero(shares)[-1])  # for a level so close to 1 that its product rounds up
+    return np.asarray(np.minimum(np.searchsorted(below, levels * below[-1], side="right"), last), dtype=np.int64)
+
+
+def gpu_shares(given: Any, key: str) -> FrozenDict[int, float]:
+    """Number of GPUs -> relative frequency of jobs with this demand, checked and sorted."""
+    found = _shares(given, key, "numbers of GPUs", lambda n: whole(n, f"a key of {key}", 1))
+    return FrozenDict(sorted(found.items()))
+
+
+def name_shares(given: Any, key: str) -> FrozenDict[str, float]:
+    """Name -> its share, checked; may be empty."""
+    if isinstance(given, Mapping) and not given:
+        return FrozenDict()
+    return FrozenDict(_shares(given, key, "names", lambda name: _name(name, key)))
+
+
+def _name(name: Any, key: str) -> str:
+    if not is_text(name):
+        raise InvalidOption(f"{key} has the key {name!r}; it must be a non-empty name on one line")
+    return str(name)
+
+
+def _shares(given: Any, key: str, what: str, check: Callable[[Any], K]) -> dict[K, float]:
+    if not isinstance(given, Mapping):
+        raise InvalidOption(f"{key} is {shown(given)}; it must be a mapping from {what} to shares")
+    found = {check(k): at_least(share, f"{key}[{k!r}]", 0.0, InvalidOption) for k, share in given.items()}
+    if not any(found.values()):
+        raise InvalidOption(f"{key} is {shown(dict(given))}; at least one must have a share above 0")
+    return found
+
+
+MOST_LOG = 40.0
+"""Largest mean and standard deviation of a logarithm: exp(40) seconds are billions of years."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """A mixture of lognormal lengths, truncated to an interval.
+
+    Parameters
+    ----------
+    parts:
+        For each part of the mixture: its relative weight (no unit), and mean and standard deviation of the logarithm
+        of the seconds.
+    shortest, longest:
+        Bounds of all lengths in seconds.
+
+    Raises
+    ------
+    InvalidOption
+        A number out of its range, no part, or (almost) no probability mass within the bounds.
+    """
+
+    parts: tuple[tuple[float, float, float], ...]
+    shortest: float
+    longest: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, (tuple, list)) or not self.parts:
+            raise InvalidOption(
+                f"Lengths.parts is {shown(self.parts)}; it must hold a weight, mean and sd for each part"
+            )
+        object.__setattr__(self, "parts", tuple(_part(part) for part in self.parts))
+        least = at_least(self.shortest, "Lengths.shortest", 0.0, InvalidOption, strict=True)
+        at_least(self.longest, "Lengths.longest", least, InvalidOption, strict=True)
+        if not any(self.weights > 0):
+            raise InvalidOption(
+                f"Lengths.shortest and longest are {self.shortest!r} and {self.longest!r} s; "
+                "no part with a weight has lengths between them"
+            )
+
+    @property
+    def _columns(self) -> tuple[Floats, Floats, Floats]:
+        weight, mean, sd = np.array(self.parts, dtype=float).T
+        return weight, mean, sd
+
+    @property
+    def _levels(self) -> tuple[Floats, Floats]:
+        """(parts,) probability of each part below the shortest, and below the longest length."""
+        _, mean, sd = self._columns
+        return ndtr((np.log(self.shortest) - mean) / sd), ndtr((np.log(self.longest) - mean) / sd)
+
+    @property
+    def weights(self) -> Floats:
+        """(parts,) weight of each part after truncation."""
+        below, above = self._levels
+        return np.asarray(self._columns[0] * (above - below))
+
+    @property
+    def spreads(self) -> Floats:
+        """(parts,) standard deviation of the logarithm, before truncation."""
+        return self._columns[2]
+
+    def part(self, levels: Floats) -> Integers:
+        """The part that each level in [0, 1) draws."""
+        return chosen(self.weights.tolist(), levels)
+
+    def seconds(self, part: Integers, normal: Floats) -> Floats:
+        """Lengths of these parts in seconds, at the quantiles of standard normal numbers within the truncated parts."""
+        _, mean, sd = self._columns
+        below, above = self._levels
+        level: NDArray[np.float64] = below[part] + ndtr(normal) * (above - below)[part]
+        with np.errstate(over="ignore"):  # at levels 0 and 1 of a part that is not truncated there; clipped below
+            drawn = np.exp(mean[part] + sd[part] * ndtri(level))
+        return np.clip(drawn, self.shortest, self.longest)
+
+
+def _part(part: object) -> tuple[float, float, float]:
+    if not isinstance(part, (tuple, list)) or len(part) != 3:
+        raise InvalidOption(f"Lengths.parts has {shown(part)}; each must be a weight, a mean and a standard deviation")
+    weight = at_least(part[0], "a weight of Lengths.parts", 0.0, InvalidOption)
+    mean = at_least(part[1], "a mean of Lengths.parts", -MOST_LOG, InvalidOption)
+    sd = at_least(part[2], "a standard deviation of Lengths.parts", 0.0, InvalidOption, strict=True)
+    if max(mean, sd) > MOST_LOG:
+        raise InvalidOption(f"Lengths.parts has {shown(part)}; mean and standard deviation may be {MOST_LOG:g} at most")
+    return weight, mean, sd

@@ -1,0 +1,250 @@
+"""The table that every reader and generator of traces returns, and the checks of its columns.
+
+One row per job in order of arrival, with the columns :data:`REQUIRED` and, where the source has them, any of
+:data:`OPTIONAL`:
+
+``job``
+    Text, unique.
+``arrival``, ``duration``
+    Seconds since the first arrival; seconds of training.
+``gpus``
+    Number of GPUs that the job uses at once, whole and >= 1.
+``tenant``, ``user``, ``group``, ``model``, ``gpu_type``, ``status``
+    Text, empty where the source has none: virtual cluster or organisation; submitting user; what recurring submissions
+    share; trained model; requested or received GPU type; final state.
+``iterations``
+    Total number of steps.
+``hour``
+    Hour of the day of the submission, 0 to 23.
+``line``
+    Line of the source file, from 1; error messages name it. Only tables that were read from a file with one line per
+    job have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hetopt.checks import MOST, MOST_COUNTED, is_text, shown
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidInstance
+
+Integers = NDArray[np.int64]
+
+REQUIRED = ("job", "arrival", "duration", "gpus")
+"""Columns of every trace."""
+
+TEXTS = ("tenant", "user", "group", "model", "gpu_type", "status")
+"""Optional columns of text."""
+
+OPTIONAL = ("tenant", "user", "group", "model", "iterations", "gpu_type", "status", "hour")
+"""Optional columns of a source, in their order."""
+
+LINE = "line"
+"""Column with the line of the source file."""
+
+Locate = Callable[[int], str]
+"""Position of a row -> its location in messages, e.g. ``"jobs.csv, line 7"``."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileRows:
+    """Locations of rows that were read from a file.
+
+    Attributes
+    ----------
+    path:
+        The file.
+    lines:
+        (rows,) line of each row, from 1.
+    """
+
+    path: str
+    lines: Integers
+
+    def __call__(self, row: int) -> str:
+        """``jobs.csv, line 7``."""
+        return f"{self.path}, line {self.lines[row]}"
+
+
+def locate_in(table: pd.DataFrame) -> Locate:
+    """Locations of the rows of a trace: the line of the file or the label in the index, with the job's name."""
+
+    def locate(row: int) -> str:
+        job = table["job"].iloc[row] if "job" in table.columns else None
+        line = line_of(table, row)
+        where = f"row {table.index[row]!r} of the table" if line is None else f"line {line}"
+        return where + (f" (job {job!r})" if is_text(job) else "")
+
+    return locate
+
+
+def line_of(table: pd.DataFrame, row: int) -> int | None:
+    """The line of the source file of that row; None if the table has no valid line for it."""
+    line = table[LINE].iloc[row] if LINE in table.columns else None
+    return int(line) if isinstance(line, (int, np.integer)) and line > 0 else None
+
+
+def make_trace(
+    columns: Mapping[str, Any],
+    source: str,
+    left_out: Mapping[str, Any] | None = None,
+    *,
+    since_first: bool = True,
+    rounded_up: Any = False,
+    locate: Locate | None = None,
+) -> pd.DataFrame:
+    """Build the table from checked columns: drop the rows that are left out, sort by arrival.
+
+    Parameters
+    ----------
+    columns:
+        Column -> checked values. Rows that are left out may be invalid, e.g. have no GPU.
+    source:
+        Name of the source in messages, e.g. the file.
+    left_out:
+        Reason -> mask of rows. Each row counts for the first reason that applies.
+    since_first:
+        Whether arrivals count from the first row that is kept; else they stay as they are.
+    rounded_up:
+        Mask of rows whose fraction of a GPU was rounded up in ``gpus``.
+    locate:
+        Locations of the rows; with :class:`FileRows` the table gets the column ``line``.
+
+    Returns
+    -------
+    DataFrame
+        Its ``attrs`` hold ``left_out``, a dict of reason -> number of rows, and ``rounded_up``, the number of kept rows
+        that were rounded up.
+
+    Raises
+    ------
+    InvalidInstance
+        No row is left.
+    """
+    table = pd.DataFrame({key: columns[key] for key in (*REQUIRED, *OPTIONAL) if key in columns})
+    if isinstance(locate, FileRows):
+        table[LINE] = locate.lines
+    kept, counts = np.ones(len(table), dtype=bool), {}
+    for reason, rows in (left_out or {}).items():
+        if number := int(np.count_nonzero(kept & np.asarray(rows, dtype=bool))):
+            counts[reason] = number
+        kept &= ~np.asarray(rows, dtype=bool)
+    if not kept.any():
+        reasons = ", ".join(f"{number} with {reason}" for reason, number in counts.items())
+        raise InvalidInstance(f"{source} has no job that can be used: {reasons or 'it is empty'}")
+    rounded = int(np.count_nonzero(kept & np.asarray(rounded_up, dtype=bool)))
+    table = table[kept].sort_values("arrival", kind="stable", ignore_index=True)
+    if since_first:
+        table["arrival"] -= table["arrival"].iloc[0]
+    for key in ("gpus", "hour", "iterations"):
+        if key in table and not (key == "iterations" and table[key].isna().any()):
+            table[key] = table[key].astype(np.int64)
+    table.attrs = {"left_out": counts, "rounded_up": rounded}
+    return table
+
+
+def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, row: str = "job") -> None:
+    """Refuse a table that lacks one of these columns or has no rows; each row describes a ``row``.
+
+    Raises
+    ------
+    InvalidInstance
+        A column is missing, or the table is empty.
+    """
+    if missing := [key for key in columns if key not in table.columns]:
+        raise InvalidInstance(f"{source} has no column {', '.join(missing)}; it must have {', '.join(columns)}")
+    if table.empty:
+        raise InvalidInstance(f"{source} has no row; it must have one for each {row}")
+
+
+def numbers_of(
+    column: pd.Series[Any],
+    locate: Locate,
+    *,
+    strict: bool = True,
+    whole: bool = False,
+    empty: bool = False,
+    most: float | None = None,
+) -> Floats:
+    """(rows,) the column as numbers.
+
+    Parameters
+    ----------
+    strict:
+        Whether numbers must be > 0; else >= 0.
+    whole:
+        Whether they must be integers.
+    empty:
+        Whether cells may be empty; they become NaN.
+    most:
+        The largest number allowed.
+
+    Raises
+    ------
+    InvalidInstance
+        The first cell that is not such a number, with its location.
+    """
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
+    limit = (MOST_COUNTED if whole else MOST) if most is None else most
+    good = ((values > 0) | ((values == 0) & (not strict))) & (values <= limit)
+    if whole:
+        good &= values == np.floor(values)
+    wanted = f"a {'whole' if whole else 'finite'} number {'>' if strict else '>='} 0"
+    if empty:
+        good |= (column == "").to_numpy(dtype=bool)
+        wanted += ", or empty"
+    if (most is not None and most < MOST) or (values[np.isfinite(values)] > limit).any():
+        wanted += f", at most {limit:g}"
+    check_cells(column, good, locate, wanted)
+    return values
+
+
+def names_of(column: pd.Series[Any], locate: Locate, *, unique: bool = False, empty: bool = False) -> pd.Series[Any]:
+    """The column as non-empty names; ``unique`` requires different ones, ``empty`` allows empty cells.
+
+    Raises
+    ------
+    InvalidInstance
+        The first cell that is not such a name, with its location.
+    """
+    good = [is_text(value) or (empty and value == "") for value in column.tolist()]
+    check_cells(column, good, locate, f"a {'' if empty else 'non-empty '}name on one line")
+    if unique:
+        check_cells(column, ~column.duplicated(), locate, "unlike the names above it")
+    return column.astype(object)
+
+
+def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False) -> pd.Series[Any]:
+    """The column as timestamps such as ``2017-09-04 10:30:41``; cells in the mask ``empty`` become NaT.
+
+    Raises
+    ------
+    InvalidInstance
+        The first other cell that is not a timestamp, with its location.
+    """
+    when = pd.to_datetime(column.astype(object), format="%Y-%m-%d %H:%M:%S", errors="coerce")
+    check_cells(column, when.notna() | empty, locate, "a time such as 2017-09-04 10:30:41")
+    return when
+
+
+def check_cells(column: pd.Series[Any], good: Any, locate: Locate, wanted: str) -> None:
+    """Refuse the column if a cell is not ``good``; the message has its location, its value and what is ``wanted``.
+
+    Raises
+    ------
+    InvalidInstance
+        See above.
+    """
+    bad = np.flatnonzero(~np.asarray(good, dtype=bool))
+    if len(bad):
+        first = int(bad[0])
+        raise InvalidInstance(
+            f"{locate(first)}: {column.name} is {shown(column.iloc[[first]].tolist()[0])}; it must be {wanted}"
+        )
