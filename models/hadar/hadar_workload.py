@@ -21,8 +21,8 @@ def from_trace(
     A job's GPU-hours determine its class, and a model is drawn from those of the class
     (:func:`~hetopt.traces.hadar_generator.draw_jobs`); the job's name begins with it. The trace does not report the GPU
     types of its jobs. As in Gavel's simulations [Gavel], whose setup the paper follows, durations are taken to be those
-    on V100: work is in seconds of the whole gang on V100. The throughput is 1 on V100, and on other types the model's speed
-    relative to V100 (:data:`~hetopt.traces.paper_models.HADAR`, four digits).
+    on V100: work is in seconds of the whole gang on V100. The throughput is 1 on V100, and on other types the model's
+    speed relative to V100 (:data:`~hetopt.traces.paper_models.HADAR`, four digits).
 
     Parameters
     ----------
