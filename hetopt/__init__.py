@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hetopt.formulations.formulation import ArrayComponent, Formulation
     from hetopt.formulations.policies import Policy, solve
     from hetopt.formulations.session import FormulationSession
+    from hetopt.formulations.traits import Traits
     from hetopt.programs.arrays import Arrays, Columns, Measure, Rows, on_own, on_shares
     from hetopt.programs.compiled import measure
     from hetopt.programs.compiling import from_pyomo
@@ -92,6 +93,7 @@ _WHERE = {
     "hetopt.solving.options": "Options",
     "hetopt.formulations.policies": "Policy solve",
     "hetopt.solving.pyomo_solvers": "to_pyomo",
+    "hetopt.formulations.traits": "Traits",
     "hetopt.formulations.session": "FormulationSession",
     "hetopt.solving.sensitivity": "Sensitivity sensitivity",
 }
@@ -150,6 +152,7 @@ __all__ = [
     "Stalled",
     "SuspiciousSpeedups",
     "Tenant",
+    "Traits",
     "UnknownName",
     "UnusableFile",
     "Verdict",

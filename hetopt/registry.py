@@ -15,6 +15,7 @@ from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
+from hetopt.formulations.traits import traits_of
 from hetopt.plugins import (
     GENERATORS,
     INSTANCES,
@@ -119,7 +120,7 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
     A policy that does not choose servers itself gets a placer that keeps jobs where they are and puts the others into
     as few servers as possible (:class:`~hetopt.decisions.placers.MoreWorkersFirst`): without servers, gangs that are
     spread and datasets would cost nothing, and comparisons would favour policies that choose none. One that gives
-    shares of time (a formulation, or a policy whose attribute ``shares`` is True) and has no rounds gets rounds of
+    shares of time (a formulation, or a policy that is ``fractional``) and has no rounds gets rounds of
     :data:`ROUND_SECONDS`.
 
     Parameters
@@ -147,7 +148,7 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
         raise UnknownName(f"there is no system or policy {name!r}; {known}; module:Name works for any other")
     policy = make_policy(name, settings)
     system = System.of(policy)
-    if system.seconds is None and getattr(policy, "shares", isinstance(policy, Formulation)):
+    if system.seconds is None and traits_of(policy).fractional:
         system = replace(system, round_seconds=ROUND_SECONDS)
     return system if system.placer is not None else replace(system, placer=MoreWorkersFirst(sticky=True))
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.traits import Traits
 from hetopt.models.fairness_components import SharingIncentive
 from hetopt.models.gavel.gavel_components import TimeFraction
 from hetopt.models.objectives import TotalRate
@@ -72,9 +73,9 @@ class EqualSplit:
         check_kind("EqualSplit.kind", self.kind)
 
     @property
-    def shares(self) -> bool:
-        """True: its results are shares of time, which need rounds."""
-        return True
+    def traits(self) -> Traits:
+        """Its allocations share GPUs in time."""
+        return Traits(fractional=True)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
         """The allocation, and no state."""

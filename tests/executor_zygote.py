@@ -29,6 +29,7 @@ from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.store import StateStore
+from hetopt.formulations.traits import Traits
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.results.allocation import Plan
 
@@ -39,6 +40,10 @@ class Restless:
 
     seed: int = 0
     round_seconds: float = 1.0
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: int | None = None) -> tuple[Plan, int]:
         """Jobs in random order onto random types, as long as there is room; some wait."""

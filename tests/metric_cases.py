@@ -15,6 +15,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from hetopt import Cluster, HierarchicalPlacer, Instance, Job, Log, Overheads, Plan, Tenant, simulate
+from hetopt.formulations.traits import Traits
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
 
@@ -84,6 +85,10 @@ class Drawn:
     seed: int
     round_seconds: float | None = None
     mixed: bool = True
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds, mixes=self.mixed)
 
     def __call__(self, instance: Instance, state: int | None = None) -> tuple[Plan, int]:
         number = state or 0

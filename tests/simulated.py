@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hetopt import Allocation, Cluster, Instance, Job, JobType, Plan, Tenant
+from hetopt.formulations.traits import Traits
 from hetopt.tolerances import EQUAL
 
 MINUTE = 60.0
@@ -24,6 +25,10 @@ class Shortest:
     by_left: bool = True
     stay: bool = False
     round_seconds: float | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Plan, None]:
         jobs = instance.entities("jobs")

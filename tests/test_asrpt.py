@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Cluster, Instance, Job, Server, Stage
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Stalled
+from hetopt.formulations.traits import Traits
 from hetopt.models.asrpt import (
     ASRPT,
     SPJF,
@@ -122,7 +123,7 @@ class Asked:
     """A policy that is asked with the whole instance each time."""
 
     def __init__(self, policy: NonPreemptivePolicy) -> None:
-        self.policy, self.speeds = policy, policy.speeds
+        self.policy, self.traits = policy, Traits(speeds=policy.traits.speeds)
 
     def __call__(self, instance: Instance, state: Any = None) -> Any:
         return self.policy(instance, state)

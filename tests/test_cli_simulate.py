@@ -133,7 +133,6 @@ import numpy as np
 from hetopt import Plan
 
 class Wrong:
-    places = False
     def __init__(self, what: float | None = 1000.0):
         self.what = what
     def __call__(self, instance, state=None):

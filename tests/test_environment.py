@@ -11,14 +11,15 @@ from simulated import Shortest
 
 import hetopt
 from hetopt import Cluster, GPUType, HierarchicalPlacer, Instance, InvalidInstance, InvalidOption, Job, Plan, Server
-from hetopt.decisions.speed_models import Spread, Variability
 from hetopt.errors import Stalled
+from hetopt.formulations.traits import Traits
 from hetopt.models import asrpt, gavel
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.profiling import Profiling, fewest
 from hetopt.simulation.server_changes import ServerChange, check_changes, failures, servers_up_at
+from hetopt.stages.speed_models import Spread, Variability
 
 TWO = Cluster((GPUType("G"),), (Server("s1", {"G": 1}), Server("s2", {"G": 1})))
 
@@ -28,6 +29,10 @@ class First:
     """Jobs in the order of the instance, each on the first type with room for its gang."""
 
     round_seconds: float | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Plan, None]:
         jobs = instance.entities("jobs")
@@ -285,6 +290,10 @@ def test_policies_see_wrong_numbers_and_jobs_run_by_the_right_ones() -> None:
     @dataclass(frozen=True)
     class Watching:
         round_seconds: float = 10.0
+
+        @property
+        def traits(self) -> Traits:
+            return Traits(self.round_seconds)
 
         def __call__(self, instance: Instance, state: None = None) -> tuple[Plan, None]:
             seen.append(instance)

@@ -18,12 +18,12 @@ from evaluation_cases import Made
 
 import hetopt
 from hetopt import InvalidOption, UnknownName
-from hetopt.decisions.speed_models import Spread
 from hetopt.experiments.experiment import RunSpec
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations import fft_evaluation
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale
 from hetopt.proofs.evaluations.measures import relative_pace, restarts
+from hetopt.stages.speed_models import Spread
 
 SCALE = EvaluationScale(1 / 32)  # 25 jobs on the testbed
 TESTBED = ["testbed-1", "disks", "disks-ahead", "placement", "profiling", "errors"]

@@ -128,7 +128,7 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
         ("run.json", {"summary": {"jct_mean": "foo"}}, r"run\.json: summary\.jct_mean is 'foo', which is not a number"),
         ("jobs.csv.gz", ("work", "zz"), r"table 'jobs' cannot be read: column work: .*zz.*; remove .* run it again"),
         ("jobs.csv.gz", ("rounds", "zz"), r"table 'jobs' cannot be read: column rounds: "),
-        ("spans.csv.gz", ("seats", "a: 1"), r"table 'spans' cannot be read: the seats 'a: 1', which are no JSON"),
+        ("spans.csv.gz", ("seats", "a: 1"), r"table 'spans' cannot be read: the seats 'a: 1', which are not JSON"),
         ("throughput.csv.gz", ("u", "zz"), r"table 'throughput' cannot be read: column u: "),
     ],
 )

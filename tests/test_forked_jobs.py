@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidPlan, Job, Overheads, Placement, Plan, Server
 from hetopt.decisions.system import Copy
+from hetopt.formulations.traits import Traits
 from hetopt.simulation.job_states import RunningCopies, RunningCopy
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -31,7 +32,10 @@ class Fixed:
     servers: dict[str, tuple[str, ...]]
     parts: dict[str, tuple[float, ...]] | None = None
     round_seconds: float = 10.0
-    places: bool = True
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds, places=True, forks=True)
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Plan, None]:
         jobs, hosts, dispatch = instance.entities("jobs"), {}, {}
@@ -108,7 +112,10 @@ class Turns:
     sets: tuple[tuple[str, ...], ...]
     plain: bool = True
     round_seconds: float = 10.0
-    places: bool = True
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds, places=True, forks=True)
 
     def __call__(self, instance: Instance, state: int | None = None) -> tuple[Plan, int]:
         turn = state or 0
@@ -164,7 +171,10 @@ def plan_with(**placement: Any) -> Any:
     @dataclass(frozen=True)
     class Wrong:
         round_seconds: float = 10.0
-        places: bool = True
+
+        @property
+        def traits(self) -> Traits:
+            return Traits(self.round_seconds, places=True, forks=True)
 
         def __call__(self, instance: Instance, state: None = None) -> tuple[Plan, None]:
             jobs = instance.entities("jobs")
@@ -238,7 +248,10 @@ class Pausing:
     """Runs both copies in every other round."""
 
     round_seconds: float = 10.0
-    places: bool = True
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds, places=True, forks=True)
 
     def __call__(self, instance: Instance, state: int | None = None) -> tuple[Plan, int]:
         turn = state or 0

@@ -268,7 +268,7 @@ def test_committing_sees_a_late_job_anew() -> None:
 def test_audits_refuse_what_they_would_judge_wrongly() -> None:
     """A gang over several types, and one in copies; plans of whole gangs on one type are judged as ever."""
     mixed = Instance(Cluster.of({"A": 3, "B": 3}), jobs=(Job("j", {"A": 4.0, "B": 1.0}, 100, demand=4),))
-    with pytest.raises(hetopt.InvalidPlan, match="job 'j' has a gang over 2 GPU types; audits judge"):
+    with pytest.raises(hetopt.InvalidPlan, match="job 'j' has a gang over 2 GPU types; audits value GPUs"):
         hetopt.audit(mixed, hetopt.solve(hadar.Hadar(), mixed))
     alone = Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=(Job("j", {"A": 4.0}, 1e6),))
     with pytest.raises(hetopt.InvalidPlan, match="job 'j' runs in 2 copies"):

@@ -14,6 +14,7 @@ from simulated import MINUTE, Shortest, fig_2
 
 from hetopt import Instance, Log, Overheads, Plan, instances, simulate
 from hetopt.errors import UnknownName
+from hetopt.formulations.traits import Traits
 from hetopt.metrics import migrations, moves, switching, wasted_share
 from hetopt.models import hadare
 
@@ -54,6 +55,10 @@ class Alternate:
     """Two jobs that change places every round, [FFT, Fig. 3]. State: whose turn it is."""
 
     round_seconds: float
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: bool | None = None) -> tuple[Plan, bool]:
         jobs = instance.entities("jobs")

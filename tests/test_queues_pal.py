@@ -12,13 +12,14 @@ from queues_oracles import FREE, never_stopped, queues, schedule, sorted_by, typ
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server
-from hetopt.decisions.speed_models import Variability
 from hetopt.decisions.system import check_placement
+from hetopt.formulations.traits import Traits
 from hetopt.models.queues import FIFO, LAS, PAL, SRTF
 from hetopt.models.queues.pal import LeastProduct, places_of
 from hetopt.registry import make_policy
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
+from hetopt.stages.speed_models import Variability
 
 Spots = dict[str, int]
 
@@ -179,7 +180,7 @@ def test_plans_can_be_carried_out(instance: Instance, order: str, moves: bool) -
             keeps(now, plan)
         return plan, state
 
-    watched.places = True  # type: ignore[attr-defined]
+    watched.traits = Traits(places=True)  # type: ignore[attr-defined]
     log = hetopt.simulate(watched, instance, round_seconds=32, overheads=FREE)
     assert log.jobs["finish"].notna().all()
     assert (log.spans["servers"] != "").all()

@@ -24,6 +24,7 @@ from hetopt import (
     Tenant,
 )
 from hetopt.decisions.rounders import TICKS, Rounder, most_due, nearest, settled_to_zero, sums
+from hetopt.formulations.traits import Traits
 from hetopt.tolerances import EQUAL
 
 WHOLE = hetopt.WholeGPUs()
@@ -372,13 +373,17 @@ def test_equal_halves_swap_every_round() -> None:
 class Halves:
     round_seconds: float = 60.0
 
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds)
+
     def __call__(self, instance: Instance, state: int | None = None) -> tuple[Allocation, int]:
         return allocation(instance, np.full((2, 1), 0.5)), (state or 0) + 1
 
 
 def test_rounded_policy_holds_both_states() -> None:
     policy, instance = hetopt.Rounded(Halves()), users(2, [1])
-    assert policy.round_seconds == 60.0
+    assert policy.traits.round_seconds == 60.0
     first, state = policy(instance)
     second, state = policy(instance, state)
     assert state[0] == 2

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hetopt import HierarchicalPlacer, Instance, Job, MoreWorkersFirst, Overheads, Plan, Tenant, WholeGPUs, simulate
 from hetopt.errors import InvalidInstance
 from hetopt.experiments.comparison import of_one_demand
+from hetopt.formulations.traits import Traits
 from hetopt.models import oef
 from hetopt.proofs.strategies import job_instances
 from hetopt.registry import make_policy, policy_names
@@ -29,6 +30,10 @@ class Random:
 
     seed: int
     round_seconds: float | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: int | None = None) -> tuple[Plan, int]:
         number = state or 0
@@ -49,6 +54,10 @@ class InOrder:
     """Jobs in the order of the instance, each on its fastest type with room."""
 
     round_seconds: float
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Plan, None]:
         jobs = instance.entities("jobs")

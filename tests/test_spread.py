@@ -10,8 +10,8 @@ from statistics import median
 import pytest
 
 from hetopt import InvalidOption, Job
-from hetopt.decisions.speed_models import FAMILIES, MEASURED, Spread
 from hetopt.experiments.environment_settings import EnvironmentSettings
+from hetopt.stages.speed_models import FAMILIES, MEASURED, Spread
 from hetopt.traces.paper_models import FFT, OEF
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

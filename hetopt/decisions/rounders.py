@@ -7,7 +7,7 @@ of rounds. Tenants get whole GPUs (:class:`WholeGPUs`), jobs run or wait (:class
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heapreplace
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -20,6 +20,7 @@ from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners,
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
 from hetopt.formulations.policies import Policy, ask
+from hetopt.formulations.traits import Traits, traits_of
 from hetopt.programs.linear import LinearProgram
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.optimising import optimise
@@ -583,10 +584,14 @@ class Rounded:
     round_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.round_seconds is None:
-            object.__setattr__(self, "round_seconds", getattr(self.policy, "round_seconds", None))
         if self.round_seconds is not None:
             at_least(self.round_seconds, "Rounded.round_seconds", 0.0, InvalidOption, strict=True)
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the policy, with the length of the rounds; plans are in whole GPUs."""
+        own = replace(traits_of(self.policy), fractional=False)
+        return own if self.round_seconds is None else replace(own, round_seconds=self.round_seconds)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""

@@ -22,10 +22,11 @@ from hetopt.decisions.online import OnlinePolicy
 from hetopt.decisions.placers import Placer
 from hetopt.decisions.rounders import ByKind, Rounder
 from hetopt.decisions.selection import LongestStarved, Selection
-from hetopt.decisions.speed_models import HeldGPUs, SpeedModel, StageSpeeds
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, ask, check_policy
+from hetopt.formulations.traits import Traits, traits_of
 from hetopt.results.allocation import Allocation, Placement, Plan
+from hetopt.stages.speed_models import HeldGPUs, SpeedModel, StageSpeeds
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 
@@ -120,12 +121,12 @@ class DecisionSteps:
     @property
     def places(self) -> bool:
         """Whether jobs get servers."""
-        return self.placer is not None or isinstance(self.policy, OnlinePolicy) or getattr(self.policy, "places", False)
+        return self.placer is not None or isinstance(self.policy, OnlinePolicy) or traits_of(self.policy).places
 
     @property
     def mixes(self) -> bool:
         """Whether a gang may have GPUs of several types."""
-        return bool(getattr(self.policy, "mixes", False) or getattr(self.selection, "mix", False))
+        return traits_of(self.policy).mixes or bool(getattr(self.selection, "mix", False))
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
         """The decision, and the states of policy, rounder and selection.
@@ -361,7 +362,7 @@ class System:
     policy:
         The policy.
     round_seconds:
-        Length of a round; None: the policy's attribute of that name, else decisions at arrivals and completions.
+        Length of a round; None: that of the policy's traits, else decisions at arrivals and completions.
     rounder, selection, placer:
         As in :func:`hetopt.simulate`.
     fluid:
@@ -395,7 +396,7 @@ class System:
     @property
     def seconds(self) -> float | None:
         """Length of a round, by default the policy's; None: decisions at arrivals and completions."""
-        own = getattr(self.policy, "round_seconds", None) if self.round_seconds is None else self.round_seconds
+        own = traits_of(self.policy).round_seconds if self.round_seconds is None else self.round_seconds
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
 
     def steps(self, speeds: SpeedModel) -> DecisionSteps:
@@ -453,10 +454,14 @@ class OnChange:
         check_policy(self.policy)
         if self.factor is not None:
             at_least(self.factor, "OnChange.factor", 1.0, InvalidOption)
-        if self.round_seconds is None:
-            object.__setattr__(self, "round_seconds", getattr(self.policy, "round_seconds", None))
-        else:
+        if self.round_seconds is not None:
             at_least(self.round_seconds, "OnChange.round_seconds", 0.0, InvalidOption, strict=True)
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the policy, with the length of the rounds."""
+        own = traits_of(self.policy)
+        return own if self.round_seconds is None else replace(own, round_seconds=self.round_seconds)
 
     def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:
         """The policy's result, new or cached."""

@@ -15,7 +15,6 @@ from sqlalchemy import RowMapping
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
-from hetopt.decisions.speed_models import StageSpeeds
 from hetopt.decisions.system import Decision, DecisionSteps, OnChange, System
 from hetopt.errors import InvalidPlan
 from hetopt.executor.engines.engine import Node
@@ -24,6 +23,8 @@ from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open
 from hetopt.executor.queue import form_of
 from hetopt.executor.speeds import Estimator, Speeds, allowed_types, memory_of
+from hetopt.formulations.traits import traits_of
+from hetopt.stages.speed_models import StageSpeeds
 
 UNDONE = 0.5
 """Steps that an unfinished job has left at least in the eyes of a policy: its last may be done, but not sealed."""
@@ -122,7 +123,7 @@ def _with(policy: Any, settings: Mapping[str, float]) -> Any:
     if not dataclasses.is_dataclass(policy) or isinstance(policy, type):
         return policy
     fields = {f.name for f in dataclasses.fields(policy) if f.init}
-    length = settings.get("round_seconds", getattr(policy, "round_seconds", None) or math.inf)
+    length = settings.get("round_seconds", traits_of(policy).round_seconds or math.inf)
     own = {key: value for key, value in settings.items() if key in fields}
     if "restart_seconds" in fields:  # as long as a round it would forbid every move
         own["restart_seconds"] = min(own.get("restart_seconds", getattr(policy, "restart_seconds", 0.0)), 0.9 * length)
@@ -222,7 +223,7 @@ class Decider:
     @property
     def steps(self) -> DecisionSteps:
         """The policy and the steps after it."""
-        return self.system.steps(getattr(self.system.policy, "speeds", None) or StageSpeeds())
+        return self.system.steps(traits_of(self.system.policy).speeds or StageSpeeds())
 
     def decide(self, instance: Instance, ids: Mapping[str, int]) -> tuple[list[Target], Decision, float]:
         """The targets, the decision behind them, and the seconds that it took."""

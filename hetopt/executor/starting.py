@@ -18,6 +18,7 @@ from hetopt.executor.leases_folder import check_not_away
 from hetopt.executor.speeds import ESTIMATORS
 from hetopt.executor.store import StateStore
 from hetopt.executor.terms import Terms
+from hetopt.formulations.traits import traits_of
 from hetopt.presentation import console
 from hetopt.registry import make_system
 
@@ -78,7 +79,7 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     system = make_system(policy, settings)
     if system.fluid:
         raise InvalidOption(f"{policy} runs shares of jobs as rates, which hosts cannot; take a policy with rounds")
-    if getattr(system.policy, "ends", False):
+    if traits_of(system.policy).terminates:
         raise InvalidOption(
             f"{policy} promises GPUs for a number of rounds, and after them to nobody; it is for simulations"
         )

@@ -9,7 +9,6 @@ from typing import Any
 from hetopt.checks import at_least, choices
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.decisions.speed_models import Spread
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.environment import Environment
@@ -17,6 +16,7 @@ from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange, failures
+from hetopt.stages.speed_models import Spread
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class EnvironmentSettings:
     restart_seconds, resume_seconds, start_seconds, save_seconds, merge_seconds, transfer:
         As of :class:`~hetopt.simulation.overheads.Overheads`.
     spread:
-        Gangs on several servers are slower, as measured (:class:`~hetopt.decisions.speed_models.Spread`).
+        Gangs on several servers are slower, as measured (:class:`~hetopt.stages.speed_models.Spread`).
     spread_otherwise:
         Relative speed on several servers of models that were not measured; 1 for no loss.
     local_disks:

@@ -21,6 +21,7 @@ from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.formulations.solution import solve_compiled
+from hetopt.formulations.traits import Traits
 from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, main_priority
@@ -297,6 +298,11 @@ class Formulation:
         if kept := [own for level, own in gains.items() if level != model.priority]:
             text = "; ".join(f"{' + '.join(own)} ≥ its optimum: {'; '.join(own.values())}" for own in kept)
             model.kept.doc = f"gains of other priorities are kept: {text}"
+
+    @property
+    def traits(self) -> Traits:
+        """Its allocations share GPUs in time."""
+        return Traits(fractional=True)
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """Solve with default options: a formulation is a stateless policy."""

@@ -18,7 +18,8 @@ from hetopt.solving.options import Options
 class Policy(Protocol):
     """Decides the current allocation: a frozen dataclass whose fields are its settings.
 
-    It returns its state, which the caller passes to the next call.
+    It returns its state, which the caller passes to the next call. A policy that has more to declare than the defaults
+    of :class:`~hetopt.Traits` has an attribute ``traits``.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:

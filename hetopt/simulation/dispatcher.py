@@ -10,12 +10,12 @@ import numpy as np
 
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.speed_models import HeldGPUs
 from hetopt.decisions.system import Copy, Decision
 from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
 from hetopt.simulation.job_states import JobStates, Positions, RunningCopies, RunningCopy
 from hetopt.simulation.log import Recorder
 from hetopt.simulation.view import InstanceView, held_at_start
+from hetopt.stages.speed_models import HeldGPUs
 
 MANY = 8
 """From so many stopping jobs on, recording their work in arrays is faster than one by one."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hetopt.checks import at_least, expect
-from hetopt.decisions.speed_models import SpeedModel
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.overheads import Overhead, Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange
+from hetopt.stages.speed_models import SpeedModel
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Environment:
     overheads:
         Seconds lost by starting, resuming and moving.
     speeds:
-        Work per second of jobs on their servers. Default: the policy's attribute of that name, else
-        :class:`~hetopt.decisions.speed_models.StageSpeeds`.
+        Work per second of jobs on their servers. Default: those of the policy's traits, else
+        :class:`~hetopt.stages.speed_models.StageSpeeds`.
     datasets:
         Datasets on local disks; None: on shared storage, without cost.
     profiling:

@@ -12,9 +12,9 @@ import numpy as np
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.speed_models import HeldGPUs, Rate, SpeedModel
 from hetopt.decisions.system import Copy, Decision
 from hetopt.simulation.environment import Environment
+from hetopt.stages.speed_models import HeldGPUs, Rate, SpeedModel
 from hetopt.tolerances import WORK
 
 

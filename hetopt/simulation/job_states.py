@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.decisions.speed_models import HeldGPUs
 from hetopt.decisions.system import Copy
+from hetopt.stages.speed_models import HeldGPUs
 from hetopt.tolerances import WORK
 
 Positions: TypeAlias = NDArray[np.intp]

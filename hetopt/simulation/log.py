@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.decisions.speed_models import HeldGPUs
+from hetopt.stages.speed_models import HeldGPUs
 
 
 class EventKind(IntEnum):

@@ -8,8 +8,8 @@ from typing import Protocol
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job
-from hetopt.decisions.speed_models import HeldGPUs
 from hetopt.errors import InvalidOption
+from hetopt.stages.speed_models import HeldGPUs
 
 
 class Overhead(Protocol):

@@ -22,10 +22,10 @@ from hetopt.decisions.online import JobStart, OnlinePolicy
 from hetopt.decisions.placers import Placer
 from hetopt.decisions.rounders import Rounder
 from hetopt.decisions.selection import Selection
-from hetopt.decisions.speed_models import SpeedModel, StageSpeeds
 from hetopt.decisions.system import DecisionSteps, System, check_replicas
 from hetopt.errors import InvalidOption, InvalidPlan, Stalled
 from hetopt.formulations.policies import Policy
+from hetopt.formulations.traits import traits_of
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
@@ -35,6 +35,7 @@ from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.profiling_runs import ProfilingRuns
 from hetopt.simulation.server_changes import ServerChange, check_changes, servers_up_at
 from hetopt.simulation.view import InstanceView
+from hetopt.stages.speed_models import SpeedModel, StageSpeeds
 
 
 def simulate(
@@ -66,7 +67,7 @@ def simulate(
         The jobs, with their arrivals; time starts at ``instance.time``. Jobs that hold GPUs or are placed then, run.
     round_seconds:
         Length of a round: decisions at the start of each round, jobs that arrive in between wait, and a job that
-        finishes frees its GPUs at the end of the round. Default: the policy's attribute of that name. Without one,
+        finishes frees its GPUs at the end of the round. Default: that of the policy's traits. Without one,
         there is a decision at each arrival and at each completion.
     fluid:
         Run shares of jobs as rates, without rounding and restarts.
@@ -138,7 +139,7 @@ def _environment(given: Environment | None, overheads: Overhead | None, speeds: 
 def _simulator(system: System, instance: Instance, environment: Environment, patience: int) -> Simulator:
     """The simulator for the policy: event by event for an online policy without rounds, else the general one."""
     policy, seconds = system.policy, system.seconds
-    speeds = environment.speeds or getattr(policy, "speeds", None) or StageSpeeds()
+    speeds = environment.speeds or traits_of(policy).speeds or StageSpeeds()
     steps = system.steps(speeds)
     if environment.datasets is not None and not steps.places:
         raise InvalidOption("Environment.datasets needs servers, and this policy chooses none: give a placer")

@@ -18,10 +18,10 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats, Owner, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Tenant
-from hetopt.decisions.speed_models import HeldGPUs
 from hetopt.decisions.system import Copy
 from hetopt.simulation.estimate_errors import estimated_left
 from hetopt.simulation.job_states import JobStates, Positions
+from hetopt.stages.speed_models import HeldGPUs
 
 Value = TypeVar("Value")
 

@@ -15,8 +15,8 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.decisions.online import JobStart
-from hetopt.decisions.speed_models import StageSpeeds
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.models.asrpt.fleet import CandidatePlacement, Fleet, PredictedJob, TypeOptions
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.non_preemptive import ListScheduler, NonPreemptiveScheduler, VirtualSRPTScheduler
@@ -26,6 +26,7 @@ from hetopt.results.allocation import Placement, Plan
 from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.mapping import Mapper
 from hetopt.stages.servers import Servers
+from hetopt.stages.speed_models import StageSpeeds
 
 Key = Literal["duration", "workload", "submission"]
 
@@ -161,9 +162,9 @@ class NonPreemptivePolicy(ABC):
         """The order of jobs, on fleets of GPU types (None: a type without GPUs)."""
 
     @property
-    def speeds(self) -> StageSpeeds:
-        """Default job rates of a simulation: the same model of the iteration time."""
-        return StageSpeeds(self.timing)
+    def traits(self) -> Traits:
+        """It chooses servers, and assumes its own model of the iteration time."""
+        return Traits(places=True, speeds=StageSpeeds(self.timing))
 
     def online(self, instance: Instance) -> FleetScheduler:
         """An event-driven scheduler; jobs that are placed in ``instance`` continue.

@@ -20,6 +20,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.traits import Traits
 from hetopt.models.fft.fft_components import (
     ROUND_SECONDS,
     AgeCost,
@@ -121,6 +122,11 @@ class FFT:
         return replace(self, extra=(*self.extra, component))
 
     __radd__ = __add__
+
+    @property
+    def traits(self) -> Traits:
+        """It decides in rounds."""
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: FFTState | None = None) -> tuple[Plan, FFTState]:
         """The GPU type of every job for the round that begins now, and the state for the next call.

@@ -17,6 +17,7 @@ from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import NotSolved
 from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.traits import Traits
 from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.objectives import WeightedRate
@@ -56,7 +57,7 @@ class WaterFilling:
         On a call: see :func:`~hetopt.data.instance.present_entities`.
     """
 
-    shares: ClassVar[bool] = True  # results are shares of time
+    traits: ClassVar[Traits] = Traits(fractional=True)
 
     scale_by_demand: bool = True
     kind: Kind | None = None

@@ -13,6 +13,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.appraisal import RoundSettings, open_market, placed_gpus
 from hetopt.models.hadar.job_selection import SELECTIONS, BySize, Greedy, JobSelection, PrintedRecursion, take_all
 from hetopt.models.hadar.round_market import Bid, GangOffer, GPUMarket, ServerGPUs, find_offer
@@ -116,14 +117,9 @@ class Hadar:
             raise InvalidOption(f"Hadar.selection is {shown(self.selection)}; give a selection such as Greedy()")
 
     @property
-    def mixes(self) -> bool:
-        """Gangs may have GPUs of several types."""
-        return True
-
-    @property
-    def places(self) -> bool:
-        """It chooses servers itself."""
-        return True
+    def traits(self) -> Traits:
+        """It decides in rounds, chooses servers and mixes GPU types."""
+        return Traits(self.round_seconds, places=True, mixes=True)
 
     def __call__(self, instance: Instance, state: HadarState | None = None) -> tuple[Plan, HadarState]:
         """The plan of the round that begins now with its placement, and the next state.

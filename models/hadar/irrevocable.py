@@ -18,6 +18,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.hadar_policy import placed_plan
 from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, best_schedule, solved
 from hetopt.models.hadar.offline_problem import Integers, OfflineProblem
@@ -252,14 +253,9 @@ class Committing:
         return Irrevocable(self.prices, self.delta, self.eta)
 
     @property
-    def places(self) -> bool:
-        """It chooses servers itself."""
-        return True
-
-    @property
-    def ends(self) -> bool:
-        """After its last slot it runs no more jobs."""
-        return True
+    def traits(self) -> Traits:
+        """It decides in rounds, chooses servers, mixes GPU types, and runs no jobs after its last slot."""
+        return Traits(self.round_seconds, places=True, mixes=True, terminates=True)
 
     def __call__(self, instance: Instance, state: Commitments | None = None) -> tuple[Plan, Commitments | None]:
         """The plan of the round that begins now, as reserved, and the reservations as the next state.

@@ -16,6 +16,7 @@ from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.appraisal import RoundSettings, levels_of, open_market, placed_gpus
 from hetopt.models.hadar.hadar_policy import placed_plan
 from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, Types, find_offer
@@ -317,14 +318,9 @@ class HadarE:
             )
 
     @property
-    def mixes(self) -> bool:
-        """Gangs may have GPUs of several types."""
-        return True
-
-    @property
-    def places(self) -> bool:
-        """It chooses servers itself."""
-        return True
+    def traits(self) -> Traits:
+        """It decides in rounds, chooses servers, mixes GPU types and forks jobs."""
+        return Traits(self.round_seconds, places=True, mixes=True, forks=True)
 
     def __call__(self, instance: Instance, state: HadarEState | None = None) -> tuple[Plan, HadarEState]:
         """The plan of the round that begins now with the work of each copy, and the next state.

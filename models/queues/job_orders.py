@@ -13,6 +13,7 @@ from hetopt.checks import FrozenDict, boolean, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.policy_checks import check_choice, check_round_seconds, elapsed_since
 from hetopt.models.queues.gpu_pool import (
@@ -66,6 +67,11 @@ class QueuePolicy(ABC):
     @abstractmethod
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, Any]:
         """(n,) keys, the smallest first in the queue, and the next state."""
+
+    @property
+    def traits(self) -> Traits:
+        """It decides in rounds, if it has any."""
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan from now on, and the next state.

@@ -13,13 +13,14 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.placers import pack
-from hetopt.decisions.speed_models import Variability
 from hetopt.errors import InvalidInstance, InvalidOption, Item
+from hetopt.formulations.traits import Traits
 from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.policy_checks import check_choice, check_round_seconds, mapping_option
 from hetopt.models.queues.gpu_pool import PlacedGPUs, Preemption, allocate_in_order, gang_sizes, sorted_jobs
 from hetopt.models.queues.job_orders import ORDERS
 from hetopt.results.allocation import Placement, Plan
+from hetopt.stages.speed_models import Variability
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class PAL:
         Slowdown of a job whose GPUs are not all in one server, >= 1.
     variability:
         Server -> slowdown of jobs on its GPUs, or server -> model (``Job.model``) -> slowdown, as in
-        :class:`~hetopt.decisions.speed_models.Variability`. 1 for absent servers and models; servers that are not in
+        :class:`~hetopt.stages.speed_models.Variability`. 1 for absent servers and models; servers that are not in
         the cluster, e.g. because they have failed, are ignored.
     moves:
         In each decision all jobs are placed again. False: running jobs keep their GPUs unless they are preempted.
@@ -161,9 +162,9 @@ class PAL:
         check_round_seconds(self.round_seconds, "PAL.round_seconds")
 
     @property
-    def places(self) -> bool:
-        """It chooses servers itself."""
-        return True
+    def traits(self) -> Traits:
+        """It decides in rounds, if it has any, and chooses servers."""
+        return Traits(self.round_seconds, places=True)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan from now on with its placement; the state is that of the order.

@@ -14,6 +14,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.rounders import most_due
 from hetopt.errors import InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.policy_checks import elapsed_since
@@ -90,6 +91,11 @@ class Themis:
             raise InvalidOption(f"Themis.fairness is {self.fairness:g}; it must be below 1, or no job takes part")
         at_least(self.round_seconds, "Themis.round_seconds", 0.0, InvalidOption, strict=True)
         Options(time_limit=self.time_limit)  # rejects invalid limits
+
+    @property
+    def traits(self) -> Traits:
+        """It decides in rounds."""
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: ThemisState | None = None) -> tuple[Plan, ThemisState]:
         """The plan of the round that begins now, and the next state.

@@ -15,6 +15,7 @@ from hetopt.checks import FrozenDict, at_least, expect, shown, whole
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.policy_checks import check_choice, check_round_seconds, elapsed_since
 from hetopt.models.queues.gpu_pool import (
@@ -203,6 +204,11 @@ class Tiresias:
                 raise InvalidOption(f"{name}.promote is {self.promote:g}; order 'remaining' has no queue to return to")
         object.__setattr__(self, "seed", whole(self.seed, f"{name}.seed", 0))
         check_round_seconds(self.round_seconds, f"{name}.round_seconds")
+
+    @property
+    def traits(self) -> Traits:
+        """It decides in rounds, if it has any."""
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: TiresiasState | None = None) -> tuple[Plan, TiresiasState]:
         """The plan from now on, and the next state.

@@ -11,6 +11,7 @@ from typing import Any
 from hetopt.checks import FrozenDict, at_least, boolean, choices
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption, Item
+from hetopt.formulations.traits import Traits
 from hetopt.models.policy_checks import check_choice, check_round_seconds, mapping_option
 from hetopt.models.queues.gpu_pool import (
     TYPES,
@@ -75,6 +76,11 @@ class YARN:
         check_choice(self.types, TYPES, "YARN.types")
         boolean(self.backfill, "YARN.backfill")
         check_round_seconds(self.round_seconds, "YARN.round_seconds")
+
+    @property
+    def traits(self) -> Traits:
+        """It decides in rounds, if it has any."""
+        return Traits(self.round_seconds)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
         """The plan from now on, and no state.

@@ -9,7 +9,7 @@ This module decides what the paper leaves open; the decisions were made before a
 - All policies have rounds of 5 minutes [FFT, section 6.4.1] except AlloX, which decides at events.
 - Tiresias has a queue for each GPU type. The paper describes two variants [FFT, section 6.1.4]: jobs go to a random
   queue, or to the one with the least remaining service, the shortest first. Both are run.
-- Gangs on several servers are slower by published measurements (:data:`hetopt.decisions.speed_models.MEASURED`); GPT
+- Gangs on several servers are slower by published measurements (:data:`hetopt.stages.speed_models.MEASURED`); GPT
   and OPT, without such measurements, by 45 %, as Gavel measured for a Transformer on four GPUs.
 - Every baseline has its default placer, which consolidates; the cost of worse placers is measured separately.
 - Datasets lie on shared storage. In the parts about disks each server has 256 GB, the common size just below the total

@@ -10,7 +10,7 @@ This module decides what the paper leaves open; the decisions were made before a
 - Max-min gives each tenant the same part of every GPU type: the paper distinguishes it from Gavel [OEF, section 2.3.3].
 - Twenty tenants run for 8 hours; a smaller scale shortens that to at least one hour, and keeps the tenants.
 - Moving a job costs only the transfer of its state. Gangs on several servers are slower by measured factors
-  (:data:`hetopt.decisions.speed_models.MEASURED`), which include all six models. A gang that fits on no single GPU type
+  (:data:`hetopt.stages.speed_models.MEASURED`), which include all six models. A gang that fits on no single GPU type
   of its tenant may use several types [OEF, section 4.4], under OEF and baselines alike.
 - Gavel's tenants may have any number of GPUs. A second variant follows [OEF, eq. 3], where no tenant has more than one
   GPU at once, which is right for that example.

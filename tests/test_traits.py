@@ -1,0 +1,57 @@
+"""Policies do what their traits declare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hetopt
+from hetopt import Allocation, Traits, instances
+from hetopt.decisions.rounders import Rounded
+from hetopt.decisions.system import OnChange, System
+from hetopt.formulations.policies import ask
+from hetopt.formulations.traits import traits_of
+from hetopt.models import fft, gavel, oef
+from hetopt.registry import make_policy, policy_names
+
+INSTANCES = ("lab36/jobs", "asrpt/vgg19", "hadar/motivating", "fft/fig2")
+
+
+@pytest.mark.parametrize("policy", policy_names())
+@pytest.mark.parametrize("name", INSTANCES)
+def test_results_are_as_declared(policy: str, name: str) -> None:
+    made, instance = make_policy(policy), instances.load(name)
+    instance, traits = instance.at(instance.time), traits_of(made)
+    try:
+        result, _ = ask(made, instance)
+    except (hetopt.InvalidInstance, hetopt.NotSolved):  # not for such jobs
+        return
+    if isinstance(result, Allocation):
+        assert traits.fractional or not hasattr(made, "traits")
+        return
+    assert not traits.fractional
+    placement = result.placement
+    assert traits.places == (placement is not None)
+    if not traits.mixes and result.entities.kind == "jobs":
+        assert (np.count_nonzero(result.x, axis=1) <= 1).all()
+    if placement is not None and not traits.forks:
+        assert not placement.dispatch
+
+
+def test_wrappers_pass_traits_on() -> None:
+    policy = fft.FFT(round_seconds=60)
+    assert traits_of(policy) == Traits(round_seconds=60)
+    assert System(policy).seconds == System(OnChange(policy)).seconds == System(Rounded(policy)).seconds == 60
+    assert System(OnChange(policy, round_seconds=30)).seconds == 30
+    assert traits_of(OnChange(gavel.fifo())).fractional
+    assert not traits_of(Rounded(oef.cooperative())).fractional
+
+
+def test_no_traits_are_the_defaults_and_other_ones_are_refused() -> None:
+    def policy(instance: hetopt.Instance, state: None = None) -> None:
+        raise NotImplementedError
+
+    assert traits_of(policy) == Traits()
+    policy.traits = {"places": True}  # type: ignore[attr-defined]
+    with pytest.raises(hetopt.InvalidOption, match=r"traits is \{'places': True\}, which is no hetopt Traits"):
+        traits_of(policy)
