@@ -67,6 +67,8 @@ class Entities:
     any_type:
         (n, k) as ``speed``, but not 0 where only the gang is too large for the type; None: the same. Read it as
         :attr:`task_speed`.
+    positions:
+        Name -> row, where it is known already. Read it as :attr:`position`.
     """
 
     kind: Kind
@@ -80,6 +82,7 @@ class Entities:
     held: Floats | None
     instance: InstanceData | None = field(default=None, repr=False)
     any_type: Floats | None = field(default=None, repr=False)
+    positions: dict[str, int] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for key in ("any_type", "speed", "demand", "weight", "owner", "capacity", "held"):
@@ -112,7 +115,7 @@ class Entities:
     @cached_property
     def position(self) -> dict[str, int]:
         """Name -> row."""
-        return {name: i for i, name in enumerate(self.names)}
+        return {name: i for i, name in enumerate(self.names)} if self.positions is None else self.positions
 
     @cached_property
     def per_gpu(self) -> Floats:

@@ -19,7 +19,7 @@ from hetopt.data import inputs, instance_files
 from hetopt.data import tables as instance_tables
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
-from hetopt.data.instance_data import STATE_FIELDS, InstanceData, tenant_entity_names
+from hetopt.data.instance_data import STATE_FIELDS, Floats, InstanceData, tenant_entity_names
 from hetopt.data.workload import Job, Tenant, check_scale, slowest_of_rows
 from hetopt.errors import InvalidInstance, Item, NotApplicable
 
@@ -292,6 +292,19 @@ class Instance(InstanceData):
     def _jobs(self) -> Entities:
         with PauseGC():
             return job_entities(self)
+
+    @classmethod
+    def of_entities(
+        cls,
+        fields: Mapping[str, Any],
+        job: Mapping[str, Job],
+        job_arrays: Mapping[str, Floats],
+        entities: Callable[[Instance], Entities],
+    ) -> Instance:
+        """As :meth:`trusted`, with the array view of the jobs; ``entities`` gets the instance and returns it."""
+        made = cls.trusted(fields, job, job_arrays)
+        object.__setattr__(made, "_jobs", entities(made))
+        return made
 
     def entities(self, kind: Kind | None = None) -> Entities:
         """The array view: tenants where there are any, else jobs, or the ``kind`` asked for.

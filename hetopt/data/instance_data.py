@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,22 @@ class InstanceData:
                     f"is {job.demand} GPUs, but the cluster has {total}; it could never run",
                     ("jobs", Item(job.name), "demand"),
                 )
+
+    @classmethod
+    def trusted(cls, fields: Mapping[str, Any], job: Mapping[str, Job], job_arrays: Mapping[str, Floats]) -> Self:
+        """An instance of parts of one that has been checked, without checking them again.
+
+        Parameters
+        ----------
+        fields:
+            Every field.
+        job, job_arrays:
+            The jobs by name; attributes of jobs as read-only arrays, as :meth:`job_array` returns them.
+        """
+        made = object.__new__(cls)
+        for key, value in {**fields, "job": job, "_job_arrays": dict(job_arrays)}.items():
+            object.__setattr__(made, key, value)
+        return made
 
     def __str__(self) -> str:
         """One line, e.g. ``oef/eq6: 2 tenants, 0 jobs; 1 GPU1 + 1 GPU2 on 2 servers; time 0 s``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -94,9 +95,7 @@ class _ForestLearner:
 
     def copy(self) -> Self:
         """A learner with the same forest and history."""
-        twin = type(self).__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        return twin
+        return copy(self)
 
 
 class TrainingSet(NamedTuple):

@@ -91,6 +91,7 @@ class VisibleJobs:
             "weight": _read_only(whole.weight[who]),
             "owner": _read_only(np.arange(len(who), dtype=np.intp)),
             "capacity": capacity,
+            "positions": self.position,
         }
         self.owners = frozenset(view.owner[name] for name in self.names if name in view.owner)
         self.tenants, self.entity_of = view.tenants(self.owners)
@@ -145,26 +146,28 @@ class InstanceView:
         estimate = visible.columns["work"]
         left = _read_only(estimated_left(estimate, states.work[who] - states.left_at(time, who)))
         ran = [i for i in who.tolist() if states.where[i] is not None]
-        instance = object.__new__(Instance)
-        instance.__dict__.update(
-            cluster=cluster,
-            tenants=visible.tenants,
-            jobs=visible.jobs,
-            time=time,
-            held=LazyMapping(lambda: self._held(visible, ran, where, running)) if ran else {},
-            done=LazyMapping(lambda: dict(zip(visible.names, (estimate - left).tolist(), strict=True))),
-            placed=LazyMapping(lambda: _placed([self.entities.names[i] for i in ran], where, running)) if ran else {},
-            name=self.estimated.name,
-            source=self.estimated.source,
-            job=visible.by_name,
-            _job_arrays={**visible.columns, "work_left": left},
-        )
         where, running = [states.where[i] for i in ran], states.running[ran].tolist()
+        names = [self.entities.names[i] for i in ran]
+        fields = {
+            "cluster": cluster,
+            "tenants": visible.tenants,
+            "jobs": visible.jobs,
+            "time": time,
+            "held": LazyMapping(lambda: self._held(visible, ran, where, running)) if ran else {},
+            "done": LazyMapping(lambda: dict(zip(visible.names, (estimate - left).tolist(), strict=True))),
+            "placed": LazyMapping(lambda: _placed([self.entities.names[i] for i in ran], where, running))
+            if ran
+            else {},
+            "name": self.estimated.name,
+            "source": self.estimated.source,
+        }
         held = _read_only(states.held[who]) if ran else None
-        jobs = Entities(**visible.arrays, held=held, instance=instance)
-        jobs.__dict__["position"] = visible.position
-        instance.__dict__["_jobs"] = jobs
-        return instance
+        return Instance.of_entities(
+            fields,
+            visible.by_name,
+            {**visible.columns, "work_left": left},
+            lambda instance: Entities(**visible.arrays, held=held, instance=instance),
+        )
 
     def _held(
         self, visible: VisibleJobs, ran: list[int], where: list[HeldGPUs | None], running: list[bool]

@@ -8,6 +8,7 @@ the fast search.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -86,8 +87,8 @@ class GPUMarket:
 
     def copy(self) -> GPUMarket:
         """An independent copy."""
-        made = object.__new__(GPUMarket)
-        made.tariff, made.used = self.tariff, self.used.copy()
+        made = copy(self)
+        made.used = self.used.copy()
         made.price, made.free = list(self.price), [list(row) for row in self.free]
         made._costs = {types: list(rows) for types, rows in self._costs.items()}
         made._single, made._spread, made._fewest = dict(self._single), dict(self._spread), dict(self._fewest)
