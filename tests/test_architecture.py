@@ -62,6 +62,31 @@ def test_imports_have_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which lists the modules
 
 
+LAYERS = [
+    "errors", "tolerances", "checks", "plugins", "data", "programs", "solving", "results", "stages", "formulations",
+    "auditing", "decisions", "simulation", "metrics", "prediction", "traces", "registry", "experiments", "presentation",
+    "cli", "executor",
+]  # fmt: skip
+"""Packages and loose modules of the core, each of which imports only those before it."""
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.is_relative_to(ROOT / "hetopt")], ids=_id)
+def test_packages_import_only_those_below(path: Path) -> None:
+    own = path.relative_to(ROOT / "hetopt").with_suffix("").parts[0]
+    if own not in LAYERS:  # __init__ and __main__
+        return
+    below = LAYERS[: LAYERS.index(own) + 1]
+    for name in _imported(ast.parse(path.read_text())):
+        parts = name.split(".")
+        if parts[0] == "hetopt" and len(parts) > 1 and parts[1] in LAYERS:
+            assert parts[1] in below, f"{_id(path)} imports {name}"
+
+
+def test_layers_are_all_packages() -> None:
+    found = {p.stem for p in (ROOT / "hetopt").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert found - {"__init__", "__main__"} == set(LAYERS)
+
+
 TOLERANCE = re.compile(r"(?<![\w.])\d*\.?\d+e-\d+|\b(?:atol|rtol)\s*=|\b(?:abs|rel)\s*=\s*\d")
 
 

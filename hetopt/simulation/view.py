@@ -147,7 +147,6 @@ class InstanceView:
         left = _read_only(estimated_left(estimate, states.work[who] - states.left_at(time, who)))
         ran = [i for i in who.tolist() if states.where[i] is not None]
         where, running = [states.where[i] for i in ran], states.running[ran].tolist()
-        names = [self.entities.names[i] for i in ran]
         fields = {
             "cluster": cluster,
             "tenants": visible.tenants,
