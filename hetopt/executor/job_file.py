@@ -12,7 +12,7 @@ from hetopt.checks import MOST_COUNTED
 from hetopt.data.schema import Amount, Natural, Part, Positive, Weight, wrong
 from hetopt.errors import InvalidOption
 from hetopt.executor.forms import read_form
-from hetopt.executor.names import check_name
+from hetopt.executor.names import WANTED, is_name
 
 BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 SECONDS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -40,10 +40,9 @@ Seconds = Annotated[Positive, with_unit(SECONDS, "10 min")]
 
 
 def _named(value: Any) -> Any:
-    try:
-        return check_name(value, "it")
-    except InvalidOption as problem:
-        raise wrong(str(problem).partition("; it must be ")[2]) from None
+    if not is_name(value):
+        raise wrong(WANTED)
+    return value
 
 
 def _word(value: Any) -> Any:
