@@ -99,6 +99,12 @@ def test_a_plain_installation_does(tmp_path: Path, words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_help_names_the_extra(tmp_path: Path) -> None:
+    done = plain(tmp_path, "--help")
+    assert "Needs the extra 'run'" in done.stdout
+    assert "Needs the extra 'prove'" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "package", "extra"),
     [

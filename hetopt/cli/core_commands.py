@@ -314,7 +314,7 @@ def _add_commands() -> None:
             if (missing := MissingPackage.of(problem)) is None:
                 console.note(f"no command {point.name!r} from {point.value!r}: {raised(problem)}")
                 continue
-            command, text = _refusing(missing), f"Needs pip install 'hetopt[{missing.extra}]'."
+            command, text = _refusing(missing), f"Needs the extra {missing.extra!r}, which is not installed."
         app.command(point.name, help=text)(command)
 
 
