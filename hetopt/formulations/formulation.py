@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyomo.environ as pyo
 from pyomo.common.gc_manager import PauseGC
 
 from hetopt.checks import boolean
 from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
-from hetopt.errors import InvalidFormulation, LargeModel
-from hetopt.formulations.solution import solve_compiled
+from hetopt.errors import InvalidFormulation, InvalidOption, LargeModel
 from hetopt.formulations.traits import Traits
 from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled
@@ -42,7 +42,9 @@ from hetopt.programs.model import (
 )
 from hetopt.programs.symbols import InFormulas, frame
 from hetopt.results.allocation import Allocation
-from hetopt.solving.optimising import kept_stages
+from hetopt.results.certificate import certify
+from hetopt.solving.methods import method_for
+from hetopt.solving.optimising import kept_stages, optimise
 from hetopt.solving.options import Options
 
 
@@ -387,3 +389,32 @@ def _refuse(model: Model, left_out: dict[str, int]) -> None:
     # A parameter without a value: evaluating it raises an error that contains its index.
     model.missing = pyo.Param([why], mutable=True, doc="stands for rows that are left out")
     model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)
+
+
+def solve_compiled(compiled: Compiled, options: Options, began: float) -> Allocation:
+    """Optimise and certify; ``began`` is the ``time.perf_counter`` at the start of the work."""
+    options, exact = options.started(), None
+    method = method_for(compiled, options)
+    if method is not None:
+        point = method.solve(compiled, options)
+    else:
+        if options.method == "plain":
+            compiled = Compiled(compiled.formulation, compiled.entities, lazy=False)
+        if options.exact:
+            _check_exact(compiled)
+        point = optimise(compiled.program, options, compiled.separation())
+    if options.exact:
+        from hetopt.solving.exact import exact_optimum_of
+
+        exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
+        point = exact.as_point(point)
+    seconds = time.perf_counter() - began
+    share = np.maximum(point.share, 0.0)
+    return Allocation(compiled.entities, share, certify(compiled, point, seconds, exact))
+
+
+def _check_exact(compiled: Compiled) -> None:
+    if compiled.curved:
+        compiled.linear()  # raises the reason
+    if compiled.program.integer.any():
+        raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")
