@@ -12,6 +12,7 @@ import pytest
 from executor_leases import Clock, Runners
 from executor_stage import Stage
 from hypothesis import HealthCheck, settings
+from left_processes import adopt_orphans, descendants, end_all_but
 
 from hetopt.executor import lease_directory
 from hetopt.executor.engines.engine import Node
@@ -22,6 +23,27 @@ settings.register_profile(
     "hetopt", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("hetopt")
+
+adopt_orphans()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_process_is_left_of_a_module() -> Iterator[None]:
+    """Fixtures of a module end what they have started."""
+    yield from _nothing_is_left()
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Every test ends what it has started; otherwise it is killed here, and the test fails."""
+    yield from _nothing_is_left()
+
+
+def _nothing_is_left() -> Iterator[None]:
+    before = descendants()
+    yield
+    if left := end_all_but(before):
+        pytest.fail("processes were left behind: " + "; ".join(left), pytrace=False)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from dashboard_books import Books
+from waiting import PATIENCE
 
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.server import Server
@@ -21,7 +22,9 @@ Answer = tuple[int, dict[str, str], str]
 
 
 @contextmanager
-def served(folder: Path, *, token: str | None = None, kept: float = 0.0, patience: float = 0.3) -> Iterator[Server]:
+def served(
+    folder: Path, *, token: str | None = None, kept: float = 0.0, patience: float = PATIENCE
+) -> Iterator[Server]:
     """A server of these books, on a port that is free."""
     with closing(Reader(folder, patience=patience, kept=kept)) as reader, Server(reader, port=0, token=token) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -35,7 +38,7 @@ def served(folder: Path, *, token: str | None = None, kept: float = 0.0, patienc
 
 def ask(server: Server, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
     """Status, headers and body of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.where.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.where.port, timeout=PATIENCE)
     with closing(connection):
         connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()
@@ -47,7 +50,7 @@ def ask(server: Server, path: str = "/", method: str = "GET", body: bytes | None
 
 def raw(server: Server, request: bytes) -> bytes:
     """What comes back for these bytes."""
-    with socket.create_connection(("127.0.0.1", server.where.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.where.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         found = b""
         while part := connection.recv(65536):

@@ -16,6 +16,7 @@ from typing import Any
 from executor_invariants import violations_of
 from slurm_cluster import SlurmCluster
 from sqlalchemy import select
+from waiting import PATIENCE
 
 from hetopt.errors import UnknownName
 from hetopt.executor import lease_directory as files
@@ -29,9 +30,6 @@ from hetopt.executor.store import EVENTS, StateStore
 HERE = Path(__file__).parent
 STEPS = {"job0": 150, "job1": 250, "job2": 600}
 TTL = 1.5
-PATIENCE = 120.0
-"""Seconds within which everything must be over once nothing goes wrong any more."""
-
 OTHERS = "others"
 """What the jobs of somebody else on a Slurm cluster are called."""
 
@@ -130,11 +128,11 @@ class Trial:
             os.kill(self.pid, signal.SIGKILL)
             self.until(lambda: not self.alive(), "the controller is dead")
 
-    def until(self, what: Callable[[], object], meaning: str, patience: float = PATIENCE) -> None:
+    def until(self, what: Callable[[], object], meaning: str) -> None:
         """Wait for something."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + PATIENCE
         while not what():
-            assert time.monotonic() < deadline, f"seed {self.seed}: not within {patience:g} s: {meaning}\n{self.told()}"
+            assert time.monotonic() < deadline, f"seed {self.seed}: not within {PATIENCE:g} s: {meaning}\n{self.told()}"
             time.sleep(0.02)
 
     def told(self) -> str:
@@ -176,7 +174,7 @@ class Trial:
         for number in range(1, most + 1):
             self.faults.append(f"die_at_a_write {number}")
             self.start(die_at=number)
-            self.until(lambda: not self.alive(), f"death at write {number}", 10.0)
+            self.until(lambda: not self.alive(), f"death at write {number}")
 
     def fault_kill_controller(self) -> None:
         """At any time."""

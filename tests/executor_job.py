@@ -1,6 +1,7 @@
 """A training job for tests of the executor: its model is a number that tells how many steps have made it.
 
-``python executor_job.py WITNESS SECONDS_PER_STEP [stubborn]``: each step is written down with time, process and lease.
+``python executor_job.py WITNESS SECONDS_PER_STEP [stubborn] [GATE]``: each step is written down with time, process and
+lease. Half of the steps are done only once there is the file GATE.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def model_after(steps: int) -> int:
     return model
 
 
-def main(witness: str, seconds: float, stubborn: bool) -> None:
+def main(witness: str, seconds: float, stubborn: bool, gate: str | None) -> None:
     """Train."""
     tag = os.environ[TAG_VARIABLE]
     book = os.open(witness, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -52,6 +53,8 @@ def main(witness: str, seconds: float, stubborn: bool) -> None:
         tell(step)
         while step < total and (stubborn or not job.should_stop()):
             time.sleep(seconds)
+            if gate is not None and 2 * step >= total and not os.path.exists(gate):
+                continue
             model, step = advanced(model), step + 1
             tell(step)
             job.tick(step, loss=1 / step)
@@ -70,4 +73,5 @@ def _save(job: object, step: int, model: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), "stubborn" in sys.argv)
+    more = sys.argv[3:]
+    main(sys.argv[1], float(sys.argv[2]), "stubborn" in more, next((word for word in more if word != "stubborn"), None))

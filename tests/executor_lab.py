@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 Run = Callable[..., tuple[int, str, str]]
-QUICK = ("--slots", "slots.yaml", "--poll", "0.05s", "--profile-seconds", "0.3s", "--ttl", "5s", "--until-idle")
+QUICK = ("--slots", "slots.yaml", "--poll", "0.05s", "--profile-seconds", "0.3s", "--ttl", "600s", "--until-idle")
+"""Looks often; leases outlive a controller that gets no CPU for minutes."""
 
 
 @pytest.fixture(name="lab")
@@ -23,12 +24,12 @@ def some_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def job_file(folder: Path, name: str = "train", **settings: Any) -> Path:
-    """A file of a job that counts."""
+def job_file(folder: Path, name: str = "train", *, gate: Path | None = None, **settings: Any) -> Path:
+    """A file of a job that counts; beyond half of its steps only once there is the file ``gate``."""
     program = Path(__file__).parent / "executor_job.py"
     said = {
         "name": name,
-        "command": [sys.executable, str(program), str(folder / "witness"), "0.01"],
+        "command": [sys.executable, str(program), str(folder / "witness"), "0.01"] + [str(gate)] * (gate is not None),
         "steps": 60,
         "grace": "2s",
         **settings,

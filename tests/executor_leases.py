@@ -7,22 +7,19 @@ import resource
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import Grant, Seat
 from hetopt.executor.job_side import LEASE_VARIABLE
 from hetopt.executor.lease_file import written
 from hetopt.executor.processes import tagged
-
-PATIENCE = 60.0
-"""Seconds; the machine may have other work."""
 
 COUNT = """
 import os, signal, sys, time
@@ -53,15 +50,6 @@ if sys.argv[2] == "stays":
 """Leaves processes behind in sessions of their own, one of them without a tag."""
 
 
-def until(what: Callable[[], Any], meaning: str) -> Any:
-    """Wait for something, and give it back."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {meaning}"
-        time.sleep(0.01)
-    return found
-
-
 def seats(**nodes: int) -> tuple[Seat, ...]:
     """So many GPUs on each host."""
     return tuple(Seat(name, "fast", i, f"GPU-{name}{i}") for name, number in nodes.items() for i in range(number))
@@ -71,7 +59,8 @@ def make_lease(folder: Path, own: tuple[Seat, ...] = seats(a=1), **settings: Any
     """A lease directory; by default of a job that nobody runs."""
     grant = Grant(f"hetopt-{secrets.token_hex(4)}-1-0-1", folder / f"lease-{secrets.token_hex(4)}", own)
     grant.folder.mkdir()
-    said = {"command": ["true"], "cwd": str(folder), "bound_by_engine": False, "grace_seconds": PATIENCE, **settings}
+    patient = {"grace_seconds": PATIENCE, "ttl_seconds": PATIENCE}  # no test has to renew it, or to be quick
+    said = {"command": ["true"], "cwd": str(folder), "bound_by_engine": False, **patient, **settings}
     content = written(grant, {}, **said)
     files.write_json(grant.folder / files.LEASE, content)
     files.renew(grant.folder, 1)

@@ -23,7 +23,7 @@ import numpy as np
 from hetopt.data.instance import Instance
 from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.system import System
-from hetopt.executor import clock, controller, lease_directory, tending
+from hetopt.executor import clock, controller, lease_directory, leases, tending
 from hetopt.executor.engines import local
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.engines.slots import read_slots
@@ -135,12 +135,13 @@ def drive(plan: dict[str, Any]) -> None:
         engine = local.LocalEngine(read_slots(Path(plan["slots"])), store.cluster)
     terms = tending.Terms(
         ttl_seconds=plan["ttl"],
-        margin_seconds=0.5,
+        margin_seconds=5.0 if slurm else 0.5,  # here Slurm's alone are dead by nothing but the time that passes
         profile_seconds=0.3,
         first_tick_seconds=20.0,
         visible_seconds=0.2,
-        start_seconds=8.0,
+        start_seconds=20.0,
     )
+    leases.MOST_LOSSES = 10**6  # a machine that is busy for long loses leases by itself
     seconds = plan.get("round", 1.0)
     system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))
     settings = controller.Settings("restless", seconds, plan.get("profile", True), terms)

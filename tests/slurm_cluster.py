@@ -19,6 +19,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from left_processes import LENT
+from waiting import PATIENCE
+
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "scancel", "scontrol")
 SEARCHED = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
@@ -30,9 +33,6 @@ PLAIN = "plain-0"
 
 CPUS, MEGABYTES = 8, 4000
 """Of each node, by its own word."""
-
-PATIENCE = 30.0
-"""Seconds in which a daemon must have done what is asked of it."""
 
 CONFIGURATION = """
 ClusterName=hetopt
@@ -63,9 +63,12 @@ SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,bf_hetjob
 SlurmdParameters=config_overrides
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 ReturnToService=2
-MessageTimeout={patience}
+MessageTimeout=30
+TCPTimeout=30
 SlurmctldTimeout=10
 SlurmdTimeout={patience}
+BatchStartTimeout=600
+UnkillableStepTimeout=600
 KillWait=4
 MinJobAge=600
 """
@@ -85,7 +88,7 @@ class SlurmCluster:
     nodes:
         Node -> (type, number) of its GPUs, or None in place of the type.
     patience:
-        Seconds in which a daemon must answer another, or counts as lost.
+        Seconds in which a node's daemon must answer slurmctld, or counts as lost.
 
     Attributes
     ----------
@@ -95,7 +98,7 @@ class SlurmCluster:
         What ``SLURM_CONF`` must name for the commands to reach it.
     """
 
-    def __init__(self, nodes: Mapping[str, tuple[str | None, int]] = NODES, *, patience: int = 20) -> None:
+    def __init__(self, nodes: Mapping[str, tuple[str | None, int]] = NODES, *, patience: int = 600) -> None:
         self.nodes, self.patience = nodes, patience
         self.folder = Path(tempfile.mkdtemp(prefix="hetopt-slurm-", dir="/tmp"))  # a socket's path must be short
         self.configuration = self.folder / "slurm.conf"
@@ -134,6 +137,7 @@ class SlurmCluster:
             time.sleep(0.05)
         for daemon in self.daemons.values():
             daemon.wait()
+            LENT.discard(daemon.pid)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def processes(self) -> list[int]:
@@ -161,8 +165,10 @@ class SlurmCluster:
 
     def kill_daemon(self, name: str) -> None:
         """Kill slurmctld or a node's slurmd, by signal 9; what it has started lives on."""
-        self.daemons[name].kill()
-        self.daemons.pop(name).wait()
+        daemon = self.daemons.pop(name)
+        daemon.kill()
+        daemon.wait()
+        LENT.discard(daemon.pid)
 
     def wait_until_idle(self) -> None:
         """Until all nodes are up and nothing runs."""
@@ -179,14 +185,16 @@ class SlurmCluster:
 
     def call(self, *words: str, script: str = "", check: bool = True) -> str:
         """What a command prints."""
-        done = subprocess.run(words, env=self.environment, input=script, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            words, env=self.environment, input=script, capture_output=True, text=True, timeout=PATIENCE
+        )
         assert not check or done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
         return done.stdout.strip()
 
     def submit(self, *words: str, name: str = "somebody-elses") -> str:
         """Have somebody else's job sleep on the cluster; its number."""
         common = ("sbatch", "--parsable", f"--job-name={name}", "--output=/dev/null", *words)
-        return self.call(*common, script="#!/bin/sh\nexec sleep 300\n")
+        return self.call(*common, script="#!/bin/sh\nexec sleep 36000\n")
 
     # -- parts
 
@@ -234,6 +242,7 @@ class SlurmCluster:
                 stderr=output,
                 start_new_session=True,
             )
+        LENT.add(self.daemons[name].pid)
 
     def _wait(self, what: Callable[[], object], meaning: str) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
+from waiting import PATIENCE, until
 
 from hetopt.cli.core_commands import app
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
@@ -166,10 +167,7 @@ def test_processes_end_with_what_uses_them() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    until = time.monotonic() + 60
-    while (alive := set(active_children()) - before) and time.monotonic() < until:
-        time.sleep(0.05)  # the pool's own thread may be the one that sees them end
-    assert not alive
+    until(lambda: not set(active_children()) - before, "they have ended")
 
 
 WAITING = """
@@ -195,7 +193,7 @@ def test_no_process_outlives_the_first(by: signal.Signals, tmp_path: Path) -> No
         assert first.stdout is not None
         assert first.stdout.readline() == "ready\n"
         first.send_signal(by)
-        assert first.communicate(timeout=120)[0] == ""
+        assert first.communicate(timeout=PATIENCE)[0] == ""
 
 
 def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:

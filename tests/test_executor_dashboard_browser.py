@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from dashboard_books import Books, busy
 from dashboard_server import TOKEN, closed_server, open_server, served, some_books  # noqa: F401 - fixtures
+from waiting import PATIENCE
 
 from hetopt.errors import UnusableFile
 from hetopt.executor.dashboard import server as serving
@@ -36,7 +37,7 @@ def browse(server: Server, folder: Path, *words: str, query: str = "") -> tuple[
             f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}",
             "--window-size=1280,900", "--virtual-time-budget=12000", *words, "--dump-dom", f"{server.url}{query}",
         ],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     console = re.findall(r"CONSOLE[^ ]*\] (.*)", process.stderr)
     own = rf'"initiator":"{re.escape(server.url.rstrip("/"))}".*"url":"([a-z]+://[^/"]*)'

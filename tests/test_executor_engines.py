@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from executor_leases import AWAY, Runners, alive, said, told, until
+from executor_leases import AWAY, Runners, alive, said, told
+from waiting import until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.conformance import CHECKS, Bench

@@ -15,6 +15,7 @@ import pytest
 from executor_cuda_job import NUMBERS
 from executor_job import PRIME, advanced
 from executor_scenes import form, rows
+from waiting import PATIENCE
 
 from hetopt.executor import tables
 from hetopt.executor.controller import Controller, Settings
@@ -26,9 +27,6 @@ from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.terms import Terms
 from hetopt.models.hadare.corrected_throughput import estimated
-
-PATIENCE = 300.0
-"""Seconds; the first use of a GPU may take long."""
 
 STEPS = 600
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import COUNT, Clock, Runners, alive, ended, make_lease, said, seats, steps_of, told, until
+from executor_leases import COUNT, Clock, Runners, alive, ended, make_lease, said, seats, steps_of, told
+from waiting import until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.runner import Runner
@@ -156,7 +157,7 @@ def test_a_profiling_run_lasts_from_its_first_step(runners: Runners) -> None:
 @pytest.mark.parametrize(
     ("settings", "progress", "rate", "lives", "reason"),
     [
-        ({}, None, None, 60, "fenced"),
+        ({"ttl_seconds": 60}, None, None, 60, "fenced"),
         ({"most_seconds": 5, "most_seconds_to_first_tick": 10}, None, None, 10, "silent"),
         ({"most_seconds": 5, "most_seconds_to_first_tick": 10}, 8, None, 18, "silent"),
         ({"most_seconds": 5, "most_seconds_to_first_tick": 10}, 8, 9, 13, "profiled"),

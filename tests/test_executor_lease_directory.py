@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import Python, checkpoint, full_disk, hidden, until
+from executor_leases import Python, checkpoint, full_disk, hidden
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import until
 
 from hetopt.executor import lease_directory as files
 

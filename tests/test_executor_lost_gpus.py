@@ -15,6 +15,7 @@ import pytest
 from executor_nvml import some_nvml  # noqa: F401 - a fixture
 from executor_scenes import cards, form, rows
 from executor_stage import Stage
+from waiting import PATIENCE, until
 
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines import nvidia_watch
@@ -26,9 +27,6 @@ from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.models.hadare.corrected_throughput import estimated
-
-PATIENCE = 60.0
-"""Seconds; the machine may have other work."""
 
 GIB = 1 << 30
 BOTH = tuple(f"gpu|NVIDIA H200|GPU-{number}|{141 * GIB}|0|0" for number in range(2))
@@ -147,26 +145,25 @@ def test_no_answer_of_nvml_is_no_absence_of_gpus(
 
 
 def _answer(watch: GpuWatch) -> Node:
-    deadline = time.monotonic() + PATIENCE
-    while True:
+    def answer() -> Node | None:
         try:
             return watch.node()
         except EngineDown:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+            return None
+
+    found: Node = until(answer, "NVML answers")
+    return found
 
 
 def test_nvml_that_hangs_stops_nobody(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvidia_watch, "WAIT_SECONDS", 0.1)
     machine.says(*BOTH, "error|nvmlInit|-|-300")
-    began = time.monotonic()
     machine.watch.soon()
     assert machine.watch.node() == FIRST, "nothing is known yet"
     monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", 0.5)
     time.sleep(0.5)
     with pytest.raises(EngineDown, match=r"^NVML has not answered within 0\.5 s; nvidia-smi must"):
         machine.watch.node()
-    assert time.monotonic() - began < PATIENCE
     monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", PATIENCE)
     monkeypatch.setattr(nvidia_watch, "RETRY_SECONDS", 0.0)
     machine.says(*BOTH)
@@ -221,10 +218,7 @@ def test_it_is_asked_now_and_then(machine: Machine, monkeypatch: pytest.MonkeyPa
     machine.says(BOTH[0])
     watch = GpuWatch(FIRST, 2)
     monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", PATIENCE)
-    deadline = time.monotonic() + PATIENCE
-    while len(watch.node().seats) > 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: len(watch.node().seats) == 1, "it is asked")
     assert log.read_text().count("nvmlInit") == log.read_text().count("nvmlShutdown") == 1
     watch.close()
 
@@ -264,21 +258,13 @@ def test_a_job_does_not_fail_of_a_gpu_that_is_lost(
     """Where nobody looks, it is tried three times there within a second: the GPU is always free."""
     store, controller = _controller(tmp_path / "state", machine.watch)
     submit(store, form("only", command=[sys.executable, "-c", PROGRAM, str(tmp_path), str(own)]))
-    deadline = time.monotonic() + PATIENCE
-
-    def until(what: Callable[[], bool]) -> None:
-        while not what():
-            assert time.monotonic() < deadline, rows(store)
-            controller.step()
-            time.sleep(0.05)
-
-    until((tmp_path / "began-on-GPU-0").exists)
+    until(lambda: controller.step() or (tmp_path / "began-on-GPU-0").exists(), "it begins")
     if restarted:
         controller.close()
         store, controller = _controller(tmp_path / "state", GpuWatch(FIRST, 2))
     machine.says(*BOTH, "error|nvmlDeviceGetHandleByIndex|GPU-0|15")
     (tmp_path / "lost").touch()
-    until(lambda: bool(rows(store)[0]["state"] != "queued"))
+    until(lambda: controller.step() or rows(store)[0]["state"] != "queued", "it is over")
     assert (rows(store)[0]["state"], rows(store)[0]["reason"]) == ("done", None)
     assert (tmp_path / "began-on-GPU-0").read_text() == "x"
     assert (tmp_path / "began-on-GPU-1").exists()

@@ -18,6 +18,7 @@ import pytest
 from executor_nvml import some_nvml  # noqa: F401 - a fixture
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import PATIENCE
 
 from hetopt.executor.engines.nvidia import find_gpus, type_name
 from hetopt.executor.names import check_name
@@ -69,7 +70,7 @@ def _ask(folder: Path | None, where: Path, *records: str, encoding: str = "utf-8
     if folder is not None:
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(folder), os.getenv("LD_LIBRARY_PATH")]))
     command = [sys.executable, "-c", SCRIPT]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (result.returncode, result.stderr) == (0, "")
     return Answer(json.loads(result.stdout), log.read_text().splitlines())
 
@@ -280,7 +281,7 @@ def test_a_name_that_is_no_text(ask: Callable[..., Answer]) -> None:
 
 
 def _nvidia_smi(*options: str) -> list[str]:
-    result = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, check=False, timeout=120)
+    result = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, check=False, timeout=PATIENCE)
     return result.stdout.splitlines() if result.returncode == 0 else []
 
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from executor_leases import AWAY, COUNT, PATIENCE, STUBBORN, Python, Runners, alive, ended, said, told, until
+from executor_leases import AWAY, COUNT, STUBBORN, Python, Runners, alive, ended, said, told
+from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import processes

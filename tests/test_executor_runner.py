@@ -12,7 +12,6 @@ import pytest
 from executor_leases import (
     AWAY,
     COUNT,
-    PATIENCE,
     STUBBORN,
     Clock,
     Runners,
@@ -23,8 +22,8 @@ from executor_leases import (
     said,
     seats,
     told,
-    until,
 )
+from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import runner as module
@@ -182,7 +181,7 @@ def test_a_shell_that_passes_nothing_on_does_not_keep_the_job_from_stopping(runn
     """Half of the grace is enough for the shell."""
     book, script = tmp_path / "book", tmp_path / "count.py"
     script.write_text(COUNT)
-    folder = runners.lease('sh:trap : TERM; "$@"; exit 0', sys.executable, script, book, grace_seconds=4.0)
+    folder = runners.lease('sh:trap : TERM; "$@"; exit 0', sys.executable, script, book, grace_seconds=8.0)
     process = runners.start(folder)
     until(lambda: told(book), "it lives")
     process.terminate()
@@ -195,8 +194,7 @@ def test_a_shell_that_passes_nothing_on_does_not_keep_the_job_from_stopping(runn
 
 def test_a_lease_that_is_no_longer_renewed_is_fenced(runners: Runners, tmp_path: Path) -> None:
     """As long as it is, the job lives, far beyond the time to live."""
-    ttl = 1.6
-    for attempt in range(5):
+    for attempt, ttl in enumerate((1.6, 1.6, 4.0, 10.0, 25.0, 60.0)):  # a busy machine may need more to renew in time
         book = tmp_path / f"book{attempt}"
         folder = runners.lease(COUNT, book, ttl_seconds=ttl)
         process = runners.start(folder)
@@ -209,11 +207,10 @@ def test_a_lease_that_is_no_longer_renewed_is_fenced(runners: Runners, tmp_path:
         lived = told(book) and process.poll() is None and len(told(book)) == 1
         content = ended(process, folder)
         assert content == {"reason": "fenced", "codes": [0], "problem": None, "left": []}
-        if gap < ttl / 4:
-            assert lived
+        if lived and gap < ttl / 4:
             assert files.now() - last > ttl * 0.7
             return
-    pytest.skip("this machine has too much other work")
+    pytest.fail("the job has never outlived its time to live")
 
 
 def test_a_file_server_that_hangs_does_not_keep_it_from_fencing(runners: Runners, tmp_path: Path) -> None:

@@ -7,15 +7,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_leases import PATIENCE, until
 from executor_scenes import form, granted, lab_of_jobs, node, opened, rows
 from sqlalchemy import insert, select, update
+from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
@@ -103,11 +102,8 @@ def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_p
         (tmp_path / "y").mkdir()
         folder.parent.mkdir()
         folder.write_text("a file")
-        merges, deadline = Merges(store, tmp_path / "leases", Kept(store)), time.monotonic() + 60
-        while rows(store)[0]["reason"] is None:
-            assert time.monotonic() < deadline
-            merges.step()
-            time.sleep(0.05)
+        merges = Merges(store, tmp_path / "leases", Kept(store))
+        until(lambda: merges.step() or rows(store)[0]["reason"] is not None, "it is tried")
         row = rows(store)[0]
         assert row["state"] == "queued"
         assert row["reason"].startswith("its copies cannot be merged now, which is tried again: ")

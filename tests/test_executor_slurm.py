@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from slurm_cluster import SlurmCluster, missing
+from waiting import PATIENCE
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
@@ -18,8 +19,7 @@ from hetopt.executor.engines.conformance import CHECKS, COUNT, TELL, Bench
 from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 
-PATIENCE = 60.0
-"""Seconds; the machine may have other work."""
+FEW = {"v100-0": ("v100", 2), "p100-0": ("p100", 1)}
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -33,8 +33,16 @@ def cluster() -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
-    """A cluster to break, which soon gives up a daemon that does not answer."""
-    with SlurmCluster({"v100-0": ("v100", 2), "p100-0": ("p100", 1)}, patience=3) as made:
+    """A cluster to break."""
+    with SlurmCluster(FEW) as made:
+        monkeypatch.setenv("SLURM_CONF", str(made.configuration))
+        yield made
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
+    """A cluster that soon gives up a node whose daemon does not answer; on a busy machine, one that is well, too."""
+    with SlurmCluster(FEW, patience=3) as made:
         monkeypatch.setenv("SLURM_CONF", str(made.configuration))
         yield made
 
@@ -264,7 +272,9 @@ def test_a_drained_node_says_what_an_operator_must_do(fragile: SlurmCluster, tmp
 
 
 @needs_slurm
-def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(fragile: SlurmCluster, tmp_path: Path) -> None:
+def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(
+    fragile: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench, engine = bench_of(tmp_path)
     grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
     engine.start(grant)
@@ -281,9 +291,13 @@ def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(fragile: SlurmCl
         lambda: engine.kill([grant.tag]),
         lambda: SlurmEngine(bench.cluster, "nowhere", seconds=0.5).nodes(),
     ]
-    for ask in asked:
-        with pytest.raises(EngineDown, match=r"Unable to contact slurm controller|has not answered within 0\.5 s"):
-            ask()
+    impatient = fragile.folder / "impatient.conf"
+    impatient.write_text(fragile.configuration.read_text().replace("MessageTimeout=30", "MessageTimeout=1"))
+    with monkeypatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(impatient))
+        for ask in asked:
+            with pytest.raises(EngineDown, match=r"Unable to contact slurm controller|has not answered within"):
+                ask()
     fragile.start_controller()
     bench.wait(lambda: _answers(engine), "slurmctld has heard of its nodes")
     assert all(node.up and not node.note for node in engine.nodes()), "it still knows whose the GPUs are"
@@ -303,7 +317,7 @@ def _answers(engine: Engine) -> bool:
 
 
 @needs_slurm
-def test_what_outlives_its_slurmd_is_never_certainly_dead(fragile: SlurmCluster, tmp_path: Path) -> None:
+def test_what_outlives_its_slurmd_is_never_certainly_dead(hasty: SlurmCluster, tmp_path: Path) -> None:
     """Slurm says that the job has failed and the node is down, while the process goes on: only the lease ends it.
 
     Slurm kills it when slurmd comes back, and has called the node idle before.
@@ -312,17 +326,17 @@ def test_what_outlives_its_slurmd_is_never_certainly_dead(fragile: SlurmCluster,
     grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
     engine.start(grant)
     bench.wait(lambda: bench.told(grant), "it lives")
-    fragile.kill_daemon("v100-0")
+    hasty.kill_daemon("v100-0")
     assert phase(engine, grant) is Phase.RUNNING, "nothing is known yet"
     bench.wait(lambda: not node(engine, "v100-0").up, "it is noticed")
-    assert node(engine, "p100-0").up
+    bench.wait(lambda: node(engine, "p100-0").up, "the other is not given up, or not for long")
     bench.wait(lambda: phase(engine, grant) is Phase.ENDED, "Slurm calls it ended")
     engine.kill([grant.tag])
     assert node(engine, "v100-0").note.startswith("DOWN+NOT_RESPONDING: Not responding [")
     number = len(bench.told(grant))
     bench.wait(lambda: len(bench.told(grant)) > number + 10, "it lives all the same")
     assert engine.fenced_after(grant.tag) is None
-    fragile.start_node("v100-0")
+    hasty.start_node("v100-0")
     bench.wait(lambda: node(engine, "v100-0").up, "the node is back")
     bench.wait(lambda: bench.exits(grant), "Slurm has found the process and killed it")
 

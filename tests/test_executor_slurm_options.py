@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from slurm_cluster import SlurmCluster, missing
 from slurm_fake import Fake, some_slurm  # noqa: F401 - the last a fixture
+from waiting import PATIENCE
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
@@ -60,7 +61,7 @@ def test_options_either_do_or_are_told(
             make_engine("slurm", "abc", options)
         assert "\n" not in str(problem.value)
         return
-    bench = Bench(lambda name: make_engine("slurm", name, options), tmp_path, patience=60.0)
+    bench = Bench(lambda name: make_engine("slurm", name, options), tmp_path, patience=PATIENCE)
     engine = bench.make(bench.cluster)
     for seats in (one_seat(engine), [node.seats[0] for node in engine.nodes()]):
         grant = bench.lease(seats, TELL, engine)

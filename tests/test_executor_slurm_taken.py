@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from slurm_cluster import SlurmCluster, missing
 from slurm_fake import NODE, Fake, some_slurm  # noqa: F401 - the last a fixture
+from waiting import PATIENCE
 
 from hetopt.executor.engines import slurm as engines
 from hetopt.executor.engines.conformance import COUNT, Bench
@@ -41,7 +42,7 @@ def node(engine: Engine, name: str) -> Node:
 @needs_slurm
 def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path: Path) -> None:
     """A lease would wait there as long as others hold them; what leases hold themselves is no others'."""
-    bench = Bench(SlurmEngine, tmp_path, patience=60.0)
+    bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
     grants = [bench.lease(node(engine, name).seats[:1], COUNT, engine) for name in ("k80-1", "k80-0")]
     for grant in grants:
@@ -130,7 +131,7 @@ def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:
 
 @needs_slurm
 def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(SlurmEngine, tmp_path, patience=60.0)
+    bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
     monkeypatch.setattr(engines, "WAIT_SECONDS", 0.0)
     monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
@@ -187,7 +188,7 @@ def test_leases_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> None:
     make = ("scontrol", "create", "reservation", "duration=60", "user=root")
     cluster.call(*make, "reservationname=mine", "starttime=now", "nodes=k80-1,v100-0", "flags=maint")
     cluster.call(*make, "reservationname=later", "starttime=now+1hour", "nodes=p100-0")
-    bench = Bench(lambda name: SlurmEngine(name, options={"reservation": "mine"}), tmp_path, patience=60.0)
+    bench = Bench(lambda name: SlurmEngine(name, options={"reservation": "mine"}), tmp_path, patience=PATIENCE)
     engine = bench.make(bench.cluster)
     reserved = ("scontrol", "show", "node", "v100-0")
     bench.wait(lambda: "RESERVED" in cluster.call(*reserved), "Slurm has marked its nodes")

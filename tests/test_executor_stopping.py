@@ -26,6 +26,7 @@ from executor_leases import (
     until,
     variable,
 )
+from waiting import PATIENCE
 
 from hetopt.executor import lease
 from hetopt.executor import lease_directory as files
@@ -177,7 +178,7 @@ def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> N
             if step < len(pauses[rank]):
                 time.sleep(pauses[rank][step])
             with suppress(threading.BrokenBarrierError):
-                barrier.wait(20.0)  # no step is over before all ranks have taken part
+                barrier.wait(PATIENCE)  # no step is over before all ranks have taken part
             if barrier.broken:
                 break
             step += 1
@@ -238,7 +239,7 @@ from hetopt.executor.job_side import LOOK_SECONDS
 with lease() as job, open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 24) as board:
     def at(rank):
         return int.from_bytes(board[8 * rank : 8 * rank + 8], "little")
-    step, deadline = 0, time.monotonic() + 60
+    step, deadline = 0, time.monotonic() + 600
     while not job.should_stop():
         time.sleep(0.002 * job.rank if step % 50 else 0.05)
         step += 1

@@ -14,6 +14,7 @@ import pytest
 from executor_scenes import form, granted, node, opened, rows, with_speeds
 from executor_stage import Stage
 from sqlalchemy import insert, update
+from waiting import PATIENCE
 
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.executor import clock as clocks
@@ -189,7 +190,7 @@ def test_prometheus_asks_on_loopback(store: StateStore) -> None:
     server, thread = serve(store, 0)
     try:
         port = server.server_port
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
             text = answer.read().decode()
         assert server.server_address[0] == "127.0.0.1"
         assert 'hetopt_jobs{state="done"} 2.0' in text

@@ -72,8 +72,8 @@ class Bench:
             command=[sys.executable, "-c", program, str(grant.folder / "told")],
             cwd=str(self.folder),
             bound_by_engine=not engine.exact_slots,
-            grace_seconds=1.0,
-            ttl_seconds=30.0,
+            grace_seconds=self.patience,
+            ttl_seconds=self.patience,
         )
         files.write_json(grant.folder / files.LEASE, said)
         files.renew(grant.folder, 1)

@@ -1,0 +1,92 @@
+"""Processes that a test has started and not ended are found, killed and told of.
+
+The process of the tests adopts whatever loses its parent, as a service manager does. So all that a test has started
+stays below it, in whatever session, group or environment it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from pathlib import Path
+
+PATIENCE = 60.0
+"""Seconds within which what has been asked to end, or killed, must be gone; the machine may have other work."""
+
+PR_SET_CHILD_SUBREAPER = 36
+
+POOLS = ("joblib.externals.loky", "multiprocessing.resource_tracker", "multiprocessing.forkserver")
+"""Helpers that Python and joblib use again from one test to the next; they end with the process of the tests."""
+
+
+LENT: set[int] = set()
+"""Processes started in a test that belong to a fixture of a wider scope, which ends them."""
+
+
+def adopt_orphans() -> bool:
+    """Whether this process is from now on the parent of descendants whose own has ended."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    except (AttributeError, OSError):
+        return False  # not Linux, where the executor does not run either
+
+
+def children(pid: int | str = "self") -> list[int]:
+    """Its children, zombies too."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    except OSError:
+        return found  # it has ended meanwhile
+    return found
+
+
+def descendants() -> set[int]:
+    """All processes below this one that live or wait to be reaped."""
+    found, new = set[int](), children()
+    while new:
+        found.update(new)
+        new = [below for pid in new for below in children(pid) if below not in found]
+    return found
+
+
+def command(pid: int) -> str:
+    """What it was started as; nothing of a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def end_all_but(before: set[int]) -> list[str]:
+    """Wait a while for all other descendants to end, then kill what is left; their commands."""
+    deadline, killed = time.monotonic() + PATIENCE, dict[int, str]()
+    while left := [pid for pid in descendants() - before if not _gone(pid)]:
+        if time.monotonic() > deadline:
+            for pid in left:
+                killed.setdefault(pid, command(pid))
+                _kill(pid)
+            assert time.monotonic() < deadline + PATIENCE, f"processes that cannot be killed: {killed}"
+        time.sleep(0.02)
+    return [f"{pid}: {text}" for pid, text in killed.items()]
+
+
+def _gone(pid: int) -> bool:
+    """Whether it is none of those that must end; zombies of this process are reaped."""
+    if text := command(pid):
+        return pid in LENT or any(name in text for name in POOLS)
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return True  # its own parent reaps it, or has
+    return pid not in children()
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
