@@ -141,7 +141,7 @@ def place_command(
     """Put jobs on servers by a policy: which runs where, what waits and why; map their stages to GPUs by a method.
 
     With a policy, its result is rounded to whole GPUs and placed; a method then maps the stages of each job that runs
-    within the servers that it got. A method alone maps each job that has stages by itself to all free GPUs.
+    within the servers that it got. Without a policy, the method maps each job with stages separately, to all free GPUs.
     """
     from hetopt.presentation.console_views import iterations, mappings_json, show_mappings
     from hetopt.stages.mapping import check_stages, map_jobs

@@ -74,9 +74,9 @@ def simulate(
     ] = "refuse",
     tenants: Annotated[str, typer.Option(help="Who is a tenant: models, users, virtual clusters, none.")] = "models",
     round_seconds: Annotated[float | None, typer.Option("--round", help="Seconds; default: each policy's own.")] = None,
-    world: Annotated[
+    environment: Annotated[
         list[str] | None,
-        typer.Option(help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
+        typer.Option("--world", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
     ] = None,
     settings: Settings = None,
     trace_settings: Annotated[
@@ -108,7 +108,7 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
-    around = EnvironmentSettings.of(parse_settings(world, "--world"))
+    around = EnvironmentSettings.of(parse_settings(environment, "--world"))
     experiment = Experiment(
         (workload,),
         system_variants(policies, settings, round_seconds),
