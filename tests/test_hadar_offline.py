@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hadar_oracles import best_total, gangs, speed
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from programs import assert_same_program
 
@@ -42,7 +42,11 @@ def test_all_methods_find_the_optimum_of_plain_enumeration(instance: Instance, s
 @settings(max_examples=60, deadline=None)
 def test_the_three_methods_agree(instance: Instance, slots: int) -> None:
     problem = hadar.OfflineProblem.of(instance, slots, 1.0)
-    total = [method(problem).utility for method in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration())]
+    try:
+        enumerated = hadar.Enumerated()(problem).utility
+    except TooManySchedules:
+        reject()
+    total = [hadar.TimeIndexed()(problem).utility, enumerated, hadar.ColumnGeneration()(problem).utility]
     assert same(total[0], total[1])
     assert same(total[0], total[2])
 

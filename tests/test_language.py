@@ -12,7 +12,7 @@ GLOSSARY = "docs/contributing/glossary.md"
 TEXT = {".py", ".md", ".yaml", ".toml", ".txt", ".html", ".j2", ".css", ".js", ".cff", ""}
 """Suffixes of the files that are read."""
 
-EXEMPT = (GLOSSARY, "tests/test_language.py", "LICENSE", "constraints.txt")
+EXEMPT = (GLOSSARY, "CHANGELOG.md", "tests/test_language.py", "LICENSE", "constraints.txt")
 
 EXECUTOR = (
     "hetopt/executor/",
