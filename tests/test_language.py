@@ -26,7 +26,7 @@ EXECUTOR = (
     *(f"docs/how-to/{page}.md" for page in ("run-a-lab", "run-on-slurm", "add-an-engine", "make-a-job-resumable")),
     "docs/how-to/fork-a-job.md",
 )
-"""Delete this once the executor is redesigned."""
+"""Files without a check, and, by the first entry, lines about them. Delete this once the executor is redesigned."""
 
 INTERFACE = ("--world", '"world"', "world setting", "world settings liar and lie")
 """Names in commands and files that may not change, and messages that name them."""
@@ -61,7 +61,8 @@ def files() -> list[str]:
 def test_retired_words_do_not_occur() -> None:
     search, found = pattern(retired()), []
     for file in files():
-        text = words(f"{file}\n{(ROOT / file).read_text('utf8')}")
+        lines = (ROOT / file).read_text("utf8").splitlines()
+        text = words("\n".join([file, *("" if EXECUTOR[0] in line else line for line in lines)]))
         found += [f"{file}:{text.count(chr(10), 0, hit.start())}: {hit[0]}" for hit in search.finditer(text)]
     assert not found, f"{len(found)} retired words, see {GLOSSARY}:\n" + "\n".join(found)
 
