@@ -1,4 +1,4 @@
-# Everything runs in .venv, which `make` sets up by itself from constraints.txt. Needs Python 3.11+, make, git, a C compiler.
+# Everything runs in .venv, which `make` sets up from constraints.txt. Needs Python 3.11+, make, git, a C compiler.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

@@ -145,7 +145,7 @@ def test_many_jobs(benchmark: BenchmarkFixture, full: bool) -> None:
     log = found[-1].jobs
     assert (log["done"] == log["work"]).all()
     assert (log["start"] >= log["arrival"]).all()
-    assert len(found[-1].spans) == jobs, "nobody is interrupted"
+    assert len(found[-1].spans) == jobs, "a job is interrupted"
     assert (found[-1].rounds["trained"] <= found[-1].rounds["held"] * (1 + EQUAL)).all()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # kilobytes on Linux
     benchmark.extra_info |= {

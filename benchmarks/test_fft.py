@@ -1,8 +1,8 @@
 """FFT's round of [FFT, section 6.4.1]: 4,000 jobs, 8 GPU types, 1,000 GPUs; the paper's solver takes 1.53 s.
 
-Both stages (largest packable demand, then least cost), ties and state included: from an `Instance` whose arrays nobody
-has asked for yet to a `Plan`. The peer, in the same run, is HiGHS given the same program plainly. Gaps are relative to
-the sum of the plan's costs and gains without their signs.
+Both stages (largest packable demand, then least cost), ties and state included: from an `Instance` without built arrays
+to a `Plan`. The peer, in the same run, is HiGHS with the same program. Gaps are relative to the sum of the plan's costs
+and gains without their signs.
 """
 
 from __future__ import annotations

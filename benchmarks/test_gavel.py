@@ -1,6 +1,6 @@
 """Gavel's policies on 2,048 jobs and 3 GPU types, beside the same mathematics in cvxpy with ECOS as Gavel writes it.
 
-Each round is one seed: the whole way from an Instance whose arrays nobody has asked for yet to a certified Allocation.
+Each round is one seed: from an Instance whose arrays are not built yet to a certified Allocation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POLICIES: dict[str, Policy] = {
     "mean completion time": gavel.mean_completion_time,
 }
 PEER_IS = 10 * EQUAL
-"""ECOS stops at about 1e-8 of its own scaled problem."""
+"""ECOS stops at about 1e-8 of the problem as it scales it."""
 
 
 def jobs(seed: int, n: int) -> hetopt.Instance:

@@ -121,14 +121,14 @@ def test_mixes(benchmark: BenchmarkFixture, full: bool, seconds: float) -> None:
     benchmark.pedantic(run, rounds=1)
     for own in logs.values():
         assert all(log.jobs["finish"].notna().all() for log in own)
-    said: dict[str, str] = {}
+    rows: dict[str, str] = {}
     for where, part in (("AWS", slice(0, len(names) // 2)), ("lab", slice(len(names) // 2, None))):
         for key in ("Hadar", "HadarE"):
             pairs = list(zip(logs["Gavel"][part], logs[key][part], strict=True))
             total = np.mean([a.makespan / b.makespan for a, b in pairs])
             jct = np.mean([a.jobs["jct"].mean() / b.jobs["jct"].mean() for a, b in pairs])
             used = np.mean([b.utilisation / a.utilisation for a, b in pairs])
-            said[f"{where}, Gavel / {key}: total time, mean jct; utilisation over Gavel's"] = (
+            rows[f"{where}, Gavel / {key}: total time, mean jct; utilisation over Gavel's"] = (
                 f"{total:.2f}, {jct:.2f}; {used:.2f}"
             )
-    benchmark.extra_info |= said
+    benchmark.extra_info |= rows

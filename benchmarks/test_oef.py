@@ -75,7 +75,7 @@ def test_oef(
 
 
 def plainly(formulation: Formulation, inst: hetopt.Instance) -> float:
-    """The optimum that HiGHS finds by itself, given all rows."""
+    """The optimum that HiGHS finds without a method, given all rows."""
     return hetopt.optimise(formulation.compile(inst)).objective
 
 

@@ -181,7 +181,7 @@ class First:
 
 
 def test_many_jobs_in_little_memory(benchmark: BenchmarkFixture, full: bool) -> None:
-    """150,000 jobs told event by event, in less than 2 GB for the whole process."""
+    """150,000 jobs reported event by event, in less than 2 GB for the whole process."""
     n = 150_000 if full else 300
     random = np.random.default_rng(0)
     arrival = np.cumsum(random.exponential(7.0, n))

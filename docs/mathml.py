@@ -61,7 +61,7 @@ def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
 
 
 def visit_block(self: HTML5Translator, node: nodes.math_block) -> None:
-    """A formula on lines of its own; numbers of equations are not used here."""
+    """A display formula, without an equation number."""
     self.body.append(self.starttag(node, "div", "", CLASS="math notranslate nohighlight"))
     self.body.append(f"{mathml(node.astext(), block=True)}</div>\n")
     raise nodes.SkipNode

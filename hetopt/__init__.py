@@ -179,7 +179,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """A public name, or a module of hetopt without an import of its own."""
+        """A public name, or a module of hetopt without an explicit import."""
         if name in _MODULE:
             value = globals()[name] = getattr(import_module(_MODULE[name]), name)
             return value

@@ -86,7 +86,7 @@ def unfit(
     strict: bool = False,
     smallest: float = 0.0,
     besides: str = "",
-    cure: str = CONVERT,
+    remedy: str = CONVERT,
 ) -> str:
     """What ``value`` must be, in words, where it is no number within these limits; else empty.
 
@@ -98,12 +98,12 @@ def unfit(
         Besides zero, nothing is smaller.
     besides:
         What would do too, after a comma.
-    cure:
+    remedy:
         What to do with a number that is text.
     """
     result = _float(value)
     if not (result > least or (result == least and not strict)) or math.isinf(result):  # NaN compares false
-        return f"a finite number {'>' if strict else '>='} {least:g}{besides}{_hint(value, cure)}"
+        return f"a finite number {'>' if strict else '>='} {least:g}{besides}{_hint(value, remedy)}"
     if result > MOST:
         return f"{MOST:g} at most"
     if 0 < result < smallest:
@@ -111,11 +111,11 @@ def unfit(
     return ""
 
 
-def unfit_count(value: Any, least: int = 0, *, cure: str = CONVERT) -> str:
+def unfit_count(value: Any, least: int = 0, *, remedy: str = CONVERT) -> str:
     """What ``value`` must be, in words, where it is no whole number from ``least`` to :data:`MOST_COUNTED`."""
     result = _float(value)
     if not result >= least or math.isinf(result) or result != int(result):
-        return f"a whole number >= {least}{_hint(value, cure)}"
+        return f"a whole number >= {least}{_hint(value, remedy)}"
     return f"{MOST_COUNTED:g} at most" if result > MOST_COUNTED else ""
 
 
@@ -140,12 +140,12 @@ def is_real(kind: type) -> bool:
     return issubclass(kind, Real) and not issubclass(kind, (bool, np.timedelta64))
 
 
-def _hint(value: Any, cure: str) -> str:
+def _hint(value: Any, remedy: str) -> str:
     """What to do with what only looks like a number."""
     if isinstance(value, (bool, np.bool_)):
         return " (True and False are none: write 1 or 0 where these are meant)"
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
-        return f" (text is none: {cure})"
+        return f" (text is none: {remedy})"
     return ""
 
 

@@ -172,7 +172,7 @@ class Stalled(HetoptError, RuntimeError):
     """A simulation in which no job makes progress any more, so that it would never end."""
 
 
-class SolverUnavailable(HetoptError, ImportError):  # type: ignore[misc]  # ImportError has a path of its own
+class SolverUnavailable(HetoptError, ImportError):  # type: ignore[misc]  # ImportError defines path, too
     """The solver is unknown, not installed, or has no valid licence."""
 
 

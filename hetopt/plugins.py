@@ -137,7 +137,7 @@ class PluginGroup:
 
 
 def parameters(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
-    """Name -> parameter; none for callables written in C that tell nothing."""
+    """Name -> parameter; none for callables written in C without a signature."""
     try:
         return inspect.signature(made).parameters
     except ValueError:

@@ -68,7 +68,7 @@ NUDGE = 1e-3
 enough that a gain which grows up to the tie is nearly all found."""
 
 SMALLEST_COEFFICIENT = 1e-12
-"""HiGHS drops coefficients up to this from its rows: the least that can be asked of it (by itself it drops 1e-9)."""
+"""HiGHS drops coefficients up to this from its rows: the smallest value that it accepts (default 1e-9)."""
 
 ROUNDING = 2.0**-50
 """A float this near to a fraction, relatively, is read as it: what two or three rounded operations leave

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Expected:
-    """What is said of an instance: by the paper, and in truth.
+    """What the paper prints about an instance, and the correct values.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ def describe(name: str) -> str:
 
 @cache
 def expected(name: str) -> Mapping[str, Expected]:
-    """What is said of the instance, by topic, e.g. ``expected("oef/eq6")["cooperative"].correct["total"]`` (21/4).
+    """What is printed on the instance, by topic, e.g. ``expected("oef/eq6")["cooperative"].correct["total"]`` (21/4).
 
     Raises
     ------

@@ -111,7 +111,7 @@ def efficiency_only() -> Formulation:
 def sharing_incentive_only() -> Formulation:
     """The largest total rate under the sharing incentive.
 
-    Each entity gets at least the rate of its own partition of the cluster. Gangs of jobs run at most all the time, also
-    on their partition.
+    Each entity gets at least the rate that its fair part of the cluster would give it. Gangs of jobs run at most all
+    the time, also on that part.
     """
     return Formulation((TotalRate(), SharingIncentive(), TimeFraction()), title="Sharing incentive only")

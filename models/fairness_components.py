@@ -125,7 +125,7 @@ def _cluster_rate(entities: Entities) -> Floats:
 
 @dataclass(frozen=True)
 class SharingIncentive(ArrayComponent):
-    """Each entity gets at least the rate of its own partition of the cluster, [OEF, section 2.3.1 (3)].
+    """Each entity gets at least the rate of its fair part of the cluster, [OEF, section 2.3.1 (3)].
 
     Rows, for all e: ``rate[e] >= fair[e]``, the rate with ``weight[e] / sum(weight)`` of every GPU type. A job's gang
     runs at most all the time on this partition, as in :func:`hetopt.auditing.sharing_incentive`.

@@ -105,7 +105,7 @@ def asrpt(jobs: list[Job], pipelines: list[Pipeline], predicted: list[Any], mach
 
 
 def in_order(jobs: list[Job], pipelines: list[Pipeline], keys: list[Any], machines: Machines, conserving: bool) -> None:
-    """At each arrival and completion: who is first by its key and fits; nobody overtakes unless ``conserving``."""
+    """At each arrival and completion: the first job by its key that fits; no job overtakes unless ``conserving``."""
     time: Any = min(Fraction(j.arrival) for j in jobs)
     while len(machines.ran) < len(jobs):
         rank = lambda i: (keys[i], jobs[i].arrival, i)  # noqa: E731

@@ -1,8 +1,8 @@
 """Gavel's simulation as its paper describes it, job by job and round by round, without anything of the simulator.
 
-Every round: shares are computed anew if a job has come or gone since; (job, type) pairs are taken in the order of share
-over part of the rounds received since then, each job once, gangs whole; what runs, runs until the round's end or until
-it is done; GPUs become free at the round's end, and jobs that arrive in between wait for it [Gavel, section 5].
+Every round: shares are computed again if a job has come or gone since; (job, type) pairs are taken in the order of
+share over part of the rounds received since then, each job once, gangs whole; a job runs until the round ends or it is
+done; GPUs become free at the round's end, and jobs that arrive in between wait for it [Gavel, section 5].
 """
 
 from __future__ import annotations

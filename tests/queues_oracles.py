@@ -57,22 +57,22 @@ def holds(instance: Instance, name: str) -> str | None:
     return next((t for t, n in instance.held.get(name, {}).items() if n), None)
 
 
-Wish = Callable[[Job, Mapping[str, int]], str | None]
+TypeChoice = Callable[[Job, Mapping[str, int]], str | None]
 
 
-def fastest(instance: Instance) -> Wish:
-    def wish(job: Job, free: Mapping[str, int]) -> str | None:
+def fastest(instance: Instance) -> TypeChoice:
+    def choose(job: Job, free: Mapping[str, int]) -> str | None:
         fits = [t for t in types_of(instance, job) if free[t] >= job.demand]
         return max(fits, key=lambda t: (job.throughput[t], t == holds(instance, job.name)), default=None)
 
-    return wish
+    return choose
 
 
-def roomiest(instance: Instance) -> Wish:
-    def wish(job: Job, free: Mapping[str, int]) -> str | None:
+def roomiest(instance: Instance) -> TypeChoice:
+    def choose(job: Job, free: Mapping[str, int]) -> str | None:
         return max((t for t in types_of(instance, job) if free[t] >= job.demand), key=lambda t: free[t], default=None)
 
-    return wish
+    return choose
 
 
 def left_by(instance: Instance, *given: Mapping[str, str]) -> dict[str, int]:
@@ -83,8 +83,8 @@ def left_by(instance: Instance, *given: Mapping[str, str]) -> dict[str, int]:
     return free
 
 
-def by_turns(instance: Instance, order: Iterable[Job], stops: str, backfill: bool, wish: Wish) -> Where:
-    """Everybody in turn; to stop the last of those who run, all numbers of them are tried, from none."""
+def by_turns(instance: Instance, order: Iterable[Job], stops: str, backfill: bool, choose: TypeChoice) -> Where:
+    """Each job in turn; to stop the last running jobs, every number of them is tried, from zero."""
     names = [job.name for job in order]
     running = {name: t for name in names if (t := holds(instance, name))} if stops != "all" else {}
     given: Where = {}
@@ -96,7 +96,7 @@ def by_turns(instance: Instance, order: Iterable[Job], stops: str, backfill: boo
         for many in range(len(later) + 1 if stops == "last" else 1):
             stopped = later[len(later) - many :]
             stay = {other: t for other, t in running.items() if other not in stopped}
-            if (found := wish(instance.job[name], left_by(instance, given, stay))) is None:
+            if (found := choose(instance.job[name], left_by(instance, given, stay))) is None:
                 continue
             given[name] = found
             for other in stopped:

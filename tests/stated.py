@@ -70,8 +70,8 @@ def check_stated(
         values = at_a_point(model, mathematics, data, rng, positive)
         define_all(mathematics, components, values)
         for gain in mathematics.gains:
-            said, component = evaluate(gain.formula, values), components[gain.name]
-            assert pyo.value(component) == pytest.approx(said, rel=PROVEN, abs=PROVEN), gain.name
+            stated, component = evaluate(gain.formula, values), components[gain.name]
+            assert pyo.value(component) == pytest.approx(stated, rel=PROVEN, abs=PROVEN), gain.name
             if component.ctype is pyo.Objective:
                 assert component.sense == (pyo.maximize if mathematics.sense == "maximise" else pyo.minimize)
         found.append({row.name: slacks(components[row.name], row, values) for row in mathematics.rows})
@@ -154,15 +154,15 @@ def slack_of(row: Any) -> float:
 
 def check_same(name: str, pairs: list[tuple[float, float | None]], factor: float | None = None) -> None:
     """That a row's slacks are the ``factor``-fold of the formula's; None: the same positive multiple at all points."""
-    said, real = [one for one, _ in pairs], [other for _, other in pairs if other is not None]
+    stated, real = [one for one, _ in pairs], [other for _, other in pairs if other is not None]
     if not real:
-        assert min(said) >= 0, f"{name} has no row"
+        assert min(stated) >= 0, f"{name} has no row"
         return
-    i = int(np.argmax(np.abs(said)))
+    i = int(np.argmax(np.abs(stated)))
     if factor is None:
-        factor = real[i] / said[i] if said[i] else 1.0
+        factor = real[i] / stated[i] if stated[i] else 1.0
     assert factor > 0, name
-    assert real == pytest.approx([factor * one for one in said], rel=PROVEN, abs=PROVEN * scale(real)), name
+    assert real == pytest.approx([factor * one for one in stated], rel=PROVEN, abs=PROVEN * scale(real)), name
 
 
 def domain_places(variable: Variable, values: Values) -> dict[Place, Values]:

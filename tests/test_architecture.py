@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"hetopt": "hetopt", "models": "hetopt.models", "proofs": "hetopt.proofs", "instances": "hetopt.instances"}
-ALLOWED = {  # who may import whom; everybody may import the core
+ALLOWED = {  # which package may import which; every package may import the core
     "hetopt": set(),
     "models": {"hetopt.models"},
     "proofs": {"hetopt.proofs", "hetopt.models", "hetopt.instances"},

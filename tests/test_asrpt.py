@@ -41,7 +41,7 @@ POLICIES += [WCSSubTime()]
 
 @dataclass(frozen=True)
 class Guess:
-    """Predicts what it was told, whatever the truth."""
+    """Predicts the number that it was given, independent of the real one."""
 
     work: tuple[tuple[str, float], ...]
 
@@ -96,7 +96,7 @@ def test_algorithm_1(instance: Instance, heavy: float, delay: float, data: st.Da
     asrpt(jobs, pipelines, [Fraction(n) for n in guessed], machines, Fraction(delay))
     moments = [t for ran in machines.ran.values() for t in (ran.start, ran.end)]
     gaps = [abs(float(a - b)) for a in moments for b in moments if a != b]
-    assume(not gaps or min(gaps) > EQUAL)  # what floats cannot tell apart may happen in another order
+    assume(not gaps or min(gaps) > EQUAL)  # times that floats cannot distinguish may swap
     same(hetopt.simulate(policy, instance), machines)
 
 
@@ -131,19 +131,19 @@ class Asked:
 
 @settings(max_examples=60)
 @given(online_instances(), st.sampled_from(POLICIES))
-def test_both_roads_lead_to_the_same_schedule(instance: Instance, policy: NonPreemptivePolicy) -> None:
-    """Told of each event, or asked with the whole instance and given back its state."""
-    told, asked = hetopt.simulate(policy, instance), hetopt.simulate(Asked(policy), instance)
+def test_online_and_round_based_calls_give_the_same_schedule(instance: Instance, policy: NonPreemptivePolicy) -> None:
+    """Notified of each event, or called with the whole instance and its state."""
+    online, called = hetopt.simulate(policy, instance), hetopt.simulate(Asked(policy), instance)
     columns = ["start", "finish", "switches", "done"]
     for column in columns:
-        assert told.jobs[column].tolist() == pytest.approx(asked.jobs[column].tolist(), rel=EQUAL, abs=EQUAL)
-    assert (told.spans[["job", "gpus", "seats"]] == asked.spans[["job", "gpus", "seats"]]).all().all()
-    assert told.utilisation == pytest.approx(asked.utilisation, rel=EQUAL)
+        assert online.jobs[column].tolist() == pytest.approx(called.jobs[column].tolist(), rel=EQUAL, abs=EQUAL)
+    assert (online.spans[["job", "gpus", "seats"]] == called.spans[["job", "gpus", "seats"]]).all().all()
+    assert online.utilisation == pytest.approx(called.utilisation, rel=EQUAL)
 
 
 @settings(max_examples=40)
 @given(online_instances(), st.sampled_from(POLICIES))
-def test_nobody_is_interrupted_and_no_gpu_given_twice(instance: Instance, policy: NonPreemptivePolicy) -> None:
+def test_no_job_is_interrupted_and_no_gpu_given_twice(instance: Instance, policy: NonPreemptivePolicy) -> None:
     log = hetopt.simulate(policy, instance)
     assert len(log.spans) == len(instance.jobs)
     assert (log.jobs["done"] == log.jobs["work"]).all()
@@ -332,13 +332,13 @@ def test_a_prediction_is_a_number_of_iterations(policy: Any, value: float) -> No
 @pytest.mark.parametrize("answer", [[], ["many"], [1.0, 2.0], None])
 def test_a_prediction_is_one_number(answer: Any) -> None:
     instance = Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),))
-    said = Says(0)
-    object.__setattr__(said, "predict", lambda _: answer)
+    predictor = Says(0)
+    object.__setattr__(predictor, "predict", lambda _: answer)
     with pytest.raises(InvalidOption, match=r"the predictor returned .* for one job; it must be one number"):
-        hetopt.simulate(ASRPT(said), instance)
-    object.__setattr__(said, "learner", lambda: 3)
+        hetopt.simulate(ASRPT(predictor), instance)
+    object.__setattr__(predictor, "learner", lambda: 3)
     with pytest.raises(InvalidOption, match=r"Says.learner\(\) is 3, which cannot predict"):
-        hetopt.simulate(ASRPT(said), instance)
+        hetopt.simulate(ASRPT(predictor), instance)
 
 
 def test_a_mapper_answers_with_a_mapping() -> None:

@@ -187,8 +187,8 @@ def test_tenants_with_several_job_types_are_judged_whole_too():
     assert "envy_free (free reuse) " in str(v)
 
 
-def test_a_cluster_without_a_type_that_someone_needs():
-    """Types of which there are none count for nothing; who could run only there has a rate of 0 and envies nobody."""
+def test_a_cluster_without_a_type_that_a_job_needs():
+    """Types without GPUs do not count; an entity that could run only there has a rate of 0 and no envy."""
     instance = hetopt.Instance.from_speedups([[1, 2], [0, 1]], capacity=[2, 0])
     v = hetopt.audit(instance, [[2, 0], [0, 0]])
     assert all(verdict.holds for name, verdict in v if name != "strategy_proof")

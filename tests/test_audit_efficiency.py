@@ -73,7 +73,7 @@ def test_slack_is_what_another_program_finds(data, waste):
 
 @given(st.data(), st.booleans())
 def test_exact_verdict_agrees_and_carries_its_proof(data, waste):
-    """Either prices that prove it, checked here, or a possible allocation that takes from nobody, checked here."""
+    """Either prices that prove it or a feasible allocation without losers; both are checked here."""
     instance = data.draw(INSTANCES)
     table = data.draw(shares(instance, waste=waste))
     verdict = auditing.pareto_efficient(instance, table, exact=True, time_limited=False)
@@ -107,8 +107,8 @@ def proves(proof, held):
 
 @given(st.data())
 def test_two_types_are_decided_by_pairs(data):
-    """With two types, all used and all speeds positive: efficient iff whoever holds type 1 has no larger ratio than
-    anybody who holds type 2.
+    """With two types, all used and all speeds positive: efficient iff no holder of type 1 has a larger ratio than
+    a holder of type 2.
     """
     instance = data.draw(tenant_instances(tenants=(2, 5), types=(2, 2)))
     table = data.draw(shares(instance, waste=False))
@@ -132,18 +132,18 @@ def test_time_limit_decides_between_two_verdicts():
     instance = hetopt.Instance.from_jobs([[1, 1]], demand=[1], work=[9], capacity=[1, 1])
     assert auditing.pareto_efficient(instance, [[1, 0]]).holds
     assert auditing.pareto_efficient(instance, [[1, 0]], time_limited=False).holds is False
-    assert auditing.pareto_efficient(instance, [[1, 1]]).holds  # what it cannot use is of use to nobody else
+    assert auditing.pareto_efficient(instance, [[1, 1]]).holds  # no other entity can use the rest
 
 
 def test_gpus_that_a_gang_cannot_use_are_missed_by_others():
-    """j1 holds a second GPU in vain, half of the time; j2 waits for it."""
+    """j1 holds a second GPU without use, half of the time; j2 waits for it."""
     instance = hetopt.Instance.from_jobs([[1], [1]], demand=[1, 1], work=[9, 9], capacity=[2])
     verdict = auditing.pareto_efficient(instance, [[1.5], [0.5]])
     assert verdict.holds is False
     assert verdict.witness.gains == pytest.approx({"j2": 0.5 / 300})
 
 
-def test_jobs_that_run_all_the_time_envy_nobody():
+def test_jobs_that_run_all_the_time_have_no_envy():
     """4 GPUs, gangs of 1 and 3: the small one could not use the others' GPUs; a tenant with more work could."""
     instance = hetopt.Instance.from_jobs([[1], [3]], demand=[1, 3], work=[9, 9], capacity=[4])
     plan, _ = fft.FFT(round_seconds=300.0)(instance)
@@ -284,7 +284,7 @@ def test_an_exact_optimum_of_jobs_is_audited_exactly():
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_where_nobody_can_use_anything_nothing_can_be_gained(exact):
+def test_where_no_entity_can_use_a_gpu_nothing_can_be_gained(exact):
     instance = hetopt.Instance.from_speedups([[0, 1]], capacity=[1, 0])
     assert auditing.pareto_efficient(instance, [[0, 0]], exact=exact).holds
 

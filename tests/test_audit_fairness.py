@@ -155,7 +155,7 @@ def test_units_do_not_matter(data, factor):
 
 
 @given(tenant_instances(tenants=(2, 5), weighted=True))
-def test_cooperative_oef_is_fair_until_someone_takes_all(instance):
+def test_cooperative_oef_is_fair_until_one_tenant_takes_all(instance):
     """[OEF, Theorem 5.1]; the mutated allocation must fail both audits, or they could not fail."""
     allocation = hetopt.solve(oef.cooperative(), instance)
     assert auditing.envy_free(instance, allocation)
@@ -249,6 +249,6 @@ def test_a_gap_in_the_types_is_found_and_absent_types_are_no_gap():
     assert (verdict.witness.entity, verdict.witness.missing) == ("u1", ("GPU2",))
 
 
-def test_someone_alone_envies_nobody():
+def test_a_single_entity_has_no_envy():
     instance = hetopt.Instance.from_speedups([[1, 3]], [1, 1])
     assert auditing.envy_free(instance, [[0, 1]]).slack == 3 / 4

@@ -1,4 +1,4 @@
-"""The search for misreports: THEOREMS' lies are found, honest policies are left alone, what is tried is said."""
+"""The search for misreports: the theorems' are found, strategy-proof policies pass, verdicts state what was tried."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def gain(verdict, instance, liar):
 
 def true_rate_of_u1(policy, instance, report):
     """u1's rate at its true speeds when it reports ``report``."""
-    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("over", {0: report}))
-    return float(instance.entities().speed[0] @ hetopt.solve(policy, told).x[0])
+    misreported = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("over", {0: report}))
+    return float(instance.entities().speed[0] @ hetopt.solve(policy, misreported).x[0])
 
 
 @pytest.mark.parametrize(("row", "report", "rate"), [((1, 5), (1.0, 4.0), 7 / 4), ((1, 4), (1.0, 3.0), 5 / 3)])
@@ -74,8 +74,8 @@ def test_a_raw_over_report_of_the_slowest_type_is_an_under_report():
     """[THEOREMS, Theorem 5.4]: (5,5) is over (1,5), and after normalising it is (1,1)."""
     instance = market()
     reports = auditing.ReportGenerator(instance, "tenants", "divided")
-    told = reports.apply(auditing.Report("over", {1: (5.0, 5.0)}))
-    assert told.entities().speed[1].tolist() == [1, 1]
+    misreported = reports.apply(auditing.Report("over", {1: (5.0, 5.0)}))
+    assert misreported.entities().speed[1].tolist() == [1, 1]
     divided = auditing.strategy_proof(
         instance, oef.noncooperative(), kinds=("over",), misreporting=("u2",), scale="divided"
     )
@@ -123,8 +123,8 @@ def test_the_search_finds_no_over_report_that_pays_under_noncooperative_oef(inst
 def test_a_fake_job_type_pays_under_noncooperative_oef():
     """[THEOREMS, false job types]: u1 adds (1,1), 15/7 -> 41/19, its GPUs all used by its true jobs."""
     instance = market()
-    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 1.0), 0))
-    result = hetopt.solve(oef.noncooperative(), told)
+    misreported = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 1.0), 0))
+    result = hetopt.solve(oef.noncooperative(), misreported)
     assert result.entities.names == ("u1/jobs", "u1/fake", "u2")
     assert result.entities.weight.tolist() == [0.5, 0.5, 1]
     assert float(np.array([1, 2]) @ result.x[:2].sum(axis=0)) == pytest.approx(41 / 19)
@@ -159,7 +159,7 @@ class Equal:
         return hetopt.Plan(entities, part / entities.demand[:, None] * entities.demand[:, None]), None
 
 
-def test_a_policy_that_listens_to_nobody_is_not_refuted_and_not_proven():
+def test_a_policy_that_ignores_reports_is_not_refuted_and_not_proven():
     verdict = auditing.strategy_proof(market([[1, 2, 4], [1, 5, 6], [1, 3, 3]], (1, 2, 3)), Equal(), budget=300)
     assert verdict.holds is None
     assert verdict.word == "not refuted"
@@ -265,8 +265,8 @@ def test_an_impossible_allocation_is_no_profit():
 def test_what_is_held_stays_with_the_true_job_type():
     """A fake job type renames the tenant's entity; its GPUs held now must follow."""
     instance = market(held=[[0, 1], [1, 0]])
-    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 3.0), 0))
-    assert told.entities().held.tolist() == [[0, 1], [0, 0], [1, 0]]
+    misreported = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 3.0), 0))
+    assert misreported.entities().held.tolist() == [[0, 1], [0, 0], [1, 0]]
     policy = oef.noncooperative() + SwitchingCost(0.5)
     assert sum(auditing.strategy_proof(instance, policy, kinds=("job type",), budget=20).searched.values()) == 19
 
@@ -282,7 +282,7 @@ def test_jobs_may_lie_too(instance):
 
 
 def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
-    """Whoever reports more on GPU2 gets it all; a job that runs all the time on its part has no use for the rest."""
+    """GPU2 goes to the larger report on it; a job that runs all the time on its part has no use for the rest."""
 
     def proportional(instance, state=None):
         entities = instance.entities()

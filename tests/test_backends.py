@@ -91,7 +91,7 @@ def test_formulations_are_solved_with_every_solver(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_infeasible_and_unbounded_are_told_apart_by_every_solver(name: str) -> None:
+def test_every_solver_distinguishes_infeasible_and_unbounded(name: str) -> None:
     with pytest.raises(NotSolved) as problem:
         run(lp([1], [(3, [1], INF)], [(0, 2)]), Options(solver=name))
     assert problem.value.status == "infeasible"

@@ -1,4 +1,4 @@
-"""What callers mix up: each mistake is told in a line that names the argument."""
+"""Arguments that callers mix up: each mistake gives one line that names the argument."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: hetopt.audit(TENANTS, [["1/2", "1"], ["x", "0"]], exact=True),
     ),
     (
-        "GandivaFair is a procedure of its own",
+        "GandivaFair is a procedure, not a formulation",
         hetopt.InvalidOption,
         lambda: hetopt.solve(gandiva_fair.gandiva_fair(), TENANTS, exact=True),
     ),
@@ -168,11 +168,11 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "kind", "call"), WRONG, ids=[said for said, _, _ in WRONG])
-def test_one_clear_line(said: str, kind: type[hetopt.HetoptError], call: Callable[[], object]) -> None:
+@pytest.mark.parametrize(("message", "kind", "call"), WRONG, ids=[message for message, _, _ in WRONG])
+def test_one_clear_line(message: str, kind: type[hetopt.HetoptError], call: Callable[[], object]) -> None:
     with pytest.raises(kind) as caught:
         call()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 300
 
 

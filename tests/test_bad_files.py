@@ -141,14 +141,14 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "said"), CHANGES)
-def test_one_clear_line(tmp_path: Path, old: str, new: str, said: str | None) -> None:
+@pytest.mark.parametrize(("old", "new", "message"), CHANGES)
+def test_one_clear_line(tmp_path: Path, old: str, new: str, message: str | None) -> None:
     assert GOOD.count(old) >= 1
     text = GOOD.replace(old, new, 1)
-    if said is None:  # an anchor without alias changes nothing
+    if message is None:  # an anchor without alias changes nothing
         assert hetopt.Instance.read(_put(tmp_path, text)).name == "good"
         return
-    assert said in error(tmp_path, text)
+    assert message in error(tmp_path, text)
 
 
 SERVERS = """schema: hetopt/instance/1
@@ -176,9 +176,9 @@ IN_CLUSTER = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "said"), IN_CLUSTER)
-def test_what_is_wrong_with_a_cluster_is_said_with_its_own_line(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert said in error(tmp_path, SERVERS.replace(old, new))
+@pytest.mark.parametrize(("old", "new", "message"), IN_CLUSTER)
+def test_errors_in_a_cluster_name_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert message in error(tmp_path, SERVERS.replace(old, new))
 
 
 def _put(folder: Path, text: str) -> Path:
@@ -187,7 +187,7 @@ def _put(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "said"),
+    ("text", "name", "message"),
     [
         ("", "f.yaml", ": is empty; it must hold an instance, beginning with 'schema: hetopt/instance/1'"),
         ("", "f.json", ":1: is not JSON: Expecting value"),
@@ -217,8 +217,8 @@ def _put(folder: Path, text: str) -> Path:
         ),
     ],
 )
-def test_what_is_no_instance_at_all(tmp_path: Path, text: str | bytes, name: str, said: str) -> None:
-    assert said in error(tmp_path, text, name)
+def test_what_is_no_instance_at_all(tmp_path: Path, text: str | bytes, name: str, message: str) -> None:
+    assert message in error(tmp_path, text, name)
 
 
 # Mutated files: always a HetoptError of one line, or an instance that python would have accepted too

@@ -122,21 +122,21 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "make"), WRONG, ids=[said for said, _ in WRONG])
-def test_what_is_refused(said: str, make: Callable[[], object]) -> None:
+@pytest.mark.parametrize(("message", "make"), WRONG, ids=[message for message, _ in WRONG])
+def test_what_is_refused(message: str, make: Callable[[], object]) -> None:
     with pytest.raises(InvalidInstance) as caught:
         make()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, hetopt.HetoptError)
 
 
 def test_a_worker_that_fits_no_type_it_can_run_on_is_refused() -> None:
     cluster = Cluster.of({"T4": 1, "V100": 1}, memory_bytes={"T4": 16e9, "V100": 32e9})
-    said = r"memory_bytes is 2e\+10; it fits no GPU type that it can run on"
-    with pytest.raises(InvalidInstance, match=rf"jobs\['j'\]\.{said}"):
+    message = r"memory_bytes is 2e\+10; it fits no GPU type that it can run on"
+    with pytest.raises(InvalidInstance, match=rf"jobs\['j'\]\.{message}"):
         Instance(cluster, jobs=(Job("j", {"T4": 1, "V100": 0}, 1, memory_bytes=20e9),))
-    with pytest.raises(InvalidInstance, match=rf"tenants\['a'\]\.{said}"):
+    with pytest.raises(InvalidInstance, match=rf"tenants\['a'\]\.{message}"):
         Instance(cluster, (Tenant("a", (JobType("k", {"T4": 1, "V100": 0}, 20e9),)),))
     Instance(Cluster.of({"T4": 1, "V100": 1}), jobs=(Job("j", PAIR, 1, memory_bytes=1e15),))  # memory unknown
 

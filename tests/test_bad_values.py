@@ -44,7 +44,7 @@ BAD_NAMES = ["", " ", "\t", "a\nb", "a\0", "\x7f", "\ud800", "\u2028", 1, None, 
 
 @pytest.mark.parametrize("value", [*BAD_NUMBERS, Decimal(1)], ids=repr)
 def test_what_is_no_amount(value: Any) -> None:
-    """Text is refused too: a forgotten conversion shall not pass as a number."""
+    """Text is refused too: a forgotten conversion must not pass as a number."""
     hint = r"( \(text is none: .*\)| \(True and False are none: .*\))?"
     with pytest.raises(InvalidInstance, match=rf"^key is .*; it must be a finite number >= 0{hint}$"):
         number(value, "key")

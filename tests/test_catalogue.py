@@ -202,9 +202,9 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "said"), WRONG)
-def test_what_is_wrong_is_said(make: Any, said: str) -> None:
-    with pytest.raises(InvalidInstance, match=said) as problem:
+@pytest.mark.parametrize(("make", "message"), WRONG)
+def test_errors_name_what_is_wrong(make: Any, message: str) -> None:
+    with pytest.raises(InvalidInstance, match=message) as problem:
         make()
     assert isinstance(problem.value, HetoptError)
 
@@ -232,7 +232,7 @@ def test_a_catalogue_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("name,T4\na,1\n", "has no column model"),
         ("model,gpus\na,1\n", "has no column of a GPU type"),
@@ -245,10 +245,10 @@ def test_a_catalogue_by_hand(tmp_path: Path) -> None:
         ("model,T4,parallelism\na,1,both\n", "line 2: parallelism is 'both'; it must be one of data"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+def test_errors_in_a_file_name_its_line(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.csv"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(InvalidInstance, match=f"bad.csv.*{said}"):
+    with pytest.raises(InvalidInstance, match=f"bad.csv.*{message}"):
         read_catalogue(file)
 
 
@@ -257,6 +257,6 @@ def test_catalogues_by_name(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="which is no hetopt Catalogue"):
         find_catalogue("hetopt.traces.paper_models:STATE")
     with pytest.raises(UnknownName, match="cannot be loaded"):
-        find_catalogue("hetopt.traces.paper_models:NOBODY")
+        find_catalogue("hetopt.traces.paper_models:NO_CATALOGUE")
     with pytest.raises(UnusableFile, match=r"absent\.csv"):
         find_catalogue(str(tmp_path / "absent.csv"))

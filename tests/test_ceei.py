@@ -43,7 +43,7 @@ def test_the_conditions_of_a_market_equilibrium(inst: hetopt.Instance) -> None:
     assert a.x @ price == pytest.approx(e.weight, rel=100 * EQUAL)
     sold = a.x.sum(axis=0)
     assert (price * (e.capacity - sold)).sum() <= EQUAL * e.weight.sum()
-    value = a.rate.to_numpy() / e.weight  # rate per unit of money; nobody can buy more of it elsewhere
+    value = a.rate.to_numpy() / e.weight  # rate per unit of money; no other bundle for the same money has more
     assert (e.speed <= value[:, None] * price * (1 + 100 * EQUAL)).all()
 
 

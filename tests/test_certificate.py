@@ -204,14 +204,14 @@ def test_a_status_says_what_was_measured() -> None:
 class Boast:
     """A component whose measure says more than its model."""
 
-    told: Any
+    answer: Any
     name: str = "boast"
 
     def add(self, block: Any, model: Any) -> int:
         return 0
 
     def measure(self, entities: Any, share: Any) -> Any:
-        return self.told
+        return self.answer
 
 
 def test_a_measure_above_the_bound_is_no_optimum() -> None:

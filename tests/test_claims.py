@@ -75,10 +75,10 @@ def test_every_counterexample_file_refutes_its_claim() -> None:
     """And the instance in the file is the one that the numbers make."""
     found = 0
     for name in instances.names():
-        said_there = instances.expected(name)
-        if "counterexample" not in said_there:
+        expected = instances.expected(name)
+        if "counterexample" not in expected:
             continue
-        for key in said_there["counterexample"].claim.split(", "):
+        for key in expected["counterexample"].claim.split(", "):
             universal = universal_part(all_claims()[key].procedure)
             assert universal is not None, key
             again = universal.recheck(name)

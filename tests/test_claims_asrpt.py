@@ -45,7 +45,7 @@ def test_the_sharper_bounds_are_sharper(case: SchedulingCase) -> None:
 
 
 def test_terms_by_hand() -> None:
-    """Two stages on servers of three GPUs, 3 s together and 3/2 s apart; 4 iterations told, 1 done."""
+    """Two stages on servers of three GPUs, 3 s together and 3/2 s apart; 4 iterations predicted, 1 done."""
     numbers = {"servers": [[2]], "gpus": [[3]], "replicas": [[1]], "behind": [[1]], "seconds": [[1]]}
     numbers |= {"parameters": [[0]], "outputs": [[1]], "bandwidth": [[4, 1]], "predicted": [[4]]}
     case = case_of(CaseNumbers.read(numbers))
@@ -57,12 +57,12 @@ def test_terms_by_hand() -> None:
 
 
 @dataclass(frozen=True)
-class Told:
+class FixedPrediction:
     """Predicts the same of every job."""
 
     work: float
 
-    def learner(self) -> Told:
+    def learner(self) -> FixedPrediction:
         return self
 
     def observe(self, jobs: Any) -> None:
@@ -71,20 +71,20 @@ class Told:
     def predict(self, jobs: Any) -> Floats:
         return np.full(len(jobs), self.work)
 
-    def copy(self) -> Told:
+    def copy(self) -> FixedPrediction:
         return self
 
 
-def simulated(key: str, told: float | None = None, **how: Any) -> list[float]:
+def simulated(key: str, predicted: float | None = None, **how: Any) -> list[float]:
     """Completion times of A-SRPT in the simulator on a stored counterexample."""
-    policy = library.ASRPT(delay=0.0) if told is None else library.ASRPT(Told(told), delay=0.0)
+    policy = library.ASRPT(delay=0.0) if predicted is None else library.ASRPT(FixedPrediction(predicted), delay=0.0)
     log = hetopt.simulate(policy, instances.load(stored_names(f"asrpt/{key}")[0]), **how)
     jobs = log.jobs
     return [float(v) for v in jobs["arrival"] + jobs["jct"]]
 
 
 @pytest.mark.parametrize(
-    ("key", "told", "how", "expected"),
+    ("key", "predicted", "how", "expected"),
     [
         ("larger-later", None, {}, [3, F(5, 2)]),
         ("eq-3", None, {}, [2, 3]),
@@ -97,9 +97,9 @@ def simulated(key: str, told: float | None = None, **how: Any) -> list[float]:
         ("thm-1-slow-inside", None, {}, [F(25, 3)]),
     ],
 )
-def test_the_simulator_agrees(key: str, told: float | None, how: dict[str, Any], expected: list[Any]) -> None:
+def test_the_simulator_agrees(key: str, predicted: float | None, how: dict[str, Any], expected: list[Any]) -> None:
     """In slots only where the cluster alone has them: the library's virtual machine runs in continuous time."""
-    assert simulated(key, told, **how) == pytest.approx([float(t) for t in expected])
+    assert simulated(key, predicted, **how) == pytest.approx([float(t) for t in expected])
     case = stored_case(f"asrpt/{key}")
     ends = {run.job: run.end for run in case.asrpt(slots=bool(how))}
     assert [ends[i] for i in range(len(ends))] == expected
@@ -168,7 +168,7 @@ def test_one_network_is_misprinted() -> None:
     misprinted = {
         name.removeprefix("asrpt/")
         for name in instances.names()
-        if name.startswith("asrpt/") and any(said.misprinted for said in instances.expected(name).values())
+        if name.startswith("asrpt/") and any(printed.misprinted for printed in instances.expected(name).values())
     }
     assert (wrong, misprinted) == ({"XLNet-large"}, {"xlnet-large"})
 

@@ -252,19 +252,19 @@ def test_packing(items: tuple[int, ...], room: tuple[int, ...], fits: bool) -> N
 
 
 @pytest.mark.parametrize(("items", "fits"), [([[3, 3, 2]], False), ([[3, 1, 2, 2]], True)])
-def test_cuts_and_iterations_tell_both_ways(items: list[list[int]], fits: bool) -> None:
+def test_cuts_and_iterations_decide_both_ways(items: list[list[int]], fits: bool) -> None:
     case = hardness.PACKINGS.build(CaseNumbers.read({"items": items, "servers": [[2]]}))
     assert case is not None
     assert (min(case.job.cuts) < case.weight, min(case.job.alphas) < case.weight) == (fits, fits)
-    assert hardness.cut_tells(case).slack == 0
+    assert hardness.cut_decides(case).slack == 0
 
 
 @pytest.mark.parametrize(("widths", "least"), [((7, 7, 7, 6, 7, 8), 9), ((10, 7, 7, 6, 6, 6), 10)])
-def test_sums_of_completion_times_tell_both_ways(widths: tuple[int, ...], least: int) -> None:
+def test_sums_of_completion_times_decide_both_ways(widths: tuple[int, ...], least: int) -> None:
     """In threes 3 + 6; where they do not split, some round has fewer than three."""
     case = hardness.ThreePartitionCase(21, widths)
     assert case.least == least
-    assert hardness.sum_tells(case).slack == 0
+    assert hardness.sum_decides(case).slack == 0
 
 
 def test_findings_of_reductions_see_what_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def test_findings_of_reductions_see_what_is_off(monkeypatch: pytest.MonkeyPatch)
     cut = SimpleNamespace(cuts=[F(1)], alphas=[F(1)])
     late = SimpleNamespace(cuts=[F(1)], alphas=[F(9)])
     for job, slack in ((cut, 0), (late, -1)):
-        told: Any = SimpleNamespace(items=case.items, size=4, servers=2, weight=4, job=job)
-        assert hardness.cut_tells(told).slack == slack
+        changed: Any = SimpleNamespace(items=case.items, size=4, servers=2, weight=4, job=job)
+        assert hardness.cut_decides(changed).slack == slack
     monkeypatch.setattr(hardness, "packs", lambda *_: False)
-    assert hardness.cut_tells(case).slack == hardness.sum_tells(triples).slack == -1
+    assert hardness.cut_decides(case).slack == hardness.sum_decides(triples).slack == -1

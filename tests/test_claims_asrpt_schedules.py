@@ -108,7 +108,7 @@ def test_srpt_on_two_machines_by_hand() -> None:
     found, way = best_seconds((0, 0, 0, 2, 2), (1, 1, 2, 1, 1), 2)
     assert found == 11  # 1 + 2 + 2 + 3 + 3
     bars = drawn_seconds("optimum", way).bars
-    assert {bar.lane for bar in bars if bar.job == "job3"} == {"machine2"}
+    assert {bar.row for bar in bars if bar.job == "job3"} == {"machine2"}
 
 
 def test_the_finding_sees_a_better_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +160,10 @@ def test_schedules_fit_and_the_machine_is_the_library_s(case: SchedulingCase) ->
 @given(cases(MIXED))
 def test_asrpt_is_that_of_the_job_by_job_oracle(case: SchedulingCase) -> None:
     machines = Machines(case.servers, case.heavy)
-    told = [job.predicted for job in case.jobs]
-    asrpt_job_by_job([job.staged for job in case.jobs], [job.pipeline for job in case.jobs], told, machines, case.delay)
+    predicted = [job.predicted for job in case.jobs]
+    asrpt_job_by_job(
+        [job.staged for job in case.jobs], [job.pipeline for job in case.jobs], predicted, machines, case.delay
+    )
     found = {f"job{run.job + 1}": (run.start, run.end) for run in case.asrpt()}
     assert {name: (ran.start, ran.end) for name, ran in machines.ran.items()} == found
 
@@ -171,8 +173,8 @@ def test_an_announced_machine_changes_nothing() -> None:
     case = case_of(CaseNumbers.read({**numbers, "arrivals": [[0, 1, 1]]}))
     from hetopt.proofs.asrpt.scheduling_cases import asrpt
 
-    told = asrpt(case.fleet, case.tasks, case.arrivals, case.iterations, virtual=case.virtual(predicted=True))
-    assert told == case.asrpt()
+    predicted = asrpt(case.fleet, case.tasks, case.arrivals, case.iterations, virtual=case.virtual(predicted=True))
+    assert predicted == case.asrpt()
 
 
 def by_whole_starts(case: SchedulingCase) -> Fraction:
@@ -246,7 +248,7 @@ def test_jobs_counted_at_a_time() -> None:
     assert overfull(runs, (2, 1), closed=True) == (1, 1, 0)
     assert overfull(runs, (1, 1), closed=False) == (1, 0, 0)
     drawn = schedule_picture("t", runs, (2, 1))
-    assert [(bar.lane, bar.job) for bar in drawn.bars] == [
+    assert [(bar.row, bar.job) for bar in drawn.bars] == [
         ("server1 GPU1", "job1"),
         ("server1 GPU2", "job1"),
         ("server1 GPU1", "job2"),

@@ -72,7 +72,7 @@ def test_runs_are_the_librarys_as_long_as_optima_are_unique(case: work_units.Wor
 def test_the_unit_changes_the_running_job() -> None:
     case = stored_case("fft/units")
     second = []
-    for gangs in (case.gangs, case.anew()):
+    for gangs in (case.gangs, case.in_new_units()):
         instance = RoundCase(gangs, (1,)).instance
         for normalise in (False, True):
             log = simulate(fft.FFT(normalise=normalise), instance)
@@ -127,7 +127,7 @@ def test_the_largest_first_is_no_match_for_the_policy(key: str, where: tuple[int
 
 
 def test_checks_of_plans_see_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans that the policy would not make: two types for a job, too many GPUs, somebody left out."""
+    """Plans that the policy would not make: two types for a job, too many GPUs, a job left out."""
     case = RoundCase((RoundJob(1, F(1), (F(1), F(1))),) * 2, (1, 1))
     for x, slack in (([[1, 0], [0, 1]], 0), ([[1, 1], [0, 0]], -1), ([[1, 0], [1, 0]], -1), ([[0, 0.5], [0, 0]], -1)):
         wrong = replace(case.plan(), x=np.array(x, dtype=float))
@@ -156,8 +156,8 @@ def test_jobs_that_stay_stay_and_the_gang_is_spread() -> None:
     plan = hetopt.Plan(instance.entities("jobs"), np.array([[1.0], [2.0]]))
     hosts = HierarchicalPlacer()(plan, instance).hosts
     assert hosts == {"j1": {"server1": {"GPU1": 1}}, "j2": {"server1": {"GPU1": 1}, "server2": {"GPU1": 1}}}
-    anew = HierarchicalPlacer(sticky=False)(plan, instance.replace(placed={}, held={})).hosts
-    assert anew["j2"] == {"server1": {"GPU1": 2}}
+    again = HierarchicalPlacer(sticky=False)(plan, instance.replace(placed={}, held={})).hosts
+    assert again["j2"] == {"server1": {"GPU1": 2}}
     full = placement_stability.StayingCase((2, 2), (2,), (0,), 2)
     assert placement_stability.packed_in_place(full).slack == 0
     assert placement_stability.StayingCase((2, 1, 1), (1, 1), (0, 1), 3).packed is None

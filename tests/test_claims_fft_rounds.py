@@ -90,7 +90,7 @@ def test_a_round_by_hand() -> None:
     assert case.most == 3
     assert case.optima == ((1, 0),)
     assert not case.within((0, 0))
-    assert {(bar.lane, bar.job) for bar in case.picture("", (1, 0)).bars} == {
+    assert {(bar.row, bar.job) for bar in case.picture("", (1, 0)).bars} == {
         ("GPU1, no. 1", "j2"),
         ("GPU2, no. 1", "j1"),
         ("GPU2, no. 2", "j1"),

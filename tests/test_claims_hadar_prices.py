@@ -149,7 +149,7 @@ def test_counterexamples_to_the_programs_in_the_library() -> None:
 
 
 def test_algorithm_2_in_the_library() -> None:
-    """By the letter nobody runs; the exact search takes the jobs on either side of one that finds no GPUs."""
+    """By the letter no job runs; the exact search takes the jobs on either side of one that finds no GPUs."""
     plan = hetopt.solve(hadar.printed(by_the_letter=True), stored_case("hadar/algorithm-2").instance)
     assert not plan.x.any()
     policy = hadar.Hadar(selection="exact", order="arrival", pays="round", fill=False)

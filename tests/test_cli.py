@@ -163,31 +163,31 @@ def test_a_broken_file_names_file_line_and_key(run: Run, two: Path) -> None:
     assert "-5" in err
 
 
-WISH = """
+IMPOSSIBLE = """
 import pyomo.environ as pyo
 from hetopt.models import oef
 
-class Wish:
-    name = "wish"
+class Promise:
+    name = "promise"
     def add(self, block, model):
         block.row = pyo.Constraint(expr=model.rate["u1"] >= 100)
         return 0
 
 def impossible():
-    return oef.cooperative() + Wish()
+    return oef.cooperative() + Promise()
 """
 
 
 def test_no_solution_is_exit_code_1(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can be promised more than the cluster has: the conflicting rows are named.
+    """A promise of more GPUs than the cluster has is infeasible: the conflicting rows are named.
 
     The policy's module lies in the folder in which the command is run, as a user's own would.
     """
-    (two.parent / "wishes.py").write_text(WISH)
+    (two.parent / "promises.py").write_text(IMPOSSIBLE)
     monkeypatch.chdir(two.parent)
-    code, out, err = run("solve", two, "-p", "wishes:impossible")
+    code, out, err = run("solve", two, "-p", "promises:impossible")
     assert (code, out) == (1, "")
-    assert "wish.row" in err
+    assert "promise.row" in err
     assert err.count("\n") == 1
 
 

@@ -39,7 +39,7 @@ def test_every_policy_sees_the_same_jobs(run: Run, policy: str) -> None:
 
 
 def check_servers(data: Any) -> None:
-    """Whole gangs, no server overfull, and the reasons of those who wait."""
+    """Whole gangs, no server over its capacity, and a reason for each waiting job."""
     used: dict[tuple[str, str], int] = {}
     for name, job in data["jobs"].items():
         assert sum(job["gpus"].values()) == LAB.job[name].demand * len(job.get("copies", ["one"]))

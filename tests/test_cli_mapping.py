@@ -55,7 +55,7 @@ def test_every_method_maps_the_papers_example(run: Run, method: str) -> None:
     assert job["least_iteration_seconds"] <= job["iteration_seconds"] <= job["apart_iteration_seconds"]
 
 
-def test_fewest_bytes_and_fewest_seconds_are_told_apart(run: Run) -> None:
+def test_fewest_bytes_and_fewest_seconds_differ(run: Run) -> None:
     """The bound is in the unit of what the method minimises."""
     _, out, _ = run("place", "refuted/asrpt-cut-alpha", "-m", "exact-cut", "--json")
     few = json.loads(out)["mappings"]["three"]
@@ -92,7 +92,7 @@ def test_many_servers_are_listed_instead(run: Run, tmp_path: Path) -> None:
     assert max(map(len, out.splitlines()[1:4])) <= 100
 
 
-def test_a_time_limit_tells_the_gap(run: Run) -> None:
+def test_a_time_limit_reports_the_gap(run: Run) -> None:
     """Far less than the proof takes: the start stays, and what is known of the optimum."""
     words = ["place", "asrpt/vgg19", "-m", "exact-alpha", "--job", "vgg19-32", "--time-limit", "0.01"]
     code, out, _ = run(*words, "--json")
@@ -166,7 +166,7 @@ def mixed(tmp_path: Path) -> Path:
     return tmp_path / "mixed.yaml"
 
 
-def test_jobs_keep_their_gpus_and_those_without_a_mapping_are_told_why(run: Run, mixed: Path) -> None:
+def test_jobs_keep_their_gpus_and_each_unmapped_job_has_a_reason(run: Run, mixed: Path) -> None:
     code, out, err = run("place", mixed, "-m", "exact-alpha", "--json")
     data = json.loads(out)
     assert code == 0
@@ -192,12 +192,16 @@ def test_a_picture_is_drawn(run: Run, tmp_path: Path, ending: str) -> None:
     assert path.stat().st_size > 1000
     if ending == "svg":
         text = path.read_text()
-        for said in ("asrpt/fig2: stages by server", "job by heavy-edge: 36.44 ms per iteration", "server2: 1 GPU"):
-            assert said in text
+        for line in (
+            "asrpt/fig2: stages by server",
+            "job by heavy-edge: 36.44 ms per iteration",
+            "server2: 1 GPU",
+        ):
+            assert line in text
 
 
 def test_where_nothing_runs_there_is_no_picture(run: Run, tmp_path: Path) -> None:
-    """A policy may give nobody GPUs now; what it decided is shown all the same."""
+    """A policy may give no job GPUs now; its decision is still shown."""
     (tmp_path / "idle.py").write_text(
         "import hetopt\ndef none(instance, state=None):\n"
         "    return hetopt.Plan(instance.entities('jobs'), instance.entities('jobs').speed * 0), None\n"
@@ -255,8 +259,10 @@ def test_what_settings_name_is_also_looked_for_here(run: Run, tmp_path: Path, mo
 
 def test_a_folder_of_csv_files_is_placed_like_the_instance_in_it(run: Run, tmp_path: Path) -> None:
     tables.write_csv(instances.load("asrpt/fig2"), tmp_path / "fig2")
-    said = [json.loads(run("place", where, "-m", "local", "--json")[1]) for where in ("asrpt/fig2", tmp_path / "fig2")]
-    assert said[0]["mappings"]["job"]["where"] == said[1]["mappings"]["job"]["where"]
+    answers = [
+        json.loads(run("place", where, "-m", "local", "--json")[1]) for where in ("asrpt/fig2", tmp_path / "fig2")
+    ]
+    assert answers[0]["mappings"]["job"]["where"] == answers[1]["mappings"]["job"]["where"]
     code, _, err = run("place", tmp_path, "-m", "local")
     assert (code, "servers.csv" in err) == (2, True)
 

@@ -57,7 +57,7 @@ def test_paths_are_printed_as_they_are(run: Run, odd: Path) -> None:
     assert f"picture: {path}" in out
 
 
-def test_narrow_terminals_tell_rows_apart(run: Run, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_terminals_distinguish_rows(run: Run, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = Console(width=50, markup=False, emoji=False, highlight=False)
     for module in ("console", "console_views"):
         monkeypatch.setattr(f"hetopt.presentation.{module}.OUT", narrow)
@@ -116,7 +116,7 @@ def test_the_version(run: Run) -> None:
     assert run("--version")[:2] == (0, f"hetopt {hetopt.__version__}\n")
 
 
-# Places: what cannot be written is said before any work, and what is there is kept
+# Places: unusable targets are refused before any work, and existing files are kept
 
 
 def never(*_: object, **__: object) -> None:
@@ -134,9 +134,9 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), PLACES)
+@pytest.mark.parametrize(("words", "message"), PLACES)
 def test_places_are_checked_before_solving(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.png").mkdir()
@@ -150,7 +150,7 @@ def test_places_are_checked_before_solving(
         monkeypatch.setattr(name, never)
     code, out, err = run(*words)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
     assert {p.read_text() for p in tmp_path.iterdir() if p.is_file()} == {"precious"}
 
@@ -201,14 +201,14 @@ def test_a_job_that_fits_nowhere_is_named_with_its_file(run: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("capacity", "speed", "weight", "said"),
+    ("capacity", "speed", "weight", "message"),
     [
         (4, 1e17, 1, "tenants['a'].speedup['V100'] is 1e+17, tenants['a'].speedup['T4'] is 1"),
         (4, 2, 1e17, "tenants['a'].weight is 1e+17, tenants['b'].weight is 1"),
     ],
 )
 def test_numbers_that_no_solver_takes_are_named(
-    run: Run, tmp_path: Path, capacity: int, speed: float, weight: float, said: str
+    run: Run, tmp_path: Path, capacity: int, speed: float, weight: float, message: str
 ) -> None:
     huge = hetopt.Instance.from_speedups(
         [[1, speed], [1, 3]], {"T4": capacity, "V100": 4}, weights=[weight, 1], tenants=["a", "b"]
@@ -218,7 +218,7 @@ def test_numbers_that_no_solver_takes_are_named(
     assert code > 0
     assert not out
     assert f"hetopt: {tmp_path / 'huge.yaml'}: " in err
-    assert said in err
+    assert message in err
 
 
 def test_instances_without_a_name_go_by_their_file(run: Run, odd: Path) -> None:
@@ -252,13 +252,11 @@ def test_a_command_that_cannot_be_loaded_leaves_the_others(
     point = EntryPoint("broken", "nowhere.at_all:command", "hetopt.commands")
     monkeypatch.setattr(cli, "entry_points", lambda group: [point] if group == "hetopt.commands" else [])
     cli._add_commands()
-    told = capsys.readouterr().err
-    assert "no command 'broken' from 'nowhere.at_all:command': ModuleNotFoundError" in told
+    error = capsys.readouterr().err
+    assert "no command 'broken' from 'nowhere.at_all:command': ModuleNotFoundError" in error
 
 
-def test_a_command_that_cannot_be_loaded_is_told_of_when_it_is_asked_for(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_cannot_be_loaded_is_reported_when_called(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("broken", "nowhere.at_all:command", "hetopt.commands")
     monkeypatch.setattr(command_line, "entry_points", lambda name, **_: [point] if name == "broken" else [])
     code, _, err = run("broken")

@@ -56,7 +56,7 @@ def test_json_has_every_metric(run: Run) -> None:
     assert row == json.loads(RunStore(Path("here")).table().to_json(orient="records"))[0]
 
 
-def test_settings_reach_their_systems_and_the_world(run: Run) -> None:
+def test_settings_reach_their_systems_and_the_environment(run: Run) -> None:
     words = ("-p", "fft,gavel", "--set", "fft.restart_seconds=30", "--world", "restart_seconds=30", "--round", "120")
     assert run(*SMALL, *words, "--until", "3600")[0] == 0
     settings = {r.key.system: r.data["settings"] for r in RunStore(Path("runs"))}
@@ -69,7 +69,7 @@ def test_settings_reach_their_systems_and_the_world(run: Run) -> None:
     assert set((rounds["end"] - rounds["start"]).tolist()) == {120.0}
 
 
-def test_a_refused_run_is_told(run: Run) -> None:
+def test_a_refused_run_is_reported(run: Run) -> None:
     code, out, err = run(*SMALL, "-p", "allox,srtf")
     assert code == 0
     assert "srtf" in out
@@ -112,7 +112,7 @@ def test_one_clear_line_and_nothing_written(run: Run, words: tuple[str, ...], me
     assert not list(Path().iterdir())
 
 
-def test_what_is_left_out_is_told(run: Run) -> None:
+def test_omitted_results_are_reported(run: Run) -> None:
     """A gang for which no type has enough GPUs, and jobs for which the time was too short."""
     Path("own.csv").write_text("job,arrival,duration,gpus\na,0,60,1\nb,0,60,64\nc,0,1e6,2\n", encoding="utf-8")
     code, out, _ = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf,gavel", "--until", "3600")
@@ -144,20 +144,20 @@ class Wrong:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "expected_message"),
     [
         ("1000", "own_wrong:Wrong[what=1000] on gavel-like, seed 0: the plan "),
         ("null", "the policy failed: SystemExit: 3"),
     ],
 )
 def test_a_policy_of_ones_own_that_is_wrong_keeps_no_other_from_running(
-    run: Run, monkeypatch: pytest.MonkeyPatch, setting: str, said: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, setting: str, expected_message: str
 ) -> None:
     Path("own_wrong.py").write_text(OWN, encoding="utf-8")
     monkeypatch.syspath_prepend(".")
     code, _, err = run(*SMALL, "-p", "own_wrong:Wrong,srtf", "--set", f"own_wrong:Wrong.what={setting}")
     assert code == 2
-    assert said in err
+    assert expected_message in err
     assert err.count("\n") == 1
     assert [one.key.system for one in RunStore(Path("runs"))] == ["srtf"]
 
@@ -200,11 +200,11 @@ def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
 
 
 def test_durations_are_readable() -> None:
-    told = [format_duration(s) for s in (0.0, 90.0, 150.0, 7200.0, 200_000.0, float("nan"))]
-    assert told == ["0 s", "90 s", "2.50 min", "2 h", "2.31 d", "\N{EN DASH}"]
+    texts = [format_duration(s) for s in (0.0, 90.0, 150.0, 7200.0, 200_000.0, float("nan"))]
+    assert texts == ["0 s", "90 s", "2.50 min", "2 h", "2.31 d", "\N{EN DASH}"]
 
 
-def test_an_interruption_tells_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_reports_how_to_continue(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     words = (*SMALL, "-p", "srtf,fifo,gavel", "-o", "some")
     write, written = RunStore.write, list[object]()
 
@@ -222,7 +222,7 @@ def test_an_interruption_tells_how_to_go_on(run: Run, monkeypatch: pytest.Monkey
     assert "2 runs, 1 were there already: some" in run(*words)[1]
 
 
-def test_failures_that_end_before_the_runs_are_told(run: Run) -> None:
+def test_failures_that_end_before_the_runs_are_reported(run: Run) -> None:
     words = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2")
     assert "servers fail in the first 2 h only, and runs took longer" in run(*SMALL, *words)[1]
     longer = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2000")

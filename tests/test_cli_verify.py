@@ -206,7 +206,7 @@ def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "said"),
+    ("words", "error", "message"),
     [
         (["oef/thm-9"], UnknownName, "there is no claim 'oef/thm-9'; did you mean 'oef/thm-"),
         (["--paper", "OFE"], UnknownName, "there is no paper 'ofe'; did you mean 'oef'"),
@@ -221,11 +221,11 @@ def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
         (["--html", "/nowhere/x.html"], HetoptError, "/nowhere"),
     ],
 )
-def test_bad_input(words: list[str], error: type[Exception], said: str) -> None:
+def test_bad_input(words: list[str], error: type[Exception], message: str) -> None:
     found = run(*words)
     assert found.exit_code != 0
     assert isinstance(found.exception, error)
-    assert said in str(found.exception)
+    assert message in str(found.exception)
 
 
 def test_properties_of_a_policy_of_ones_own(own: str, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_the_network_card_limits_the_fetch() -> None:
 
 @pytest.mark.parametrize("proactive", [False, True])
 def test_eviction(proactive: bool) -> None:
-    """A disk for two of three datasets: the one not used for longest goes; who needs the room waits, or nobody does."""
+    """A disk for two of three datasets: the least recently used is evicted, at once or when space is needed."""
     cluster = Cluster((GPUType("G"),), (Server("s", {"G": 4}, disk_bytes=250.0),))
     job = {name: Job(name, {"G": 1.0}, 1.0, dataset=name, dataset_bytes=100.0) for name in "abc"}
     disks = LocalDisks(100.0, evict_seconds=8.0, proactive=proactive).on(cluster)
@@ -226,7 +226,7 @@ def test_a_failed_server_takes_what_was_not_saved() -> None:
     assert saved.jobs.loc["a", ["finish", "wasted"]].tolist() == [40.0, 0.0]
 
 
-def test_nobody_runs_while_no_server_is_there() -> None:
+def test_no_job_runs_while_no_server_is_available() -> None:
     one = Cluster.of({"G": 1})
     name = one.servers[0].name
     away = (ServerChange(10.0, name), ServerChange(50.0, name, up=True))
@@ -328,7 +328,7 @@ def test_errors_are_within_bounds_and_repeat() -> None:
         EstimateErrors(work=1.0)
 
 
-def test_beliefs_do_not_change_fluid_rates() -> None:
+def test_estimates_do_not_change_fluid_rates() -> None:
     """Gavel believes both types equal; the job runs at the true 3 on one and 1 on the other."""
     instance = Instance.from_jobs([[4, 2], [4, 2]], 1, [64, 64], [1, 1], round_seconds=1.0)
     environment = Environment(estimate_errors=EstimateErrors(throughput=0.1, seed=0))
@@ -337,7 +337,7 @@ def test_beliefs_do_not_change_fluid_rates() -> None:
     assert log.spans["work"].iloc[0] == pytest.approx(64.0)
 
 
-def test_a_world_of_wrong_parts_is_refused() -> None:
+def test_an_environment_with_wrong_parts_is_refused() -> None:
     with pytest.raises(InvalidOption, match=r"Environment\.datasets"):
         Environment(datasets=3)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match=r"Environment\.overheads is the class Overheads"):

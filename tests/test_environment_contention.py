@@ -38,15 +38,15 @@ def test_two_jobs_wait_for_the_same_fetch() -> None:
     assert log.jobs["lost"].tolist() == [40.0, 40.0]
 
 
-def test_a_fetch_that_nobody_waits_for_is_given_up() -> None:
-    """From 2 to 7 y runs in x's place; x begins its fetch anew at 7."""
+def test_a_fetch_without_a_waiting_job_is_cancelled() -> None:
+    """From 2 to 7 y runs in x's place; x restarts its fetch at 7."""
     jobs = (job("x", 1000.0), job("y", 5.0, 2.0, data=False))
     log = run(jobs, one(1), Environment(datasets=SLOW), policy=Shortest(), placer=HierarchicalPlacer())
     assert log.jobs["finish"].tolist() == [1047.0, 7.0]
     assert log.jobs.loc["x", "lost"] == 42.0
 
 
-def test_a_fetch_goes_on_for_those_who_still_wait() -> None:
+def test_a_fetch_continues_for_the_jobs_that_still_wait() -> None:
     """X is away from 2 to 7 and then waits for the rest of the fetch, of which z has the first 40 s."""
     jobs = (job("x", 1000.0), job("z", 900.0), job("y", 5.0, 2.0, data=False))
     log = run(jobs, one(2), Environment(datasets=SLOW), policy=Shortest(), placer=HierarchicalPlacer())
@@ -81,7 +81,7 @@ def test_a_fetch_of_copies_goes_on_over_decisions() -> None:
 
 @pytest.mark.parametrize("seconds", [10.0, 0.01])
 def test_who_waits_long_where_it_is_has_not_stalled(seconds: float) -> None:
-    """More decisions than anybody's patience pass until the dataset is there; the job is not moved meanwhile."""
+    """Many decisions pass until the dataset is there; the job is not moved meanwhile."""
     disks = Environment(datasets=LocalDisks(20e9 / (2000 * seconds)))
     log = run((job("x", 5.0),), one(1), disks, round_seconds=seconds, placer=HierarchicalPlacer())
     assert log.jobs.loc["x", "finish"] == 2000 * seconds + 5.0

@@ -68,7 +68,7 @@ def environments(draw: st.DrawFn) -> tuple[Instance, Environment]:
 
 
 def check(log: Log, instance: Instance, environment: Environment) -> None:
-    """Work is conserved, capacity and gangs are kept, nobody runs before it came or on a server that is away."""
+    """Work is conserved, capacity and gangs are kept, no job runs before its arrival or on an absent server."""
     jobs, spans = log.jobs, log.spans
     worked = spans.groupby("job")["work"].sum().reindex(jobs.index).fillna(0.0)
     scale = jobs["work"] * (1 + len(spans))
@@ -106,7 +106,7 @@ def _by_server(changes: tuple[ServerChange, ...]) -> dict[str, list[ServerChange
 @given(environments(), st.integers(0, 99), st.sampled_from([HierarchicalPlacer(), MoreWorkersFirst()]))
 @settings(max_examples=100, deadline=None)
 @pytest.mark.parametrize("seconds", [None, 300.0])
-def test_random_worlds(seconds: float | None, case: tuple[Instance, Environment], seed: int, placer: Any) -> None:
+def test_random_environments(seconds: float | None, case: tuple[Instance, Environment], seed: int, placer: Any) -> None:
     """Twice the same, once with jobs that stop booked one by one and once all in arrays."""
     instance, environment = case
     logs = []
@@ -129,8 +129,8 @@ def test_random_worlds(seconds: float | None, case: tuple[Instance, Environment]
 
 @given(environments())
 @settings(max_examples=60, deadline=None)
-def test_gavel_in_random_worlds(case: tuple[Instance, Environment]) -> None:
-    """The same for shares that are kept while nobody comes or goes, and rounded by priority."""
+def test_gavel_in_random_environments(case: tuple[Instance, Environment]) -> None:
+    """The same for shares that are kept while no job arrives or finishes, and rounded by priority."""
     instance, environment = case
     system = System(OnChange(gavel.max_min_fairness()), 300.0, ByPriority(), placer=MoreWorkersFirst(sticky=True))
     log = simulate(system, instance, environment=environment, patience=50)

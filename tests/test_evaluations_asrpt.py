@@ -49,7 +49,7 @@ def row(made: Made, claim: str, what: str) -> pd.Series:  # type: ignore[type-ar
     return found.iloc[0]
 
 
-def test_every_claim_of_section_5_is_compared_or_said_not_to_be(made: Made) -> None:
+def test_every_claim_of_section_5_is_compared_or_has_a_reason(made: Made) -> None:
     measured = {f"ASRPT-{n:03}" for n in (11, 12, 13, 17, 18, 19, 20, 21, 22)}
     numbers = made.table.groupby("id")["ours_mean"].max()
     assert set(numbers.dropna().index) == measured
@@ -103,11 +103,11 @@ def test_the_wait_behind_the_virtual_machine(made: Made) -> None:
     for run in (run for run in made.stores["jobs"] if run.key.system == "asrpt"):
         workload, instance = workload_of(run.data["settings"]["workload"]), instance_of(run)
         assert isinstance(workload, Recurring)
-        said, _ = workload.predicted(0, {"forest": RandomForest()})
+        predictions, _ = workload.predicted(0, {"forest": RandomForest()})
         least, gpus = draw_trace(workload.trace, 0).networks.of, sum(instance.cluster.capacity.values())
         sizes = [
             job.demand * n * least[str(job.group)][1] / gpus
-            for job, n in zip(instance.jobs, said["forest"].tolist(), strict=True)
+            for job, n in zip(instance.jobs, predictions["forest"].tolist(), strict=True)
         ]
         done = shortest_first([job.arrival for job in instance.jobs], sizes)
         table = jobs(made, "jobs", run.key.workload, "asrpt").set_index("job").loc[[job.name for job in instance.jobs]]
@@ -220,7 +220,7 @@ def test_errors_of_predictions(made: Made) -> None:
 
 
 def past_works(workload: Recurring) -> dict[str, list[float]]:
-    """Group -> iterations of its jobs in the past: duration over the least seconds of an iteration, found anew."""
+    """Group -> iterations of its jobs in the past: duration over the least seconds of an iteration, computed again."""
     given, found = draw_trace(workload.trace, 0), dict[str, list[float]]()
     for group, duration in zip(given.past["group"], given.past["duration"], strict=True):
         found.setdefault(str(group), []).append(max(1.0, duration / given.networks.of[str(group)][1]))

@@ -126,15 +126,15 @@ def cru(made: Made, slot: int, workload: str, system: str) -> float:
 def test_best_slots(made: Made) -> None:
     for (system, cluster), wanted in BEST.items():
         names = [name for name in SOME if ("lab" in name) == (cluster == "laboratory")]
-        alike, told = 0, []
+        alike, named = 0, []
         for name in names:
             mix = name.rpartition("/")[2].removeprefix("lab-")
             best = max(sorted(SLOTS), key=lambda slot: cru(made, slot, name, system))
             alike += best in wanted[mix]
-            told.append(f"{mix} {best} s")
+            named.append(f"{mix} {best} s")
         found = row(made, "HADAR-043", f"{system}, {cluster}")
         assert found["ours_mean"] == alike
-        assert all(text in found["note"] for text in told), (found["note"], told)
+        assert all(text in found["note"] for text in named), (found["note"], named)
 
 
 def test_what_the_paper_says_of_slots_covers_all_mixes() -> None:

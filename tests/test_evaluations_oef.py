@@ -33,9 +33,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made.of(oef_evaluation.EVALUATION, parts, folder)
 
 
-def ours(made: Made, claim: str, told: str = "") -> float:
+def ours(made: Made, claim: str, named: str = "") -> float:
     rows = made.table[made.table["id"] == claim]
-    (value,) = rows[rows["what"].str.contains(told, regex=False)]["ours_mean"]
+    (value,) = rows[rows["what"].str.contains(named, regex=False)]["ours_mean"]
     return float(value)
 
 
@@ -59,11 +59,11 @@ def throughput(made: Made, part: str, begin: float, end: float) -> dict[str, flo
 # -- linear programs by hand; columns are x[user, type], then the common throughput
 
 
-def equal_throughput(told: Floats) -> Floats:
+def equal_throughput(reported: Floats) -> Floats:
     """(users, 3) GPUs under non-cooperative OEF."""
-    n = len(told)
+    n = len(reported)
     equal = np.zeros((n, 3 * n + 1))
-    for i, row in enumerate(told):
+    for i, row in enumerate(reported):
         equal[i, 3 * i : 3 * i + 3], equal[i, -1] = row, -1
     used = np.hstack([np.tile(np.eye(3), n), np.zeros((3, 1))])
     found = linprog(np.append(np.zeros(3 * n), -1), A_ub=used, b_ub=np.full(3, 8.0), A_eq=equal, b_eq=np.zeros(n))
@@ -82,7 +82,7 @@ def without_envy() -> float:
     return float(-linprog(-W.ravel(), A_ub=rows, b_ub=limits).fun)
 
 
-def test_every_claim_of_section_6_is_compared_or_said_not_to_be(made: Made) -> None:
+def test_every_claim_of_section_6_is_compared_or_has_a_reason(made: Made) -> None:
     wanted = {f"OEF-{n:03}" for n in range(29, 43)}
     assert {claim.rstrip("abcdefg") for claim in made.table["id"]} == wanted
     assert "hetopt verify" in made.table.set_index("id").loc["OEF-042", "note"]
@@ -104,12 +104,12 @@ def test_equal_throughput_before_and_after_user_4_quits(made: Made) -> None:
 
 @pytest.mark.parametrize("part", OVERSTATEMENTS)
 def test_the_cost_of_a_misreport(made: Made, part: str) -> None:
-    lie, told = OVERSTATEMENTS[part], f"{OVERSTATEMENTS[part]:.0%}"
+    lie, percent = OVERSTATEMENTS[part], f"{OVERSTATEMENTS[part]:.0%}"
     honest, lying = (throughput(made, name, 300.0, 2100.0) for name in ("four-users", part))
     others = ("User-2", "User-3", "User-4")
-    assert ours(made, "OEF-029c", told) == pytest.approx(lying["User-1"] / honest["User-1"])
+    assert ours(made, "OEF-029c", percent) == pytest.approx(lying["User-1"] / honest["User-1"])
     gain = sum(lying[u] for u in others) / sum(honest[u] for u in others)
-    assert ours(made, "OEF-029d", told) == pytest.approx(gain)
+    assert ours(made, "OEF-029d", percent) == pytest.approx(gain)
     letter = "abc"[list(OVERSTATEMENTS).index(part)]
     assert ours(made, f"OEF-030{letter}") == pytest.approx(1 - sum(lying.values()) / sum(honest.values()))
     claimed = W.copy()
@@ -118,7 +118,7 @@ def test_the_cost_of_a_misreport(made: Made, part: str) -> None:
     promised = rows(made, part, "oef-four-users", "oef-noncooperative", "estimated")[0]
     assert [float(promised[u]) for u in USERS] == pytest.approx((claimed * share).sum(axis=1).tolist())
     late = [throughput(made, name, 2700.0, 4500.0)["User-1"] for name in (part, "four-users")]
-    assert ours(made, "OEF-029e", told) == pytest.approx(late[0] / late[1])
+    assert ours(made, "OEF-029e", percent) == pytest.approx(late[0] / late[1])
 
 
 def test_the_most_costly_misreport(made: Made) -> None:

@@ -103,7 +103,7 @@ def test_the_testbed_has_room_for_all() -> None:
 
 
 def test_it_is_stored_and_made_again(tmp_path: Path) -> None:
-    """A run with it is repeated by nobody, and its instance can be made of what was stored."""
+    """A run with it cannot be repeated, but its instance can be built from the stored data."""
     experiment = Experiment((SMALL,), (SystemVariant("asrpt", {"predictor": "mean"}, label="asrpt"),), (1,))
     store = RunStore(tmp_path)
     assert len(experiment.run(store)) == 1
@@ -123,7 +123,7 @@ def test_it_is_stored_and_made_again(tmp_path: Path) -> None:
 class Changing:
     """A predictor that cannot be hashed."""
 
-    said: float = 2.0
+    answer: float = 2.0
 
     def learner(self) -> Any:
         """What the mean says, times a number."""

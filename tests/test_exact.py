@@ -226,7 +226,7 @@ def test_lexicographic_stages_are_exact(program: LinearProgram, data: Any) -> No
 @settings(max_examples=25)
 @given(tenant_instances(tenants=(2, 4), types=(1, 3), weighted=True))
 def test_lazy_rows_are_checked_exactly(inst: hetopt.Instance) -> None:
-    """The lazy and the eager program have the same exact optimum, and nobody envies anybody by any amount."""
+    """The lazy and the eager program have the same exact optimum, and exactly no envy."""
     lazy, eager = (hetopt.solve(f, inst, exact=True).certificate.exact for f in (LAZY, COOPERATIVE))
     assert lazy is not None
     assert eager is not None
@@ -293,7 +293,7 @@ def test_tolerably_feasible_is_not_feasible() -> None:
         exact_optimum(point)
 
 
-def test_steps_are_limited_where_asked_and_ends_are_told() -> None:
+def test_steps_are_limited_on_request_and_the_end_is_reported() -> None:
     vertex = Vertex.of_rows(RationalProgram.of(_free([1, 1], [[1, 0], [0, 1]], [2, 3])))
     with pytest.raises(LimitError):
         maximise(vertex, limit=1)
@@ -322,7 +322,7 @@ def test_what_cannot_be_exact_is_refused_before_solving() -> None:
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False))
 def test_kernels_solve_both_ways(size: int, random: Any) -> None:
-    """Sparse systems with known solutions; singular ones are told from the others by flint's determinant."""
+    """Sparse systems with known solutions; flint's determinant identifies the singular ones."""
     from flint import fmpq_mat
 
     rows = [{j: random.randint(-3, 3) for j in range(size) if random.random() < 0.35} for _ in range(size)]

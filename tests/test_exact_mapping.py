@@ -112,13 +112,13 @@ def test_at_the_size_of_the_papers_models(seed: int, size: tuple[int, int, int])
 def test_the_least_cut_need_not_have_the_shortest_iteration() -> None:
     """Three replicas are enough; decided in fractions over all placements, and found by both programs."""
     name = "refuted/asrpt-cut-alpha"
-    instance, said = instances.load(name), instances.expected(name)
+    instance, printed = instances.load(name), instances.expected(name)
     pipeline, servers = Pipeline.of(instance.job["three"]), Servers.of(instance, "GPU")
     exact, graph = Asynchronous(), job_graph(pipeline.exact())
     every = [np.array(v) for v in product(range(2), repeat=3) if v.count(0) <= 2 and v.count(1) <= 1]
     judged = {tuple(v): (graph.cut(v), exact(graph.pipeline, graph.counts(v, 2), servers.exact())[()]) for v in every}
     cuts, alphas = (sorted(column) for column in zip(*judged.values(), strict=True))
-    least, shortest = said["least_cut"].correct, said["shortest_iteration"].correct
+    least, shortest = printed["least_cut"].correct, printed["shortest_iteration"].correct
     assert cuts[0] < cuts[1], "the least cut is unique"
     assert (cuts[0], alphas[0]) == (least["cut"], shortest["alpha"])
     for mapper, row in ((MinimumCut(), least), (MinimumAlpha(), shortest)):
@@ -140,7 +140,7 @@ def test_gurobi_agrees(mapper: Any) -> None:
 
 
 @pytest.mark.parametrize("mapper", [MinimumAlpha, MinimumCut])
-def test_stopped_by_the_time_limit_it_tells_the_gap(mapper: Any) -> None:
+def test_at_the_time_limit_it_reports_the_gap(mapper: Any) -> None:
     """At once: the start is returned, with a bound below it."""
     pipeline, servers = random_case(np.random.default_rng(6), 8, 8, 12)
     found = mapper(start=HeavyEdge(), options=Options(time_limit=AT_ONCE))(pipeline, servers)
@@ -192,7 +192,7 @@ def test_a_start_that_meets_the_bound_is_proven_at_once() -> None:
 
 
 def test_rounding_makes_no_coefficients() -> None:
-    """A stage that takes one rounding error more than the start needed nothing beside it; the row said 2e-16."""
+    """A stage that takes one rounding error more than the start needed no more; the row had 2e-16."""
     numbers = (2, 2, 0.0, 1e5), (1, 2, 0.0, 1e5), (1, 3, 1e9, 0.0)
     stages = tuple(
         Stage(k, 0.5, 0.5, parameter_bytes=h, output_bytes=d, slices=t, slice_bytes=1e6) for k, t, h, d in numbers

@@ -33,7 +33,7 @@ LONG = st.integers(1001, 9999).map(lambda v: v / 1000)
 @settings(max_examples=25)
 @given(st.data(), st.booleans())
 def test_products_of_long_numbers_are_not_rounded(data: st.DataObject, lazy: bool) -> None:
-    """Weighted cooperative OEF in Fractions by hand: feasible, and the duals bound the total by itself."""
+    """Weighted cooperative OEF in Fractions by hand: feasible, and the duals alone bound the total."""
     n, k = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 3))
     rows = [[1.0, *(data.draw(LONG) for _ in range(k - 1))] for _ in range(n)]
     rows = [rows[0]] * n if data.draw(st.booleans()) else rows

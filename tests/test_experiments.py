@@ -54,17 +54,17 @@ def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
 def test_what_is_there_is_not_run_again(tmp_path: Path, kind: Any) -> None:
     """An interruption after the first run: the second call runs the other three, the third none."""
     store = RunStore(tmp_path, kind)
-    told: list[tuple[str, float]] = []
+    reported: list[tuple[str, float]] = []
 
     def interrupt(key: RunKey, part: float) -> None:
-        told.append((str(key), part))
+        reported.append((str(key), part))
         if part == 1.0:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         PAIR.run(store, watch=interrupt)
-    assert told[-1] == ("gavel on gavel-like, seed 0", 1.0)
-    assert [part for _, part in told] == sorted(part for _, part in told)
+    assert reported[-1] == ("gavel on gavel-like, seed 0", 1.0)
+    assert [part for _, part in reported] == sorted(part for _, part in reported)
     assert len(store.runs()) == 1
     first = store.runs()[0].data
     assert [str(outcome.key) for outcome in PAIR.run(store)] == [
@@ -118,7 +118,7 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected_message"),
     [
         ("jobs.csv.gz", "job,tenant\na,b\n", r"table 'jobs' cannot be read: column demand is missing; remove"),
         ("spans.csv.gz", "", r"table 'spans' cannot be read: .*; remove .* and run it again"),
@@ -132,7 +132,7 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
         ("throughput.csv.gz", ("u", "zz"), r"table 'throughput' cannot be read: column u: "),
     ],
 )
-def test_damaged_folders_are_told(tmp_path: Path, name: str, content: Any, said: str) -> None:
+def test_damaged_folders_are_reported(tmp_path: Path, name: str, content: Any, expected_message: str) -> None:
     store = RunStore(tmp_path)
     Experiment((SMALL,), (SystemVariant("srtf"),)).run(store)
     file = store.runs()[0].folder / name
@@ -144,7 +144,7 @@ def test_damaged_folders_are_told(tmp_path: Path, name: str, content: Any, said:
         file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | content), encoding="utf-8")
     else:
         file.write_bytes(gzip.compress(content.encode()))
-    with pytest.raises(InvalidInstance, match=said):
+    with pytest.raises(InvalidInstance, match=expected_message):
         store.runs()[0].log  # noqa: B018
 
 
@@ -211,7 +211,7 @@ def test_a_system_that_cannot_run_says_why_and_others_go_on(tmp_path: Path) -> N
 
 
 def broken(instance: Instance, state: object = None) -> hetopt.Plan:
-    """Somebody's policy with a mistake that shows at its first decision."""
+    """A user's policy with a mistake that shows at its first decision."""
     raise KeyError(len(instance.jobs))
 
 
@@ -230,14 +230,14 @@ def dying(instance: Instance, state: object = None) -> hetopt.Plan:
     os._exit(1)
 
 
-def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_is_reported(tmp_path: Path) -> None:
     experiment = Experiment((SMALL,), (SystemVariant(f"{__name__}:dying", label="dies"),), (0, 1))
     with pytest.raises(InvalidOption, match="jobs is 2: a process was killed, perhaps because memory ran out"):
         experiment.run(RunStore(tmp_path), jobs=2)
 
 
 def test_a_refused_run_is_tried_again(tmp_path: Path) -> None:
-    """Somebody may have mended the policy meanwhile."""
+    """The user may have corrected the policy meanwhile."""
     store, one = RunStore(tmp_path), Experiment((SMALL,), (SystemVariant("allox"),))
     assert [outcome.refused is None for outcome in one.run(store)] == [False]
     assert [outcome.refused is None for outcome in one.run(store)] == [False]
@@ -320,7 +320,7 @@ def test_a_trace_of_other_models_runs_with_drawn_ones(tmp_path: Path) -> None:
     assert "models that are not in the catalogue replaced by drawn ones" in instance.source
 
 
-def test_unknown_systems_are_said_before_anything_runs(tmp_path: Path) -> None:
+def test_unknown_systems_are_refused_before_any_run(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"no system or policy .gave1.*gavel"):
         Experiment((SMALL,), (SystemVariant("srtf"), SystemVariant("gave1"))).run(RunStore(tmp_path))
     assert not any(tmp_path.iterdir())

@@ -268,7 +268,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         hetopt.from_json(tmp_path / "p.json")
 
 
-def test_a_file_that_is_there_stays_unless_told_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_file_stays_unless_overwriting_is_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A write that fails half-way leaves what was there."""
     path = hetopt.export(COOPERATIVE, tmp_path / "p.lp", INST)
     before = path.read_bytes()

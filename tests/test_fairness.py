@@ -1,4 +1,4 @@
-"""Fairness components: rows, lazy rows and measures, against loops; weights, gangs and bad news told apart."""
+"""Fairness components: rows, lazy rows and measures, against loops; weights, gangs, and failures that differ."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_rows_say_what_the_measure_says(inst: Instance, whole: bool) -> None:
 
 
 def test_rows_carry_the_name_of_their_component() -> None:
-    """By all ways to a program, so that the duals of two components can be told apart."""
+    """By all ways to a program, so that the duals of two components can be distinguished."""
     inst = Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
     lazy = Formulation((TotalRate(), EnvyFree(eager_up_to=1, name="ef"), EnvyFree(eager_up_to=1, name="again")))
     rows = [f"{part.name}.row[{both}]" for part in lazy.components[1:] for both in ("u1,u2", "u2,u1")]

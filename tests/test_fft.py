@@ -207,7 +207,7 @@ def test_envy_freeness_on_the_round(round_: tuple[hetopt.Instance, fft.FFTState]
         )
 
     found = optimum(instance, state, fair)
-    assert found is not None, "nobody envies anybody where all wait"
+    assert found is not None, "no job has envy where all wait"
     plan, _ = fft.FFT(SECONDS, RESTART, extra=(EnvyFree(),))(instance, state)
     assert hetopt.audit(instance, plan).envy_free
     assert plan.x.sum() == found[0]
@@ -219,7 +219,7 @@ def test_envy_freeness_on_the_round(round_: tuple[hetopt.Instance, fft.FFTState]
 
 @given(rounds())
 def test_the_sharing_incentive_on_the_round(round_: tuple[hetopt.Instance, fft.FFTState]) -> None:
-    """The best of all assignments in which everybody has its share; where there is none, the error says why.
+    """The best of all assignments in which each job has its share; where there is none, the error says why.
 
     What a gang reaches on its own part m of the cluster is the least of d t + sum_k m_k max(0, v_k - t) over t >= 0.
     """
@@ -300,7 +300,7 @@ def _method(formulation: Formulation, instance: hetopt.Instance) -> str | None:
 
 @pytest.mark.parametrize("priority", [2, 1, -1])
 def test_ties_are_not_settled_against_gains_of_other_priorities(priority: int) -> None:
-    """Two like jobs, and somebody's own component that wants the second on the fast GPU."""
+    """Two equal jobs, and a user's component that prefers the second on the fast GPU."""
 
     @dataclass(frozen=True)
     class Prefer(fft.LinearGain):
@@ -326,7 +326,7 @@ def test_a_gap_makes_no_room_in_the_first_stage() -> None:
 
 
 def test_a_stopped_second_stage_leaves_the_packing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was found within the time limit is used: nobody is without a plan because costs took too long."""
+    """The point found within the time limit is used: slow costs never leave a round without a plan."""
     jobs = hetopt.Instance.from_jobs([[4, 1], [3, 2], [2, 2]], [2, 2, 1], [9, 9, 9], [3, 2])
     real, calls = optimising._one_stage, []
 

@@ -38,9 +38,9 @@ PAIR = hetopt.Instance.from_jobs([[8, 1], [8, 1]], [1, 1], [16, 16], [1, 1])
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        (fft.Compensation({"nobody": 1}), "Compensation.rho names 'nobody', which is no job here"),
+        (fft.Compensation({"absent": 1}), "Compensation.rho names 'absent', which is no job here"),
         (fft.Compensation({f"no {i}": 1 for i in range(30)}), "names 'no 0'"),  # the first: no two runs differ
-        (fft.Switching({"nobody": "GPU1"}), "Switching.last names 'nobody'"),
+        (fft.Switching({"absent": "GPU1"}), "Switching.last names 'absent'"),
         (fft.Switching({"j1": "TPU"}), r"Switching.last\['j1'\] is 'TPU'; it must be a GPU type"),
     ],
 )

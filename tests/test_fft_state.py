@@ -75,7 +75,7 @@ def test_the_plan_counts_as_executed_unless_the_instance_says_what_is_held() -> 
     assert half.rho == pytest.approx({"j1": idle.rho["j1"] / 2}), "half a round later, half the step"
 
 
-def test_tau_is_estimated_anew_when_jobs_come_or_go_and_only_then() -> None:
+def test_tau_is_estimated_again_only_when_jobs_come_or_go() -> None:
     """2 GPUs; gangs of 2: alone p = 4 rounds, beside another one twice that; relative to the arrival."""
     one = hetopt.Instance.from_jobs([[1, 1]], [1], [4], [1, 1], arrival=[60], time=60)
     policy = fft.FFT(SECONDS)
@@ -271,7 +271,7 @@ def test_alike_jobs_stay_where_they_were_and_else_go_in_order(n: int, k: int, da
 
 
 def test_jobs_stay_on_types_that_are_as_good() -> None:
-    """Two types of equal speed and no checkpoints: nobody moves, though a swap or a move would cost nothing."""
+    """Two types of equal speed and no checkpoints: no job moves, though a swap or a move would cost nothing."""
     instance = hetopt.Instance.from_jobs([[1, 1], [1, 1]], [1, 1], [4, 4], [2, 2])
     held = instance.replace(held=np.array([[0.0, 1.0], [1.0, 0.0]]))
     assert fft.FFT()(instance)[0].assigned == {"j1": "GPU1", "j2": "GPU1"}

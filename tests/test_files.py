@@ -153,7 +153,7 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 INSTANCE = hetopt.Instance.from_speedups([[1, 2]], [1, 1])
 
 
-def test_a_file_is_not_overwritten_unless_told(tmp_path: Path) -> None:
+def test_a_file_is_overwritten_only_on_request(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("precious")
     with pytest.raises(UnusableFile, match="is there already; say overwrite=True"):

@@ -65,8 +65,8 @@ def test_merged_trees_are_the_forest_of_the_plain_rows() -> None:
     plain = RandomForestRegressor(20, random_state=3).fit(features, work)
     table = merged(features, work)
     trees = [fit_tree(table, np.asarray(drawn), 0) for drawn in plain.estimators_samples_]
-    said = np.mean([tree.predict(table.features) for tree in trees], axis=0)
-    assert said == pytest.approx(plain.predict(table.features), rel=EQUAL)
+    average = np.mean([tree.predict(table.features) for tree in trees], axis=0)
+    assert average == pytest.approx(plain.predict(table.features), rel=EQUAL)
     assert np.ptp([tree.predict(table.features) for tree in trees], axis=0).max() > 0, "trees differ"
 
 
@@ -150,7 +150,7 @@ def test_between_trainings_nothing_new_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"trees": 0}, "RandomForest.trees is 0; it must be a finite number >= 1"),
         ({"retrain_every": 1.5}, "RandomForest.retrain_every is 1.5; it must be a whole number >= 1"),
@@ -158,6 +158,6 @@ def test_between_trainings_nothing_new_is_known() -> None:
         ({"threads": "two"}, "RandomForest.threads is 'two'"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         RandomForest(**settings)

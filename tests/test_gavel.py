@@ -34,7 +34,7 @@ def test_oef_equation_3_needs_gavels_own_row() -> None:
 
 
 def test_a_tenant_gains_by_a_lie_and_by_a_trade() -> None:
-    """[OEF, section 2.4]: u1 reports 2.5 and gets (0.852, 0.148); u2 would trade with u1 and nobody would lose."""
+    """[OEF, section 2.4]: u1 reports 2.5 and gets (0.852, 0.148); u2 would trade with u1 without a loser."""
     lie = hetopt.Instance.from_speedups([[1, 2.5], [1, 3], [1, 4]], capacity=[1, 1])
     share = hetopt.solve(gavel.max_min_fairness(tenant_gpus=1.0), lie).x[0]
     assert share.round(3).tolist() == [0.852, 0.148]
@@ -175,7 +175,7 @@ def test_water_filling_is_lexicographic_max_min(inst: hetopt.Instance) -> None:
 
 
 def test_water_filling_counts_its_programs_and_its_time() -> None:
-    """Two levels, two programs; a limit that is over at once is told."""
+    """Two levels, two programs; a limit that ends at once is reported."""
     inst = hetopt.Instance.from_jobs([[1, 0], [0, 2], [0, 3]], [1, 1, 2], [1, 1, 1], [4, 2])
     certificate = hetopt.solve(gavel.water_filling(), inst).certificate
     assert certificate.passes == 2

@@ -1,4 +1,4 @@
-"""Jobs that max-min fairness does not tell apart are solved as classes: same level, same prices, equal shares."""
+"""Jobs that max-min fairness does not distinguish are solved as classes: same level, same prices, equal shares."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("policy", "parts"), BY_HAND)
 def test_the_method_is_found_by_the_parts(policy: Callable[[], Formulation], parts: list[Component]) -> None:
-    """In any order, by whoever put them together; not with a part more, and again once that is removed."""
+    """In any order, however they were combined; not with a further part, and again once that is removed."""
     inst = many(1)
     made, by_hand = policy(), Formulation(parts)  # type: ignore[arg-type]
     more = made + SwitchingCost(0.0)
@@ -47,7 +47,7 @@ def _method(formulation: Formulation, inst: hetopt.Instance) -> str | None:
 def test_interior_points_prove_their_result_however_a_machine_rounds(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another processor sums the matrix of a step in another order: its last digits are anybody's."""
+    """Another processor sums the matrix of a step in another order: its last digits are arbitrary."""
     draw, matrix, spacing = np.random.default_rng(1), interior_point._Newton.matrix, np.finfo(float).eps
 
     def rounded(self: interior_point._Newton) -> Floats:

@@ -84,7 +84,7 @@ def test_lengths_have_their_law() -> None:
     other = replace(PHILLY, lengths=Lengths(((1, 5, 1), (3, 8, 2)), shortest=100, longest=20_000), virtual_clusters={})
     table = other.table(20_000).drop_duplicates("group")
     assert distance(table["duration"], lambda x: mixture(x, other.lengths)) <= widest(len(table))
-    assert distance(table["duration"], mixture) > 4 * widest(len(table)), "the distance tells laws apart"
+    assert distance(table["duration"], mixture) > 4 * widest(len(table)), "the distance distinguishes laws"
 
 
 def test_numbers_of_gpus_and_virtual_clusters_have_their_shares() -> None:
@@ -162,7 +162,7 @@ def test_the_clock_of_a_week_never_goes_back_and_whole_weeks_are_whole(parts: li
     assert week.clock(np.array([3.0 * HOURS]))[0] == pytest.approx(3 * HOURS)
 
 
-def test_hours_and_days_are_as_busy_as_they_are_said_to_be() -> None:
+def test_hours_and_days_are_as_busy_as_stated() -> None:
     """Regular gaps, so that only the week counts: shares are right to one job of each hour's beginning."""
     table = PhillyBatches(largest_batch=1, gap_cv=0.0, jobs_per_hour=20.0).table(20 * HOURS * 50)
     busy = np.outer(PHILLY.week.days, PHILLY.week.hours)
@@ -249,12 +249,12 @@ def fitted() -> dict[str, Any]:
 
 
 def test_parameters_are_the_fitted_ones() -> None:
-    said = fitted()["philly_like"]
-    assert {str(n): share / 100_000 for n, share in PHILLY.gpus.items()} == pytest.approx(said["gpu_demand_pmf"])
-    lengths = said["duration_s"]
+    fit = fitted()["philly_like"]
+    assert {str(n): share / 100_000 for n, share in PHILLY.gpus.items()} == pytest.approx(fit["gpu_demand_pmf"])
+    lengths = fit["duration_s"]
     assert PHILLY.lengths.parts == tuple(zip(lengths["weights"], lengths["mu_ln"], lengths["sigma_ln"], strict=True))
     assert PHILLY.lengths.shortest == lengths["lower_clip"]
-    come = said["arrivals"]
+    come = fit["arrivals"]
     assert (PHILLY.jobs_per_hour, PHILLY.within) == (come["jobs_per_hour"], come["within_batch_sd_ln_duration"])
     assert (PHILLY.batch_exponent, PHILLY.gap_cv) == (come["batch_size"]["exponent"], come["batch_interarrival"]["cv"])
     assert list(PHILLY.week.hours) == come["hour_of_day_relative"]
@@ -262,19 +262,22 @@ def test_parameters_are_the_fitted_ones() -> None:
 
 
 def test_parameters_of_the_other_generators_are_the_fitted_ones() -> None:
-    said, philly, pai = fitted(), PhillyLike(), PAILike()
+    fitted_values, philly, pai = fitted(), PhillyLike(), PAILike()
     shares = {str(n): share / 100_000 for n, share in philly.jobs.items()}
-    assert shares == pytest.approx(said["philly_all"]["gpu_demand_pmf"])
-    come = said["philly_all"]["arrivals"]
+    assert shares == pytest.approx(fitted_values["philly_all"]["gpu_demand_pmf"])
+    come = fitted_values["philly_all"]["arrivals"]
     assert (philly.jobs_per_hour, philly.evenness) == (come["jobs_per_hour"], come["hourly_negative_binomial"]["r"])
-    said = said["pai_like"]
-    (short, long), means, sds = (said["duration_s"][key] for key in ("weights", "mu_ln", "sigma_ln"))
+    fitted_values = fitted_values["pai_like"]
+    (short, long), means, sds = (fitted_values["duration_s"][key] for key in ("weights", "mu_ln", "sigma_ln"))
     assert (1 - pai.long, pai.long) == pytest.approx((short, long))
     assert ([pai.short_mean, pai.long_mean], [pai.short_sd, pai.long_sd]) == (means, sds)
-    again = said["recurrence"]
+    again = fitted_values["recurrence"]
     assert (pai.group_exponent, pai.largest_group) == (again["group_size"]["exponent"], again["group_size"]["max"])
     assert (pai.users, pai.user_mean) == (again["users"], again["instances_per_user"]["mu_ln"])
-    assert (pai.jobs_per_day, pai.single_gpu) == (said["arrivals"]["jobs_per_day"], said["gpus_per_job"]["fit"]["P(1)"])
+    assert (pai.jobs_per_day, pai.single_gpu) == (
+        fitted_values["arrivals"]["jobs_per_day"],
+        fitted_values["gpus_per_job"]["fit"]["P(1)"],
+    )
 
 
 def test_lengths_and_owners_are_those_of_the_trace() -> None:
@@ -293,7 +296,7 @@ def test_lengths_and_owners_are_those_of_the_trace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"gpus": {0: 1}}, "a key of PhillyBatches.gpus is 0; it must be a finite number >= 1"),
         ({"gpus": {1: 0}}, r"gpus is \{1: 0\}; at least one must have a share above 0"),
@@ -309,13 +312,13 @@ def test_lengths_and_owners_are_those_of_the_trace() -> None:
         ({"largest_batch": 1.5}, "PhillyBatches.largest_batch is 1.5; it must be a whole number from 1 to 1000000"),
     ],
 )
-def test_bad_settings_are_named(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         PhillyBatches(**settings)
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Lengths((), 1, 2), r"Lengths.parts is \(\); it must hold"),
         (lambda: Lengths(((1, 2),), 1, 2), r"Lengths.parts has \(1, 2\); each must be a weight, a mean"),  # type: ignore[arg-type]
@@ -330,6 +333,6 @@ def test_bad_settings_are_named(settings: dict[str, Any], said: str) -> None:
         (lambda: PHILLY.table(5, -1), "seed is -1"),
     ],
 )
-def test_what_else_is_wrong_is_said(make: Any, said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_errors_name_what_else_is_wrong(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         make()

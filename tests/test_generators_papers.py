@@ -77,11 +77,11 @@ def test_gavels_job_types_are_those_that_it_measured() -> None:
 
 
 def test_gavels_parameters_are_the_published_ones() -> None:
-    said = yaml.safe_load(data("fits", "synthetic_spec.yaml").read_text())["gavel_form"]
-    assert {str(n): share / 100 for n, share in GavelLike().gpus.items()} == said["gpu_demand_pmf"]
+    published = yaml.safe_load(data("fits", "synthetic_spec.yaml").read_text())["gavel_form"]
+    assert {str(n): share / 100 for n, share in GavelLike().gpus.items()} == published["gpu_demand_pmf"]
     short, long = GavelLike().short, GavelLike().long
     wanted = f"10**U({short[0]:g},{short[1]:g}) w.p. {1 - GavelLike().long_share:g} else 10**U({long[0]:g},{long[1]:g})"
-    assert said["duration_minutes"] == wanted
+    assert published["duration_minutes"] == wanted
 
 
 GAVEL_CHANGES: list[tuple[dict[str, Any], set[str]]] = [
@@ -100,7 +100,7 @@ def test_a_setting_of_gavels_changes_its_own_columns_alone(change: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"jobs_per_hour": 0}, "GavelLike.jobs_per_hour is 0"),
         ({"gpus": {}}, "GavelLike.gpus is .*; at least one must have a share above 0"),
@@ -112,8 +112,8 @@ def test_a_setting_of_gavels_changes_its_own_columns_alone(change: dict[str, Any
         ({"long_share": 1.5}, "GavelLike.long_share is 1.5; it must lie between 0 and 1"),
     ],
 )
-def test_bad_settings_of_gavels_are_named(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_bad_settings_of_gavels_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         GavelLike(**settings)
     assert GavelLike(gpus={1: 1}, models={"A3C": 1}).table(3)["model"].tolist() == ["A3C"] * 3
 
@@ -139,13 +139,13 @@ def test_families_are_those_of_table_2() -> None:
 
 
 def test_traces_are_as_large_as_the_paper_says() -> None:
-    said = claims()
-    assert [SETTINGS[n].jobs for n in (1, 2)] == [said["FFT-005"]] * 2
-    assert {len(trace(n)) for n in range(3, 10)} == {said["FFT-007"]}
+    claimed = claims()
+    assert [SETTINGS[n].jobs for n in (1, 2)] == [claimed["FFT-005"]] * 2
+    assert {len(trace(n)) for n in range(3, 10)} == {claimed["FFT-007"]}
     for n in (1, 2):
-        assert len(trace(n)) == said["FFT-005"]
-        assert trace(n)["arrival"].iloc[-1] == pytest.approx(said["FFT-006"] * 24 * HOUR)
-    assert SETTINGS[6].large == said["FFT-008"]
+        assert len(trace(n)) == claimed["FFT-005"]
+        assert trace(n)["arrival"].iloc[-1] == pytest.approx(claimed["FFT-006"] * 24 * HOUR)
+    assert SETTINGS[6].large == claimed["FFT-008"]
 
 
 @pytest.mark.parametrize("number", range(1, 10))
@@ -161,7 +161,7 @@ def test_every_job_is_one_of_table_2(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [2, *range(3, 10)])
-def test_families_are_as_frequent_as_they_shall_be(number: int) -> None:
+def test_families_have_the_frequencies_of_the_paper(number: int) -> None:
     of = {model: i for i, family in enumerate(FAMILIES) for model in family.models}
     found, many = Counter(of[model] for model in trace(number)["model"]), len(trace(number))
     shares = [1 / 6 if f.large else 1 / 10 for f in FAMILIES] if number == 6 else [1 / 8] * 8
@@ -228,7 +228,7 @@ def test_generators_are_found_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
+    ("name", "settings", "message"),
     [
         ("philly", {}, "there is no trace generator 'philly'; did you mean 'philly-like'"),
         ("gavel-like", {"gpu": {1: 1}}, "trace generator 'gavel-like' has no setting 'gpu'; did you mean 'gpus'"),
@@ -236,6 +236,6 @@ def test_generators_are_found_by_name() -> None:
         ("philly-batches", {"week": 5}, "must be of class Week"),
     ],
 )
-def test_what_is_no_generator_is_said(name: str, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(HetoptError, match=said):
+def test_an_unknown_generator_is_refused(name: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(HetoptError, match=message):
         make_generator(name, settings)

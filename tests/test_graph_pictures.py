@@ -65,10 +65,10 @@ def lines(figure: Figure, colour: str) -> tuple[list[Any], list[float]]:
 def test_the_papers_example_is_shown_in_numbers() -> None:
     """Fig. 2: stages 1 and 2 on server 1; four links of 1 MB and an AllReduce of 5 MB are cut."""
     figure = draw_mapping(FIG2)
-    said = words(figure)
-    assert said[:2] == ["job by local: 36.44 ms per iteration", "9 MB of 43 MB per iteration go between servers"]
-    assert {"server1: 4 GPUs", "server2: 1 GPU", "server3: 1 GPU", "S1", "S3", "R2", "within a server"} <= set(said)
-    assert "width: bytes per iteration, up to 20 MB" in said
+    texts = words(figure)
+    assert texts[:2] == ["job by local: 36.44 ms per iteration", "9 MB of 43 MB per iteration go between servers"]
+    assert {"server1: 4 GPUs", "server2: 1 GPU", "server3: 1 GPU", "S1", "S3", "R2", "within a server"} <= set(texts)
+    assert "width: bytes per iteration, up to 20 MB" in texts
     cut, widths = lines(figure, BETWEEN)
     assert len(cut) == 5
     inside, others = lines(figure, WITHIN)
@@ -101,7 +101,7 @@ def coloured(figure: Figure) -> dict[tuple[float, float], tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("mapping", [FIG2, made([6, 9, 4], [5, 5, 4, 3, 1, 1]), made([60], [1] * 60)])
-def test_servers_are_told_apart_by_number_colour_and_shape(mapping: GPUMapping) -> None:
+def test_servers_differ_by_number_colour_and_shape(mapping: GPUMapping) -> None:
     """A vertex and its server in the legend look alike, and no other server looks so."""
     figure = draw_mapping(mapping)
     number, look = numbers(figure), coloured(figure)
@@ -173,17 +173,17 @@ def test_texts_stay_apart_within_the_page(case: str) -> None:
     """Measured in the drawn figure; a number lies within its node."""
     figure = draw_mapping(CROWDED[case], "a title")
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
-    for i, (said, box) in enumerate(boxes):
-        assert min(box.x0, box.y0) >= 0, said
-        assert box.x1 <= figure.bbox.x1, said
-        assert box.y1 <= figure.bbox.y1, said
-        assert not [other for other, their in boxes[:i] if box.overlaps(their)], said
-        if said.isdigit():
+    for i, (label, box) in enumerate(boxes):
+        assert min(box.x0, box.y0) >= 0, label
+        assert box.x1 <= figure.bbox.x1, label
+        assert box.y1 <= figure.bbox.y1, label
+        assert not [other for other, their in boxes[:i] if box.overlaps(their)], label
+        if label.isdigit():
             assert max(box.width, box.height) < NODE * figure.dpi
     assert figure.get_size_inches().max() < 40, "inches"
 
 
-def test_of_many_jobs_the_first_are_drawn_and_that_is_said() -> None:
+def test_of_many_jobs_the_first_are_drawn_and_the_page_states_it() -> None:
     figure = draw_mapping([FIG2] * (MOST_PANELS + 1), "fig2")
     assert len(figure.axes) == MOST_PANELS
     assert words(figure)[0] == f"fig2: the first {MOST_PANELS} of {MOST_PANELS + 1} jobs"
@@ -237,6 +237,6 @@ def test_odd_names_are_kept_in_every_format(tmp_path: Path, ending: str) -> None
 
 
 def test_without_edges_there_is_nothing_to_say_of_them() -> None:
-    said = words(draw_mapping(made([1], [1])))
-    assert "its replicas exchange nothing" in said
-    assert not [text for text in said if "server" in text and "server1" not in text]
+    texts = words(draw_mapping(made([1], [1])))
+    assert "its replicas exchange nothing" in texts
+    assert not [text for text in texts if "server" in text and "server1" not in text]

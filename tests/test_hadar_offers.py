@@ -49,10 +49,10 @@ def test_no_seats_pay_more(case: Round) -> None:
     assert (offer is None) == (not every)
     if offer is not None:
         best = max(payoff for payoff, *_ in every)
-        said = {seats: payoff for payoff, *_, seats in every}
+        payoffs = {seats: payoff for payoff, *_, seats in every}
         assert offer.payoff == pytest.approx(best, abs=EQUAL * scale([p for p, *_ in every]))
-        assert offer.payoff == pytest.approx(said[offer.gpus], abs=PROVEN * scale(said[offer.gpus]))
-        if bid.now in said and said[bid.now] > best:
+        assert offer.payoff == pytest.approx(payoffs[offer.gpus], abs=PROVEN * scale(payoffs[offer.gpus]))
+        if bid.now in payoffs and payoffs[bid.now] > best:
             assert offer.gpus == bid.now
 
 
@@ -120,7 +120,7 @@ def test_the_states_of_the_exact_search_are_counted(monkeypatch: pytest.MonkeyPa
 
 @given(rounds(jobs=(1, 5), most_demand=2))
 @settings(max_examples=30, deadline=None)
-def test_by_the_letter_nobody_runs(case: Round) -> None:
+def test_by_the_letter_no_job_runs(case: Round) -> None:
     """Comparing costs alone, skipping always costs less [Hadar, Algorithm 2, lines 16 to 21]."""
     market, bids = case
     assert hadar.PrintedRecursion()(market, bids).offers == {}

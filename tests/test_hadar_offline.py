@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hadar_oracles import best_total, gangs, speed
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from programs import assert_same_program
 
@@ -29,20 +29,24 @@ def same(a: float, b: float) -> bool:
 
 @given(mixed_instances(jobs=(1, 2), most_demand=2), st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
-def test_all_roads_lead_to_the_optimum_of_plain_enumeration(instance: Instance, slots: int) -> None:
+def test_all_methods_find_the_optimum_of_plain_enumeration(instance: Instance, slots: int) -> None:
     problem, best = hadar.OfflineProblem.of(instance, slots, 1.0), best_total(instance, slots, 1)
-    for road in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
-        found = road(problem)
+    for method in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
+        found = method(problem)
         assert found.status == "optimal"
-        assert same(found.utility, best), road
+        assert same(found.utility, best), method
         check_schedules(problem, found.schedules)
 
 
 @given(mixed_instances(jobs=(1, 4), memory=True), SLOTS)
 @settings(max_examples=60, deadline=None)
-def test_the_three_roads_agree(instance: Instance, slots: int) -> None:
+def test_the_three_methods_agree(instance: Instance, slots: int) -> None:
     problem = hadar.OfflineProblem.of(instance, slots, 1.0)
-    total = [road(problem).utility for road in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration())]
+    try:
+        enumerated = hadar.Enumerated()(problem).utility
+    except TooManySchedules:
+        reject()
+    total = [hadar.TimeIndexed()(problem).utility, enumerated, hadar.ColumnGeneration()(problem).utility]
     assert same(total[0], total[1])
     assert same(total[0], total[2])
 
@@ -81,7 +85,7 @@ def test_the_relaxation_over_made_schedules_is_that_over_all(instance: Instance,
 
 @given(mixed_instances(jobs=(1, 3)), SLOTS, st.booleans())
 @settings(max_examples=30, deadline=None)
-def test_the_array_road_is_the_pyomo_model(instance: Instance, slots: int, whole: bool) -> None:
+def test_the_compiled_arrays_are_the_pyomo_model(instance: Instance, slots: int, whole: bool) -> None:
     problem = hadar.OfflineProblem.of(instance, slots, 1.0)
     every = [p.schedule for j in range(len(instance.jobs)) for p in schedules(problem, j)][:60]
     if every:
@@ -151,8 +155,8 @@ def test_as_printed_all_jobs_must_finish() -> None:
 
 def test_nothing_can_be_done_in_time() -> None:
     problem = hadar.OfflineProblem.of(Instance.from_jobs([[1]], 1, work=[9], capacity=[1], round_seconds=1), 2, 1.0)
-    for road in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
-        found = road(problem)
+    for method in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
+        found = method(problem)
         assert found.schedules == ()
         assert found.utility == found.bound == 0
         assert found.utilisation == []
@@ -229,9 +233,9 @@ def test_a_solvers_tolerance_decides_nothing(throughput: float, work: float, slo
     """Three slots are too little by 3e-8 of the work."""
     job = Job("j", {"A": throughput}, work, utility="finished")
     problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 1}), jobs=(job,)), slots, 1.0)
-    for road in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
-        assert len(road(problem).schedules[0].by_slot) == 4, road
-        assert road(hadar.OfflineProblem.of(problem.instance, 3, 1.0)).schedules == ()
+    for method in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
+        assert len(method(problem).schedules[0].by_slot) == 4, method
+        assert method(hadar.OfflineProblem.of(problem.instance, 3, 1.0)).schedules == ()
 
 
 def test_seconds_count_beside_a_week() -> None:
@@ -239,8 +243,8 @@ def test_seconds_count_beside_a_week() -> None:
     jobs = tuple(Job(f"j{i}", {"A": 1.0}, w, utility="negative-jct") for i, w in enumerate([3, 1, 4, 4]))
     problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 1}), jobs=jobs), 12, 1.0)
     shortest_first = 1 + 4 + 8 + 12
-    for road in (hadar.TimeIndexed(), hadar.ColumnGeneration()):
-        assert road(problem).utility == pytest.approx(4 * 604_800 - shortest_first, abs=0.5)
+    for method in (hadar.TimeIndexed(), hadar.ColumnGeneration()):
+        assert method(problem).utility == pytest.approx(4 * 604_800 - shortest_first, abs=0.5)
 
 
 def test_wide_clusters_stop_at_the_number_of_schedules() -> None:

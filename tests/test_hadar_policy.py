@@ -85,7 +85,7 @@ def carried_out(instance: Instance, plan: Any, **changes: Any) -> Instance:
     return instance.replace(placed=plan.placement.hosts, time=instance.time + 360, **changes)
 
 
-def test_who_runs_stays_until_somebody_finishes() -> None:
+def test_running_jobs_stay_until_a_job_finishes() -> None:
     first = Instance(MANY, jobs=jobs_of(4, 2, 1))
     plan, state = hadar.Hadar()(first)
     assert (state.redecided, state.kept) == (1, 0)
@@ -103,10 +103,10 @@ def test_who_runs_stays_until_somebody_finishes() -> None:
     assert (state.redecided, state.kept) == (2, 2)
 
 
-def test_it_decides_anew_where_servers_or_places_have_changed() -> None:
+def test_it_decides_again_where_servers_or_placements_have_changed() -> None:
     first = Instance(MANY, jobs=jobs_of(2, 2))
     plan, state = hadar.Hadar()(first)
-    moved = carried_out(first, plan).replace(placed={})  # somebody has stopped them
+    moved = carried_out(first, plan).replace(placed={})  # they were stopped from outside
     assert hadar.Hadar()(moved, state)[1].redecided == 2
     larger = carried_out(first, plan).replace(cluster=Cluster.of({"A": 6, "B": 4}))
     assert hadar.Hadar()(larger, state)[1].redecided == 2
@@ -134,7 +134,7 @@ def test_memory_limits_are_kept() -> None:
 
 
 def test_as_printed() -> None:
-    """Where it can run: by the letter nobody does, and without filling GPUs stay idle beside jobs that wait."""
+    """Where it can run: by the letter no job does, and without filling GPUs stay idle beside jobs that wait."""
     instance = instances.load("hadar/motivating")
     with pytest.raises(Stalled):
         hetopt.simulate(hadar.printed(by_the_letter=True), instance, patience=3)
@@ -198,8 +198,8 @@ def test_a_job_that_is_done_gets_nothing() -> None:
     for policy in (hadar.Hadar(), hadar.Hadar(utility="effective-throughput"), hadare.HadarE()):
         plan = hetopt.solve(policy, instance)
         assert set(plan.placement.hosts) == {"j1"}
-    nobody = instance.replace(done={"j0": 1000.0, "j1": 1000.0})
-    assert not hetopt.solve(hadar.Hadar(), nobody).x.any()
+    finished = instance.replace(done={"j0": 1000.0, "j1": 1000.0})
+    assert not hetopt.solve(hadar.Hadar(), finished).x.any()
 
 
 def test_deadlines_come_first() -> None:
@@ -250,7 +250,7 @@ def test_committing_is_the_offline_version_where_all_are_there_at_once() -> None
     assert [own for own in state.schedules.values() if own] == list(offline.solved.schedules)
 
 
-def test_committing_sees_a_late_job_anew() -> None:
+def test_committing_considers_a_late_job_again() -> None:
     """A restart of 20 s makes the promise of one slot too short; the next slots are asked for then."""
     instance = Instance(MANY, jobs=jobs_of(1, work=120))  # 60 s on A
     log = hetopt.simulate(hadar.Committing(20, 60.0), instance, overheads=hadar.RESTART)

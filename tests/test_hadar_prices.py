@@ -26,7 +26,7 @@ UTILITIES = ("weight", "weighted-throughput", "finished")
 )
 @settings(max_examples=120, deadline=None)
 def test_the_guarantee_of_proven_prices(instance: Instance, slots: int) -> None:
-    """OPT <= D <= 2 alpha' ALG, job by job, and no server is overfull though nobody looks at the GPUs left."""
+    """OPT <= D <= 2 alpha' ALG, job by job, and no server is over its capacity though GPUs left are not checked."""
     problem = hadar.OfflineProblem.of(instance, slots, 1.0)
     assume(any(hadar.best_schedule(problem, j, problem.none_used()) for j in range(len(instance.jobs))))
     found = hadar.Irrevocable()(problem)
@@ -58,15 +58,15 @@ def test_delta_limits_what_a_job_takes_of_a_server(instance: Instance, slots: in
 def test_the_printed_bound_is_broken() -> None:
     """One GPU, one slot, utilities 1 then 7: 7 > 2 ln 28 [Hadar, Theorem 2]."""
     instance = instances.load("refuted/hadar-competitive-ratio")
-    said = instances.expected("refuted/hadar-competitive-ratio")["ratio"].correct
+    expected = instances.expected("refuted/hadar-competitive-ratio")["ratio"].correct
     problem = hadar.OfflineProblem.of(instance, 1, 360.0)
     found = hadar.Irrevocable("printed")(problem)
     assert found.steps["committed"].tolist() == [True, False]
-    assert found.utility == said["online"]
-    assert best_total(instance, 1, 360) == said["optimum"]
+    assert found.utility == expected["online"]
+    assert best_total(instance, 1, 360) == expected["optimum"]
     assert found.prices.printed_factor == pytest.approx(2 * math.log(28), rel=EQUAL)
-    assert found.prices.printed_factor == pytest.approx(float(said["bound"]), abs=0.001)
-    assert said["optimum"] > found.prices.printed_factor * found.utility
+    assert found.prices.printed_factor == pytest.approx(float(expected["bound"]), abs=0.001)
+    assert expected["optimum"] > found.prices.printed_factor * found.utility
     with pytest.raises(InvalidInstance, match="a gang may take all GPUs of a type on a server"):
         hadar.Irrevocable()(problem)
 

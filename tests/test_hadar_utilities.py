@@ -29,7 +29,7 @@ def test_every_named_utility_never_increases(name: str, seconds: np.ndarray) -> 
 
 def test_what_they_say_by_hand() -> None:
     seconds = np.array([3.0, 600.0, 601.0])
-    said = {
+    printed = {
         "effective-throughput": 12 / seconds,
         "relative-throughput": 3 / seconds,  # 12 units at 4 a second take 3 s
         "negative-jct": 604_800 - seconds,
@@ -40,8 +40,8 @@ def test_what_they_say_by_hand() -> None:
         "weighted-jct": 3 * (604_800 - seconds),
         "weighted-deadline": [3, 3, 0],
     }
-    assert said.keys() == hadar.UTILITIES.keys()
-    for name, value in said.items():
+    assert printed.keys() == hadar.UTILITIES.keys()
+    for name, value in printed.items():
         assert hadar.UTILITIES[name](JOB, seconds) == pytest.approx(value, rel=PROVEN), name
     assert hadar.Deadline(late=0.5)(JOB, seconds).tolist() == [1, 1, 0.5]
     assert hadar.NegativeJCT(10.0)(JOB, seconds).tolist() == [7, 0, 0]

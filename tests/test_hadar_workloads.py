@@ -119,7 +119,7 @@ def test_durations_are_those_on_the_reference(reference: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "said"),
+    ("wrong", "error", "message"),
     [
         ({"jobs": 0}, InvalidOption, "jobs is 0"),
         ({"jobs": 2.5}, InvalidOption, "jobs is 2.5; it must be a whole number"),
@@ -132,14 +132,14 @@ def test_durations_are_those_on_the_reference(reference: str) -> None:
         ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, "table has no column duration, gpus"),
     ],
 )
-def test_what_cannot_be_is_refused(wrong: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_what_cannot_be_is_refused(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
     given = {"table": PhillyLike().table(20), "cluster": CLUSTER, "jobs": 5, **wrong}
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         from_trace(given.pop("table"), given.pop("cluster"), **given)
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "said"),
+    ("column", "value", "message"),
     [
         ("duration", float("nan"), "row 7 of the table (job 'j8'): duration is nan; it must be a finite number > 0"),
         ("gpus", 1.5, "row 7 of the table (job 'j8'): gpus is 1.5; it must be a whole number > 0"),
@@ -147,10 +147,10 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any], error: type[Exception]
         ("job", 7, "row 7 of the table: job is 7; it must be a non-empty name"),
     ],
 )
-def test_rows_that_are_no_jobs_are_refused(column: str, value: Any, said: str) -> None:
+def test_rows_that_are_no_jobs_are_refused(column: str, value: Any, message: str) -> None:
     table = PhillyLike().table(20).astype({column: object})
     table.loc[7, column] = value
-    with pytest.raises(InvalidInstance, match=re.escape(said)):
+    with pytest.raises(InvalidInstance, match=re.escape(message)):
         from_trace(table, CLUSTER, jobs=5)
 
 
@@ -240,8 +240,8 @@ def test_the_480_jobs_have_the_classes_of_the_trace() -> None:
     for job in jobs:
         assert model(job) in MODELS_OF[size(job.work, job.demand) or ""]
         assert job.demand <= 20, "every job fits the GPUs of one type, too"
-    said = instances.expected("hadar/trace480")["classes"].correct
-    assert list(said.values()) == [(kind.above, kind.most) for kind in CLASSES]
+    printed = instances.expected("hadar/trace480")["classes"].correct
+    assert list(printed.values()) == [(kind.above, kind.most) for kind in CLASSES]
 
 
 # The mixes

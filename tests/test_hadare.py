@@ -182,7 +182,7 @@ def test_estimates_are_corrected_by_what_is_measured() -> None:
     known = hetopt.simulate(hadare.HadarE(60.0, last_round="all"), mix, overheads=FREE)
     learnt = hetopt.simulate(hadare.HadarE(60.0, last_round="all", initial=alike), mix, overheads=FREE)
     assert known.jobs["finish"]["j0"] == pytest.approx(1000.0)
-    assert learnt.jobs["finish"]["j0"] == pytest.approx(1000.0)  # only the first split was wrong, and nobody was done
+    assert learnt.jobs["finish"]["j0"] == pytest.approx(1000.0)  # only the first split was wrong, and no job was done
 
 
 def test_a_wrong_estimate_costs_time_in_a_short_job() -> None:
@@ -193,7 +193,7 @@ def test_a_wrong_estimate_costs_time_in_a_short_job() -> None:
         assert hetopt.simulate(policy, mix, overheads=FREE).jobs["finish"]["j0"] == pytest.approx(seconds)
 
 
-def test_equation_10_as_the_initial_belief() -> None:
+def test_equation_10_as_the_initial_estimate() -> None:
     """The lab's mix M-5 without any profile: done, and within 1.5 times what known throughputs take."""
     mix = instances.load("hadar/lab-m5")
     size = {"cifar10": "S", "wikitext2": "L", "multi30k": "L", "ml20m": "XL", "mima": "M"}

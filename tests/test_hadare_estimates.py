@@ -318,6 +318,6 @@ def test_measured_again_the_latest_counts_or_a_part_of_it() -> None:
     assert (mixed.throughput("a", "x"), mixed.throughput("a", "y")) == (7, pytest.approx(7))
 
 
-def test_beliefs_are_kept_in_a_state() -> None:
+def test_estimates_are_kept_in_a_state() -> None:
     estimates = ThroughputEstimates(Estimate().table(MODELS, NODES)).measured("IC", "T4", 3.5)
     assert pickle.loads(pickle.dumps(estimates)) == copy.deepcopy(estimates) == estimates

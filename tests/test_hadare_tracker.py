@@ -19,7 +19,7 @@ from hetopt.models.hadare import JobIds, JobTracker, fork, split_steps
 
 
 @given(st.integers(1, 12), st.integers(1, 8))
-def test_numbers_are_unlike_and_tell_the_parent(max_jobs: int, copies: int) -> None:
+def test_numbers_differ_and_identify_the_parent(max_jobs: int, copies: int) -> None:
     """job_ID = max_job_count i + parent: all unlike, and none is a parent's own number."""
     ids = JobIds(max_jobs)
     numbers = [ids.copies(parent, copies) for parent in range(max_jobs)]

@@ -2,7 +2,7 @@
 
 Copies that train n[1], n[2], … mini-batches in a round move the average like sum n^2 / sum n mini-batches one after
 another: less than the sum, and never more than the fastest copy. All tests follow from this, and from averages being
-less noisy than what they are made of.
+less noisy than the parameters that they average.
 """
 
 from __future__ import annotations

@@ -74,10 +74,10 @@ def test_the_gpus_of_the_servers_with_most_free_ones_are_taken(free: list[int], 
 
 
 def test_fig_2() -> None:
-    instance, said = instances.load("asrpt/fig2"), instances.expected("asrpt/fig2")["heavy_edge"].correct
+    instance, printed = instances.load("asrpt/fig2"), instances.expected("asrpt/fig2")["heavy_edge"].correct
     mapping = HeavyEdge()(Pipeline.of(instance.job["job"]), Servers.of(instance, "GPU"))
     first = [v for v, m in mapping.where.items() if m == "server1"]
-    assert first == list(said["first_server"])
+    assert first == list(printed["first_server"])
     assert mapping.table.to_numpy().tolist() == [[2, 0, 0], [2, 0, 0], [0, 1, 1]]
     # stage 2: 30 ms; 2 MB to stage 3 at 1.25e9/4 bytes/s; 2 MB to stage 1 and 10 MB of gradients at 300e9 bytes/s
     assert mapping.iteration_seconds == pytest.approx(0.03 + 2e6 / (1.25e9 / 4) + 12e6 / 300e9)

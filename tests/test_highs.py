@@ -220,7 +220,7 @@ def test_highs_says_nothing_even_as_it_is_made() -> None:
     """Since 1.16 it would print its name then, amid what a command prints for other programs."""
     session = Session(_market(2, 2))
     assert session._highs.getOptionValue("output_flag")[1] is False
-    made = type(session._highs)()  # before it was told anything
+    made = type(session._highs)()  # before any setting
     assert made.getOptionValue("output_flag")[1] is False
 
 
@@ -344,7 +344,7 @@ def _knapsacks(equations: bool) -> LinearProgram:
     return lp((weight.sum(axis=0) + rng.integers(0, 20, n)).tolist(), rows, [(0, 1)] * n, whole=True)
 
 
-def test_a_time_limit_with_a_usable_point_tells_the_gap() -> None:
+def test_a_time_limit_with_a_usable_point_reports_the_gap() -> None:
     point = Session(_knapsacks(equations=False), Options(time_limit=1.0, gap=0.0)).solve()
     assert point.status == "time_limit"
     assert point.program.violation(point.x) <= EQUAL
@@ -368,7 +368,7 @@ def test_the_time_limit_holds_for_each_solve_alone() -> None:
 
 
 def test_other_threads_than_in_an_earlier_run_of_the_same_process() -> None:
-    """HiGHS keeps the threads of its first run, whoever made it, and refuses other numbers until told to forget."""
+    """HiGHS keeps the number of threads of its first run and refuses other numbers until it is reset."""
     program = lp([3], [(-INF, [2], 4)], [(0, INF)])
     for threads in (2, 1, 100_000):
         assert same(Session(program, Options(threads=threads)).solve().objective, 6)
@@ -407,7 +407,7 @@ def test_coefficients_that_highs_would_leave_out_are_refused() -> None:
         assert same(session.solve().objective, 6), "the session goes on as it was"
 
 
-def test_coefficients_that_highs_drops_by_itself_are_kept() -> None:
+def test_coefficients_that_highs_drops_by_default_are_kept() -> None:
     """Of x + y / 10**10 >= 1 at costs 1 and 10**-11: by hand y = 10**10 costs 0.1."""
     program = lp([-1, -(10.0**-11)], [(1, [1, 10.0**-10], INF)], [(0, INF), (0, INF)])
     assert same(Session(program).solve().objective, -0.1)

@@ -1,4 +1,4 @@
-"""Results know what they were made of: traces, clusters, and the code of policies in one file or several."""
+"""Results store their inputs: traces, clusters, and the code of policies in one file or several."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def test_a_trace_of_several_files_is_all_of_them(tmp_path: Path, monkeypatch: py
     for folder in ("log", "models"):
         (tmp_path / folder).mkdir()
     (tmp_path / "log" / "one").write_text("1")
-    said = TraceWorkload("log", "lab36").as_settings()
-    first = file_digests(said)
+    settings = TraceWorkload("log", "lab36").as_settings()
+    first = file_digests(settings)
     assert list(first) == ["log"], "a folder that is called as who is a tenant is none of it"
     (tmp_path / "log" / "two").write_text("2")
-    assert file_digests(said)["log"] != first["log"]
+    assert file_digests(settings)["log"] != first["log"]
     (tmp_path / "log" / "two").unlink()
-    assert file_digests(said) == first
+    assert file_digests(settings) == first
     assert file_digests(["hetopt.registry:make_system", "no_such:thing", "not here", "a\0b"]).keys() == {
         "hetopt.registry:make_system"
     }
 
 
 def test_code_in_several_files_is_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a module imports, and what that imports; not what is installed, and not what nobody imports."""
+    """What a module imports, and what that imports; not installed packages, and not modules without an import."""
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / "own_models"
     package.mkdir()

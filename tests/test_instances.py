@@ -82,11 +82,11 @@ def rounded(value: Any, printed: Any) -> bool:
 
 @pytest.mark.parametrize(("name", "topic"), PRINTED)
 def test_printed_values_are_correct_but_for_the_misprints(name: str, topic: str) -> None:
-    said = row(name, topic)
-    both = set(said.printed) & set(said.correct)
-    wrong = {key for key in both if not rounded(said.correct[key], said.printed[key])}
-    assert wrong == set(said.misprinted) & both
-    assert set(said.misprinted) <= both
+    entry = row(name, topic)
+    both = set(entry.printed) & set(entry.correct)
+    wrong = {key for key in both if not rounded(entry.correct[key], entry.printed[key])}
+    assert wrong == set(entry.misprinted) & both
+    assert set(entry.misprinted) <= both
 
 
 def claims() -> dict[str, Any]:
@@ -99,15 +99,15 @@ def claims() -> dict[str, Any]:
 def test_printed_values_are_those_of_the_transcription() -> None:
     table = claims()
     for name, topic in ALL:
-        said = row(name, topic)
+        entry = row(name, topic)
         if topic == "counterexample":  # of a claim of the ledger, see test_ledger.py
             continue
-        assert not said.claim or said.claim in table, (name, topic)
-        if not said.printed:
+        assert not entry.claim or entry.claim in table, (name, topic)
+        if not entry.printed:
             continue
-        value = exact(table[said.claim]["value"])
+        value = exact(table[entry.claim]["value"])
         value = value if isinstance(value, dict) else {"value": value}
-        for key, printed in said.printed.items():
+        for key, printed in entry.printed.items():
             assert value[key] == printed, (name, topic, key)
 
 
@@ -124,29 +124,29 @@ def close(a: Any, b: Any) -> bool:
 
 @pytest.mark.parametrize(("name", "topic"), SOLVED)
 def test_correct_values_of_oef_are_its_optima(name: str, topic: str) -> None:
-    said, instance = row(name, topic), instances.load(name)
+    entry, instance = row(name, topic), instances.load(name)
     entities = instance.entities()
-    optimum = hetopt.solve(FORMULATIONS[said.policy](), instance)
+    optimum = hetopt.solve(FORMULATIONS[entry.policy](), instance)
     share = np.array(optimum.share)
-    if "share" in said.correct:
-        assert close(said.correct["share"], share)
-    if "rate" in said.correct:
-        assert close(said.correct["rate"], entities.rate(share))
-    if "total" in said.correct:
-        assert close(said.correct["total"], entities.rate(share).sum())
+    if "share" in entry.correct:
+        assert close(entry.correct["share"], share)
+    if "rate" in entry.correct:
+        assert close(entry.correct["rate"], entities.rate(share))
+    if "total" in entry.correct:
+        assert close(entry.correct["total"], entities.rate(share).sum())
 
 
 @pytest.mark.parametrize(("name", "topic"), [pair for pair in ALL if "share" in row(*pair).correct])
 def test_correct_shares_are_exactly_feasible_and_give_the_correct_rates(name: str, topic: str) -> None:
-    said, instance = row(name, topic), instances.load(name)
-    share = said.correct["share"]
+    entry, instance = row(name, topic), instances.load(name)
+    share = entry.correct["share"]
     entities = instance.entities()
     for j, capacity in enumerate(entities.capacity):
         assert sum(x[j] for x in share) <= capacity
     speeds = [[Fraction(str(v)) for v in speed] for speed in entities.speed.tolist()]
-    if "rate" in said.correct:
+    if "rate" in entry.correct:
         rates = [sum(a * b for a, b in zip(s, x, strict=True)) for s, x in zip(speeds, share, strict=True)]
-        assert rates == list(said.correct["rate"])
+        assert rates == list(entry.correct["rate"])
 
 
 def best(name: str, extra: list[tuple[list[float], float]]) -> float:
@@ -176,8 +176,8 @@ def test_gavel_with_its_own_row_constraint_equalises_ratios() -> None:
         ]
         A += [[*np.kron(np.eye(3)[i], -speed[i]), fair[i]] for i in range(3)]
         found = linprog([0] * 6 + [-1], A_ub=A, b_ub=[1] * 5 + [0] * 3)
-        said = row(name, "gavel").correct[key]
-        first = said[0] if key == "X" else said
+        entry = row(name, "gavel").correct[key]
+        first = entry[0] if key == "X" else entry
         rate = sum(Fraction(str(w)) * x for w, x in zip(speed[0].tolist(), first, strict=True))
         assert close(-found.fun, rate / Fraction(fair[0]).limit_denominator(100))
 
@@ -198,15 +198,15 @@ def test_gandiva_fair_by_hand() -> None:
         assert gandiva_fair(speedup) == [list(x) for x in row(name, "gandiva_fair").correct["X"]]
 
 
-def test_liars_gain_what_is_said() -> None:
+def test_misreports_gain_what_is_printed() -> None:
     """True throughput of the liar's allocation, from the honest instance's speedups."""
     for lie, honest, topic, key, user in (
         ("oef/eq6-lie", "oef/eq6", "cooperative", "u1_true", 0),
         ("oef/fig2-lie", "oef/fig2", "cooperative", "u1_true", 0),
         ("refuted/oef-under-report", "oef/eq6", "noncooperative", "u2_true", 1),
     ):
-        said, truth = row(lie, topic).correct, instances.load(honest).entities().speed[user].tolist()
-        assert sum(Fraction(str(w)) * x for w, x in zip(truth, said["share"][user], strict=True)) == said[key]
+        entry, truth = row(lie, topic).correct, instances.load(honest).entities().speed[user].tolist()
+        assert sum(Fraction(str(w)) * x for w, x in zip(truth, entry["share"][user], strict=True)) == entry[key]
     sybil = row("refuted/oef-sybil", "noncooperative").correct
     assert sum(x[0] + 2 * x[1] for x in sybil["share"][:2]) == sybil["u1_true"]
 
@@ -214,20 +214,20 @@ def test_liars_gain_what_is_said() -> None:
 @pytest.mark.parametrize("name", ["refuted/oef-pareto-cooperative", "refuted/oef-pareto-zeros"])
 def test_dominating_rates_can_be_reached(name: str) -> None:
     """A feasible allocation gives at least these rates, one of which is larger than the policy's."""
-    said = next(iter(instances.expected(name).values())).correct
+    entry = next(iter(instances.expected(name).values())).correct
     entities = instances.load(name).entities()
     n, _ = entities.shape
-    least = [(np.kron(np.eye(n)[i], -entities.speed[i]).tolist(), -float(said["dominating"][i])) for i in range(n)]
-    assert best(name, least) >= float(sum(said["dominating"])) * (1 - EQUAL)
-    assert all(a >= b for a, b in zip(said["dominating"], said["rate"], strict=True))
-    assert sum(said["dominating"]) > sum(said["rate"])
+    least = [(np.kron(np.eye(n)[i], -entities.speed[i]).tolist(), -float(entry["dominating"][i])) for i in range(n)]
+    assert best(name, least) >= float(sum(entry["dominating"])) * (1 - EQUAL)
+    assert all(a >= b for a, b in zip(entry["dominating"], entry["rate"], strict=True))
+    assert sum(entry["dominating"]) > sum(entry["rate"])
 
 
 def test_a_tie_breaks_adjacency() -> None:
-    said = row("refuted/oef-adjacent-ties", "noncooperative").correct
+    entry = row("refuted/oef-adjacent-ties", "noncooperative").correct
     entities = instances.load("refuted/oef-adjacent-ties").entities()
-    gap = np.array(said["gap"], dtype=float)
-    assert close(entities.rate(gap), said["rate"])
+    gap = np.array(entry["gap"], dtype=float)
+    assert close(entities.rate(gap), entry["rate"])
     assert (gap.sum(axis=0) <= entities.capacity).all()
     assert (gap[1] > 0).tolist() == [True, False, True]
 
@@ -243,14 +243,14 @@ def test_fft_table_1() -> None:
 
 
 @pytest.mark.parametrize("name", instances.names())
-def test_the_policy_that_is_named_gives_what_is_said(name: str) -> None:
-    for said in instances.expected(name).values():
-        if said.policy:
-            allocation = hetopt.solve(make_policy(said.policy), instances.load(name))
-            if "total" in said.correct:
-                assert float(allocation.rate.sum()) == pytest.approx(float(said.correct["total"]), rel=EQUAL)
-            if "rate" in said.correct:
-                assert allocation.rate.tolist() == pytest.approx([float(r) for r in said.correct["rate"]], rel=EQUAL)
+def test_the_named_policy_gives_what_is_printed(name: str) -> None:
+    for entry in instances.expected(name).values():
+        if entry.policy:
+            allocation = hetopt.solve(make_policy(entry.policy), instances.load(name))
+            if "total" in entry.correct:
+                assert float(allocation.rate.sum()) == pytest.approx(float(entry.correct["total"]), rel=EQUAL)
+            if "rate" in entry.correct:
+                assert allocation.rate.tolist() == pytest.approx([float(r) for r in entry.correct["rate"]], rel=EQUAL)
 
 
 def test_fft_figures_2_and_3_have_the_stated_durations() -> None:
@@ -260,8 +260,8 @@ def test_fft_figures_2_and_3_have_the_stated_durations() -> None:
     for job in ("J1", "J2"):
         assert close(fig2.job[job].work / fig2.job[job].throughput["A10"], 300)
     assert close(fig2.job["J4"].throughput["A10"] / fig2.job["J4"].throughput["T4"], 1.6)
-    said = row("fft/fig2", "increase").correct
-    assert said["jct_minutes"] / said["jct_alone_minutes"] - 1 == said["value"]
+    entry = row("fft/fig2", "increase").correct
+    assert entry["jct_minutes"] / entry["jct_alone_minutes"] - 1 == entry["value"]
     fig3 = instances.load("fft/fig3")
     moving = fig3.jobs[0].checkpoint_bytes / fig3.cluster.servers[0].nic_bytes_per_s
     assert close(1 - moving / 300, row("fft/fig3", "utilisation").correct["value"])
@@ -270,11 +270,11 @@ def test_fft_figures_2_and_3_have_the_stated_durations() -> None:
 def test_fft_cost_prefers_the_slow_gpu() -> None:
     """Phi = age * theta / W + d * W / theta, in rounds of 300 s."""
     instance = instances.load("refuted/fft-slow-gpu")
-    job, said = instance.jobs[0], row("refuted/fft-slow-gpu", "cost").correct
+    job, entry = instance.jobs[0], row("refuted/fft-slow-gpu", "cost").correct
     for t, speed in job.throughput.items():
         theta, age = speed * 300, instance.time / 300
-        assert close(age * theta / job.work + job.demand * job.work / theta, said[t])
-    assert said["slow"] < said["fast"]
+        assert close(age * theta / job.work + job.demand * job.work / theta, entry[t])
+    assert entry["slow"] < entry["fast"]
 
 
 def test_hadar_motivating_example_reads_as_printed() -> None:
@@ -285,7 +285,7 @@ def test_hadar_motivating_example_reads_as_printed() -> None:
 
 def test_hadare_utilisation_by_its_formula() -> None:
     """CRU_x = x (w / S_x) / (n ceil(w / S_x)) with all work in one slot."""
-    job, said = instances.load("refuted/hadare-copies").jobs[0], row("refuted/hadare-copies", "utilisation").correct
+    job, entry = instances.load("refuted/hadare-copies").jobs[0], row("refuted/hadare-copies", "utilisation").correct
     slow, fast = job.throughput["slow"] * 360, job.throughput["fast"] * 360
     for key, copies, speed in (
         ("two_copies", 2, fast + slow),
@@ -293,20 +293,20 @@ def test_hadare_utilisation_by_its_formula() -> None:
         ("two_fastest", 2, 2 * fast),
     ):
         assert job.work <= speed
-        assert close(copies * job.work / speed / 3, said[key])
+        assert close(copies * job.work / speed / 3, entry[key])
 
 
 def test_heavy_edge_cut_of_a_path() -> None:
     """Enumerate which stages the larger server gets; Heavy-Edge grows from the heaviest edge by the heaviest next."""
-    instance, said = instances.load("refuted/asrpt-heavy-edge"), row("refuted/asrpt-heavy-edge", "cut").correct
+    instance, entry = instances.load("refuted/asrpt-heavy-edge"), row("refuted/asrpt-heavy-edge", "cut").correct
     weights = [2 * stage.output_bytes for stage in instance.jobs[0].stages[:-1]]
-    assert weights == list(said["edges"])
+    assert weights == list(entry["edges"])
 
     def cut(first: set[int]) -> float:
         return sum(w for i, w in enumerate(weights) if (i in first) != (i + 1 in first))
 
-    assert min(cut(set(c)) for c in combinations(range(5), 3)) == said["optimum"]
-    assert cut({1, 2, 3}) == said["heavy_edge"]
+    assert min(cut(set(c)) for c in combinations(range(5), 3)) == entry["optimum"]
+    assert cut({1, 2, 3}) == entry["heavy_edge"]
     assert max(range(4), key=lambda i: weights[i]) == 1
     assert weights[2] > weights[0]
 
@@ -321,9 +321,9 @@ def test_clusters_are_as_printed() -> None:
         cluster = instances.load(name).cluster
         assert [sum(s.gpus.values()) for s in cluster.servers] == [each] * servers
         assert all(len(s.gpus) == 1 for s in cluster.servers)
-        said = row(name, "cluster").correct
-        assert {t: said[t] for t in cluster.type_names if t in said} == {
-            t: n for t, n in cluster.capacity.items() if t in said
+        entry = row(name, "cluster").correct
+        assert {t: entry[t] for t in cluster.type_names if t in entry} == {
+            t: n for t, n in cluster.capacity.items() if t in entry
         }
     assert [len(instances.load(f"hadar/m{n}").jobs) for n in (1, 3, 4, 5, 8, 10, 12)] == [1, 3, 4, 5, 8, 10, 12]
 

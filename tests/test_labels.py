@@ -32,7 +32,7 @@ def test_labels_of_a_table_are_tenants_and_types() -> None:
 
 
 def test_numbered_axes_go_by_position() -> None:
-    """Rows that were filtered keep their numbers, which name nobody."""
+    """Filtered rows keep their numbers, which are not names."""
     table = pd.DataFrame([[1.0, 2.0], [9.0, 9.0], [1.0, 5.0]]).iloc[[0, 2]]
     inst = hetopt.Instance.from_speedups(table, [1, 1], weights=pd.Series([1.0, 2.0], index=[7, 3]))
     assert inst == hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1], weights=[1, 2])

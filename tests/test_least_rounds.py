@@ -51,10 +51,10 @@ def test_no_fewer_rounds_are_enough(instance: Instance) -> None:
 def test_the_motivating_example_needs_six_rounds() -> None:
     """[Hadar, Fig. 1]: Hadar's five rounds cannot be; Gavel's six are the fewest of all schedules."""
     example = instances.load("hadar/motivating")
-    said = instances.expected("hadar/motivating")["utilisation"].correct
+    printed = instances.expected("hadar/motivating")["utilisation"].correct
     found = least_rounds(example, 360.0)
     check(example, found, 360.0)
-    assert len(found) == said["least_rounds"] == 6
+    assert len(found) == printed["least_rounds"] == 6
     assert not can_be_done(example, 5, 360.0)
     assert can_be_done(example, 6, 360.0)
 

@@ -137,7 +137,7 @@ def test_growth_must_follow_its_formula() -> None:
 
 
 def test_what_cannot_be_tested_says_why() -> None:
-    assert decide(claim(Untestable("nobody knows")), FAST) == ClaimEvidence(ClaimVerdict.UNTESTABLE, "nobody knows")
+    assert decide(claim(Untestable("undecided")), FAST) == ClaimEvidence(ClaimVerdict.UNTESTABLE, "undecided")
 
 
 def test_errors_of_a_claim_leave_it_open_and_are_reported() -> None:
@@ -263,7 +263,7 @@ def test_claims_are_chosen_by_key_by_beginning_and_by_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         (lambda: (claim(Untestable("x")), claim(Untestable("y"))), "two claims are called 'toy/claim'"),
         (lambda: [claim(Untestable("x"), expected="maybe")], "no claims from 'my:claims': InvalidOption: claim 'toy"),
@@ -271,7 +271,7 @@ def test_claims_are_chosen_by_key_by_beginning_and_by_paper() -> None:
         (lambda: ["x"], "'my:claims' returns 'x'; an entry point of hetopt.claims must return only claims"),
     ],
 )
-def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, made: Any, said: str) -> None:
+def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, made: Any, message: str) -> None:
     class Point:
         name, value = "mine", "my:claims"
 
@@ -281,7 +281,7 @@ def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("hetopt.proofs.ledger.discovery.entry_points", lambda group: [Point()] if group else [])
     all_claims.cache_clear()
     try:
-        with pytest.raises(InvalidOption, match=re.escape(said)):
+        with pytest.raises(InvalidOption, match=re.escape(message)):
             all_claims()
     finally:
         monkeypatch.undo()
@@ -327,15 +327,15 @@ def forget() -> None:
         read_once.cache_clear()
 
 
-@pytest.mark.parametrize(("text", "said"), [("nonsense: [", "oef-thm-5-4.yaml"), ("expected: 7", "'int' object")])
-def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("nonsense: [", "oef-thm-5-4.yaml"), ("expected: 7", "'int' object")])
+def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, message: str) -> None:
     assert stored_names("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
     one_file.write_text(text)
     forget()
     assert stored_names("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
     found = decide(all_claims()["oef/thm-5.4"], Effort(instances=5, seconds=0))
     assert found.verdict is ClaimVerdict.OPEN
-    assert said in found.summary
+    assert message in found.summary
     assert len(known_counterexamples()) == len(
         property_matrix.stored_refutations()
     )  # those of policies are in another file

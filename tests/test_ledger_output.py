@@ -1,4 +1,4 @@
-"""What the ledger tells: text with formulas, JSON, tables, the page and its pictures."""
+"""Output of the ledger: text with formulas, JSON, tables, the page and its pictures."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_pictures_are_drawn_with_their_numbers() -> None:
     text = picture_svg(picture)
     for part in ("honest", "1/4", "3/4", "u2: 15/4", "u1: 1/4 of 1 GPU2"):
         assert part in text
-    lanes = picture_svg(
+    timeline = picture_svg(
         Timeline("order", (TimelineBar("GPU 1", F(0), F(2), "a"), TimelineBar("GPU 1", F(2), F(3), "<b>")), "rounds")
     )
-    assert "&lt;b&gt; on GPU 1, 2 to 3 rounds" in lanes
+    assert "&lt;b&gt; on GPU 1, 2 to 3 rounds" in timeline
     assert "ratio over n: n" in curve_svg(GrowthCurve("n", "ratio", {1: F(1), 3: F(3)}, "n"))
 
 

@@ -1,4 +1,4 @@
-"""The stages of an instance's jobs on its servers: who may go where, and what is said of those who cannot."""
+"""The stages of an instance's jobs on its servers: which job may run where, and the reasons of the others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def gpus(mapped: MappedJobs, name: str) -> dict[str, int]:
     return {mapping.servers.names[m]: int(counted[m]) for m in np.flatnonzero(counted)}
 
 
-def test_every_job_goes_by_itself_to_where_it_is_fastest() -> None:
+def test_every_job_is_mapped_alone_to_its_fastest_gpus() -> None:
     """Together they would need more V100 than there are."""
     mapped = map_jobs(instance(staged("a", 2), staged("b", 2)), HeavyEdge())
     assert mapped.gpu_type == {"a": "V100", "b": "V100"}
@@ -90,7 +90,7 @@ def test_where_hosts_are_given_only_they_are_mapped() -> None:
     assert not map_jobs(instance(staged("a", 1)), HeavyEdge(), hosts={}).mappings
 
 
-def test_those_without_room_or_stages_are_told_beside_the_others() -> None:
+def test_jobs_without_room_or_stages_are_listed_with_a_reason() -> None:
     seen: list[str] = []
     jobs = staged("big", 4), Job("plain", ON_T4, 1), staged("small", 1)
     mapped = map_jobs(instance(*jobs), HeavyEdge(), step=seen.append)
@@ -116,11 +116,11 @@ FAILING: list[tuple[tuple[Job, ...], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("jobs", "words", "said"), FAILING)
-def test_what_cannot_be_mapped_is_said(jobs: tuple[Job, ...], words: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("jobs", "words", "message"), FAILING)
+def test_errors_name_what_cannot_be_mapped(jobs: tuple[Job, ...], words: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInstance) as caught:
         map_jobs(instance(*jobs), HeavyEdge(), **words)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_names_and_answers_that_are_wrong() -> None:

@@ -177,8 +177,8 @@ def test_bindings_are_the_places_of_a_quantifier() -> None:
 
 
 def test_names_are_those_that_are_not_bound() -> None:
-    said = text("sum(v[e, k] * f(k) for k in K if k in A[e]) - max(e, 1)", "for e in E if e > low")
-    assert said.names == (("E", 0), ("low", 0), ("K", 0), ("A", 1), ("v", 2), ("f", 1))
+    parsed = text("sum(v[e, k] * f(k) for k in K if k in A[e]) - max(e, 1)", "for e in E if e > low")
+    assert parsed.names == (("E", 0), ("low", 0), ("K", 0), ("A", 1), ("v", 2), ("f", 1))
     assert text("sum(k for k in K) + k").names == (("K", 0), ("k", 0))
 
 

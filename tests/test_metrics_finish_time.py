@@ -57,7 +57,7 @@ def test_alone_everything_is_one() -> None:
         )
 
 
-def test_whoever_takes_longer_in_isolation_counts_itself_on() -> None:
+def test_a_job_that_takes_longer_in_isolation_still_counts_itself() -> None:
     """A is done at 4, and would have had half of the GPU until 4, and again until 8 beside b."""
     instance = Instance.from_jobs([[1.0], [1.0]], 1, [4, 12], [1], round_seconds=1.0)
     rows = [("j1", None, 0.0, 0.0, 4.0, 0, 4.0, 4.0), ("j2", None, 0.0, 4.0, 16.0, 0, 12.0, 12.0)]
@@ -79,7 +79,7 @@ def test_a_gang_that_no_type_has_room_for() -> None:
     assert finish_time_fairness(log, instance, "themis").loc["a", "ideal"] == 8 * 3 / 2
 
 
-def test_an_unknown_definition_is_told() -> None:
+def test_an_unknown_definition_is_refused() -> None:
     with pytest.raises(UnknownName, match="no definition of finish-time fairness 'shockwave'; known: exclusive, gavel"):
         finish_time_fairness(*by_hand(), "shockwave")
 

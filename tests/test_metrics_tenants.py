@@ -94,7 +94,7 @@ def test_job_types_share_the_weight_of_those_present() -> None:
     np.testing.assert_array_equal(sharing_over_time(log, instance), [[0.5, NAN, 0.5], [1, 1, 0.5]])
 
 
-def test_what_is_not_told_is_said() -> None:
+def test_missing_information_is_named() -> None:
     log, instance = case()
     plain = replace(log, estimated=pd.DataFrame())
     with pytest.raises(UnknownName, match=r"log.estimated is empty, which this metric needs"):
@@ -111,7 +111,7 @@ def test_what_is_not_told_is_said() -> None:
 
 
 def test_a_gang_of_unknown_make_up_leaves_envy_open() -> None:
-    """Its tenant, and whoever would look at it: u and v alone meet no other then."""
+    """Its tenant, and every tenant compared with it: u and v alone meet no other then."""
     log, instance = case()
     mixed = replace(log, spans=log.spans.assign(gpu_type=["A+B", "B"], gpus=[3, 1]))
     table = envy_over_time(mixed, instance).set_index(["start", "tenant"])

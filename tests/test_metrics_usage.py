@@ -69,7 +69,7 @@ def test_without_servers_there_is_no_cru() -> None:
         cru(replace(log, spans=log.spans.assign(servers="")), instance)
 
 
-def test_names_that_are_not_there_are_told() -> None:
+def test_unknown_names_are_refused() -> None:
     log, instance = by_hand()
     with pytest.raises(InvalidInstance, match=r"log.spans has the GPU types 'C', which the instance does not have"):
         utilisation(replace(log, spans=log.spans.assign(gpu_type="C")), instance)
@@ -138,7 +138,7 @@ def gangs(draw: st.DrawFn) -> tuple[Cluster, dict[tuple[str, str], int]]:
     return Cluster(tuple(map(GPUType, kinds)), servers), {seat: n for seat, n in seats.items() if n}
 
 
-def told(seats: dict[tuple[str, str], int]) -> tuple[frozenset[str], frozenset[str], int]:
+def certain(seats: dict[tuple[str, str], int]) -> tuple[frozenset[str], frozenset[str], int]:
     """What a span says of them."""
     return frozenset(s for s, _ in seats), frozenset(t for _, t in seats), sum(seats.values())
 
@@ -149,15 +149,17 @@ def sums(seats: dict[tuple[str, str], int], cluster: Cluster) -> list[int]:
 
 @given(gangs())
 @settings(max_examples=400)
-def test_gpus_of_each_type_are_told_where_they_are_certain(case: tuple[Cluster, dict[tuple[str, str], int]]) -> None:
-    """Against all ways in which a gang could sit; with servers of one type each, what is certain is always told."""
+def test_gpus_of_each_type_are_reported_where_they_are_certain(
+    case: tuple[Cluster, dict[tuple[str, str], int]],
+) -> None:
+    """Against all ways in which a gang could sit; with servers of one type each, every certain number is reported."""
     cluster, seats = case
     places = [(s.name, t, n) for s in cluster.servers for t, n in s.gpus.items()]
     others = (
         {(s, t): n for (s, t, _), n in zip(places, own, strict=True) if n}
         for own in product(*[range(n + 1) for *_, n in places])
     )
-    possible = {tuple(sums(other, cluster)) for other in others if told(other) == told(seats)}
+    possible = {tuple(sums(other, cluster)) for other in others if certain(other) == certain(seats)}
     types, servers = "+".join(dict.fromkeys(t for _, t in seats)), "+".join(dict.fromkeys(s for s, _ in seats))
     total = sum(cluster.capacity.values())
     instance = Instance(cluster, jobs=(Job("a", dict.fromkeys(cluster.type_names, 1.0), 1.0),))

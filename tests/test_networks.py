@@ -138,7 +138,7 @@ def test_shapes_within_inception_are_the_papers() -> None:
     assert outputs["mixed8_2"] == 8 * 8 * 2048
 
 
-def test_the_decoder_of_t5_hands_on_what_the_encoder_said() -> None:
+def test_the_decoder_of_t5_passes_on_the_output_of_the_encoder() -> None:
     outputs = {layer.name: layer.outputs for layer in t5_11b()}
     assert outputs["encoder24"] == 512 * 1024
     assert outputs["decoder1"] == outputs["decoder23"] == 2 * 512 * 1024
@@ -183,7 +183,7 @@ def test_a_job_of_one_server_counts_on_the_whole_card() -> None:
 
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_the_named_instance_is_what_is_derived(name: str) -> None:
-    """After a change of a derivation write ``networks.instance(name)`` to the file anew, and keep ``expected``."""
+    """After a change of a derivation write ``networks.instance(name)`` to the file again, and keep ``expected``."""
     assert instances.load(f"asrpt/{name}") == networks.instance(name)
 
 
@@ -204,11 +204,11 @@ def test_every_configuration_is_a_plan_of_the_whole_network(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", networks.NAMES)
-def test_what_is_said_of_the_instance(name: str) -> None:
-    said = instances.expected(f"asrpt/{name}")["network"]
+def test_what_is_printed_about_the_instance(name: str) -> None:
+    printed = instances.expected(f"asrpt/{name}")["network"]
     trained = networks.network(name)
-    assert said.correct["parameters"] == trained.parameters
-    assert said.correct[trained.name][1] == trained.mini_batch
+    assert printed.correct["parameters"] == trained.parameters
+    assert printed.correct[trained.name][1] == trained.mini_batch
     assert f"{trained.parameters:,}" in instances.load(f"asrpt/{name}").source
 
 

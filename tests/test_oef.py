@@ -43,7 +43,7 @@ def test_equation_2() -> None:
     assert a.rate.to_numpy() == near([1, 1.5, 2])
 
 
-def test_equation_5_is_efficient_and_leaves_someone_with_nothing() -> None:
+def test_equation_5_is_efficient_and_leaves_a_tenant_with_nothing() -> None:
     a = hetopt.solve(Formulation((TotalRate(),)), of(THREE))
     assert a.certificate.objective == near(5)
     assert a.x[2] == near([0, 1])
@@ -62,7 +62,7 @@ def test_a_lie_pays_under_envy_freeness() -> None:
     assert true_rates(TWO, a.x) == near([1.75, 3.125])
 
 
-def test_when_both_say_the_same_nobody_gains() -> None:
+def test_when_both_report_the_same_no_tenant_gains() -> None:
     """X^f: with equal reports each gets half of everything in value, 3 for u2, and 6 by the reports."""
     assert hetopt.solve(oef.cooperative(), of([[1, 5], [1, 5]])).rate.to_numpy() == near([3, 3])
 

@@ -84,7 +84,7 @@ def test_noncooperative_gives_adjacent_types_where_ratios_are_strictly_ordered(i
 
 @given(tenant_instances(tenants=(1, 5), weighted=True))
 def test_noncooperative_is_pareto_efficient_where_all_speedups_are_positive(inst: Instance) -> None:
-    """Nobody's rate can be kept and the total raised: an own program, by scipy."""
+    """No total is larger with every rate kept: a separate program, by scipy."""
     e = inst.entities()
     n, k = e.shape
     rates = e.rate(hetopt.solve(oef.noncooperative(), inst).x)
@@ -154,7 +154,7 @@ def test_with_a_switching_cost_envy_freeness_stays(inst: Instance, data: st.Data
 
 
 def test_with_a_switching_cost_the_sharing_incentive_may_go() -> None:
-    """Nobody holds anything and a GPU costs more than it brings: all stay at zero, envy-free and short."""
+    """No tenant holds a GPU, and a GPU costs more than it brings: all stay at zero, envy-free and short."""
     inst = Instance.from_speedups([[1, 2], [1, 5]], [1, 1]).replace(held=[[0, 0], [0, 0]])
     a = hetopt.solve(oef.cooperative() + SwitchingCost(10.0), inst)
     assert a.x == near(np.zeros((2, 2)))

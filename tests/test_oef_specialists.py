@@ -127,7 +127,7 @@ def test_cooperative_beyond_the_size_where_all_start_alone(case: dict[str, objec
     check_proof(inst, point)
 
 
-def test_a_type_without_gpus_and_one_that_nobody_can_use() -> None:
+def test_a_type_without_gpus_and_one_that_no_tenant_can_use() -> None:
     rows = [[1, 2, 0, 3], [1, 4, 0, 2], [1, 3, 0, 9]]
     inst = Instance.from_speedups(rows, [2, 0, 3, 1])
     for parts, point in (
@@ -150,7 +150,7 @@ def test_large_and_small_units_change_nothing() -> None:
             assert point.program.violation(point.x) <= FEASIBILITY
 
 
-def test_the_fast_method_is_what_solve_takes_unless_told_otherwise() -> None:
+def test_solve_takes_the_fast_method_by_default() -> None:
     inst = market(60, 3, 1)
     assert hetopt.solve(oef.cooperative(), inst).certificate.method == "bundles"
     assert hetopt.solve(oef.noncooperative(), inst).certificate.method == "prices"

@@ -71,11 +71,11 @@ def test_jobs_that_are_dropped_ask_for_nothing() -> None:
 def test_loads_of_ffts_traces_are_those_of_the_documentation() -> None:
     """In its table of what the paper leaves open; of seed 0."""
     page = (Path(__file__).parents[1] / "docs" / "how-to" / "use-a-trace.md").read_text()
-    said = re.search(r"on `lab108` the loads are ([\d., ]+) for 3 to 9", page)
-    assert said is not None
+    listed = re.search(r"on `lab108` the loads are ([\d., ]+) for 3 to 9", page)
+    assert listed is not None
     cluster = instances.load("lab108").cluster
     found = [offered_load(to_instance(FFTTrace(n).table(), cluster, FFT)) for n in range(3, 10)]
-    assert [f"{load:.2f}" for load in found] == said[1].split(", ")
+    assert [f"{load:.2f}" for load in found] == listed[1].split(", ")
 
 
 @given(st.data())
@@ -108,7 +108,7 @@ def test_any_trace_can_be_scaled(data: st.DataObject) -> None:
     assert offered_load(made) == pytest.approx(load)
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_errors_name_what_is_wrong() -> None:
     cluster = instances.load("lab36").cluster
     table = PhillyBatches().table(5)
     for load in (0, -1, float("nan"), "much"):

@@ -1,4 +1,4 @@
-"""What policies that start jobs at events may say: the same is refused on both roads, by the job's name."""
+"""Decisions of online policies: both interfaces refuse the same ones, by the job's name."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Once:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A policy that is told of events."""
+class Notified:
+    """A policy that is notified of events."""
 
     start: JobStart
 
@@ -63,10 +63,10 @@ class Asked:
         return Plan(instance.entities("jobs"), x, placement=placement), None
 
 
-ROADS = pytest.mark.parametrize("policy", [Told, Asked])
+INTERFACES = pytest.mark.parametrize("policy", [Notified, Asked])
 
 
-@ROADS
+@INTERFACES
 def test_a_mapping_that_can_be_carried_out(policy: Any) -> None:
     """Two iterations of a second: side by side, the byte takes hardly any time; over the network card a bit more."""
     together = JobStart("j", {"gpu-0": {"GPU": 2}}, {"gpu-0": (1, 1)})
@@ -76,7 +76,7 @@ def test_a_mapping_that_can_be_carried_out(policy: Any) -> None:
     assert ends[0] < ends[1]
 
 
-@ROADS
+@INTERFACES
 @pytest.mark.parametrize(
     ("hosts", "replicas", "message"),
     [
@@ -116,7 +116,7 @@ def test_a_placement_has_jobs_and_servers_that_are_there(placement: Placement, m
     assert message in str(problem.value)
 
 
-@ROADS
+@INTERFACES
 def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
     start = JobStart("j", {"gpu-0": {"GPU": -1}, "gpu-1": {"GPU": 2}, "gpu-2": {"GPU": 1}})
     with pytest.raises(InvalidPlan, match=r"job 'j' .*on -1 GPUs"):
@@ -134,5 +134,5 @@ def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
 )
 def test_gpus_must_be_there(start: JobStart, message: str) -> None:
     with pytest.raises(InvalidPlan) as problem:
-        hetopt.simulate(Told(start), INSTANCE)
+        hetopt.simulate(Notified(start), INSTANCE)
     assert message in str(problem.value)

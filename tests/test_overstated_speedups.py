@@ -1,4 +1,4 @@
-"""Tenants that overstate their speedups: what policies are told, and that jobs run as they are."""
+"""Tenants that overstate their speedups: what policies receive, and that jobs run at their true speeds."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from hetopt.simulation.estimate_errors import EstimateErrors
 FOUR = TraceWorkload("oef-four-users", "oef/cluster", count=8, tenants="users").instance()
 
 
-def test_only_the_liar_is_told_otherwise_and_only_its_faster_types() -> None:
-    told = EstimateErrors(overstated={"User-1": 0.5}).of(FOUR)
-    for true, said in zip(FOUR.tenants, told.tenants, strict=True):
-        speed, claimed = dict(true.job_types[0].speedup), dict(said.job_types[0].speedup)
+def test_only_the_misreporting_tenant_changes_and_only_its_faster_types() -> None:
+    reported = EstimateErrors(overstated={"User-1": 0.5}).of(FOUR)
+    for true, report in zip(FOUR.tenants, reported.tenants, strict=True):
+        speed, claimed = dict(true.job_types[0].speedup), dict(report.job_types[0].speedup)
         if true.name == "User-1":
             assert claimed == {t: v * (1.5 if v > 1 else 1) for t, v in speed.items()}
         else:
             assert claimed == speed
-    assert [job.throughput == other.throughput for job, other in zip(FOUR.jobs, told.jobs, strict=True)] == [
+    assert [job.throughput == other.throughput for job, other in zip(FOUR.jobs, reported.jobs, strict=True)] == [
         job.tenant != "User-1" for job in FOUR.jobs
     ]
     assert EstimateErrors().of(FOUR).tenants == FOUR.tenants
 
 
 def test_equal_2_of_the_paper_is_a_lie() -> None:
-    """[OEF, section 2.4]: u1's speedup of 2 told as 2.8 is a lie of 40 %."""
+    """[OEF, section 2.4]: u1's speedup of 2, reported as 2.8, is overstated by 40 %."""
     eq1 = instances.load("oef/eq1")
-    told = EstimateErrors(overstated={"u1": 0.4}).of(eq1).tenants[0].job_types[0].speedup
-    assert told == pytest.approx(dict(instances.load("oef/eq1-lie").tenants[0].job_types[0].speedup))
+    reported = EstimateErrors(overstated={"u1": 0.4}).of(eq1).tenants[0].job_types[0].speedup
+    assert reported == pytest.approx(dict(instances.load("oef/eq1-lie").tenants[0].job_types[0].speedup))
 
 
 def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
@@ -52,7 +52,7 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
         expected = sum(speed[job][t] for job, t in zip(own["job"], own["gpu_type"], strict=True))
         assert log.throughput[str(tenant)].iloc[0] == pytest.approx(expected)
     promised = log.estimated.iloc[0].to_list()
-    assert promised == pytest.approx([promised[0]] * 4)  # equal as they are told
+    assert promised == pytest.approx([promised[0]] * 4)  # equal by the reports
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_what_a_plain_installation_lacks_is_one_line(tmp_path: Path, words: str,
 
 @pytest.mark.parametrize("folder", MAPPED)
 def test_a_mapped_folder_refuses_its_other_name(folder: str) -> None:
-    """From the root `import models` would load a second copy; the error tells the right name."""
+    """From the root `import models` would load a second copy; the error states the right name."""
     done = subprocess.run(
         [sys.executable, "-c", f"import {folder}"], cwd=ROOT, capture_output=True, text=True, check=False
     )

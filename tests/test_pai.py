@@ -152,7 +152,7 @@ def test_every_extreme_setting_makes_finite_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ({"single_gpu": 1.5}, "PAILike.single_gpu is 1.5; it must be at most 1"),
         ({"users": 0}, "PAILike.users is 0; it must be a finite number >= 1"),
@@ -164,8 +164,8 @@ def test_every_extreme_setting_makes_finite_jobs() -> None:
         ({"most_gpus": 1}, "PAILike.most_gpus is 1"),
     ],
 )
-def test_settings_out_of_range_are_refused(setting: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         PAILike(**setting)
 
 
@@ -207,7 +207,7 @@ def test_the_default_spread_is_calibrated() -> None:
     assert found.spread == pytest.approx(PAILike().spread, abs=0.02)
 
 
-def test_a_share_out_of_reach_is_told() -> None:
+def test_a_share_out_of_reach_is_refused() -> None:
     """A fifth of the jobs are of groups that were not seen, and equal lengths do not help."""
     found = calibrate(PAILike(), 2000, share=0.95, predictor=GroupMedian())
     assert found.spread == 0
@@ -215,7 +215,7 @@ def test_a_share_out_of_reach_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         ({"share": 1.1}, "share is 1.1; it must lie between 0 and 1"),
         ({"error": -1}, "error is -1"),
@@ -223,7 +223,7 @@ def test_a_share_out_of_reach_is_told() -> None:
         ({"trace": None}, "trace is None, which is no hetopt PAILike"),
     ],
 )
-def test_calibrations_that_cannot_be_are_refused(wanted: dict[str, Any], said: str) -> None:
+def test_calibrations_that_cannot_be_are_refused(wanted: dict[str, Any], message: str) -> None:
     given = {"trace": PAILike(), "jobs": 100, "predictor": GroupMedian(), **wanted}
-    with pytest.raises(InvalidOption, match=said):
+    with pytest.raises(InvalidOption, match=message):
         calibrate(given.pop("trace"), given.pop("jobs"), **given)

@@ -62,7 +62,7 @@ def test_compressed_files_and_other_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("duration_s", "seconds", "no column duration_s; it must have job_id, submit_time, submit_s, duration_s"),
         (",90,", ",0,", "line 2: duration_s is '0'; it must be a finite number > 0"),
@@ -80,8 +80,8 @@ def test_compressed_files_and_other_columns(tmp_path: Path) -> None:
         (SMALL, 'a,b\n"c', "is not CSV"),
     ],
 )
-def test_bad_rows_are_named(old: str, new: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInstance, match=f"jobs.csv.*{said}"):
+def test_bad_rows_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInstance, match=f"jobs.csv.*{message}"):
         read_philly(written(tmp_path, old, new))
 
 
@@ -200,7 +200,7 @@ def test_settings_change_what_they_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ({"jobs": {}}, "at least one number of GPUs must have a share"),
         ({"jobs": {1: 0}}, "at least one number of GPUs must have a share"),
@@ -217,8 +217,8 @@ def test_settings_change_what_they_name() -> None:
         ({"evenness": float("nan")}, "PhillyLike.evenness is nan"),
     ],
 )
-def test_settings_out_of_range_are_refused(setting: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         PhillyLike(**setting)
 
 

@@ -107,12 +107,13 @@ def test_no_name_brings_a_warning_or_is_lost(tmp_path: Path, ending: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "said", ["Glyph 26426 (\\N{CJK}) missing from font(s) DejaVu Sans.", "constrained_layout not applied", "Glyph 1"]
+    "expected_message",
+    ["Glyph 26426 (\\N{CJK}) missing from font(s) DejaVu Sans.", "constrained_layout not applied", "Glyph 1"],
 )
-def test_other_warnings_are_heard_while_a_picture_is_drawn(said: str) -> None:
+def test_other_warnings_are_heard_while_a_picture_is_drawn(expected_message: str) -> None:
     """Only letters missing from our own pictures are expected: not other warnings, nor the same in others' pictures."""
-    with font_settings(()), pytest.raises(UserWarning, match=re.escape(said)):
-        warnings.warn(said, UserWarning, stacklevel=1)
+    with font_settings(()), pytest.raises(UserWarning, match=re.escape(expected_message)):
+        warnings.warn(expected_message, UserWarning, stacklevel=1)
 
 
 @pytest.mark.parametrize("n", [1, 4, 9, 24, 60])
@@ -182,7 +183,7 @@ def test_dots_are_put_apart_and_no_further_than_needed(places: list[tuple[float,
 
 
 def test_every_policy_has_a_dot_that_can_be_seen() -> None:
-    """Two policies that decide the same, and one by itself."""
+    """Two policies that decide the same, and one that differs."""
     policies = {
         "one": baselines.equal_split(), "two": baselines.equal_split(), "three": baselines.efficiency_only(),
     }  # fmt: skip

@@ -120,7 +120,7 @@ def test_the_table_of_placement_is_counted_by_hand() -> None:
 
 
 def test_a_result_that_cannot_be_placed_keeps_its_row() -> None:
-    """Tenants' shares, but a job of no tenant: solved and judged, and the reason is told."""
+    """Tenants' shares, but a job of no tenant: solved and judged, and the reason is given."""
     inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1], jobs=(hetopt.Job("j", {"GPU1": 1, "GPU2": 1}, 5),))
     made = compare(inst, {"oef": oef.cooperative(), "fifo": gavel.fifo()})
     assert list(made.table.index) == ["oef"]

@@ -29,7 +29,7 @@ def job(group: str | None, work: float, user: str | None = "ann") -> Job:
 
 @dataclass
 class Unfinished:
-    """A job whose work nobody may ask for."""
+    """A job whose work must not be read."""
 
     group: str | None
     tenant: str | None = "ann"
@@ -117,7 +117,7 @@ texts = st.lists(st.text(st.characters(), max_size=3), min_size=1, max_size=4).m
 
 
 @given(one=texts, other=texts)
-def test_groups_are_told_apart(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_groups_are_distinguished(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     """Equal names if and only if the tuples are equal, wherever they are divided."""
     assert (group_of(*one) == group_of(*other)) == (one == other)
     joined = ("".join(one),)
@@ -131,9 +131,11 @@ def test_names_of_groups_never_change() -> None:
     assert group_of("ab", "c") != group_of("a", "bc")
 
 
-@pytest.mark.parametrize(("meta", "said"), [((), "has no meta-information"), (("a", 3), r"meta\[1\] is 3; it must be")])
-def test_groups_of_nothing_are_refused(meta: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(InvalidInstance, match=said):
+@pytest.mark.parametrize(
+    ("meta", "message"), [((), "has no meta-information"), (("a", 3), r"meta\[1\] is 3; it must be")]
+)
+def test_groups_of_nothing_are_refused(meta: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InvalidInstance, match=message):
         group_of(*meta)
 
 
@@ -148,15 +150,15 @@ def test_errors_of_a_small_case() -> None:
 
 @given(numbers=st.lists(st.tuples(st.floats(0, 1e9), st.floats(0.01, 1e9)), min_size=1, max_size=30))
 def test_errors_do_not_depend_on_the_unit(numbers: list[tuple[float, float]]) -> None:
-    said, actual = np.array(numbers).T
-    rows = errors({"one": said}, actual).loc["one"], errors({"one": 64 * said}, 64 * actual).loc["one"]
+    predicted, actual = np.array(numbers).T
+    rows = errors({"one": predicted}, actual).loc["one"], errors({"one": 64 * predicted}, 64 * actual).loc["one"]
     assert rows[0].iloc[:-1].tolist() == rows[1].iloc[:-1].tolist()
     assert 64 * rows[0].iloc[-1] == rows[1].iloc[-1]
     assert (np.diff(rows[0].iloc[:-1]) >= 0).all(), "more jobs are within more percent"
 
 
 @pytest.mark.parametrize(
-    ("predicted", "actual", "said"),
+    ("predicted", "actual", "message"),
     [
         ([1.0], [1.0, 2.0], r"predicted\['it'\] has 1 numbers; it must have 2"),
         ([1.0], [0.0], r"actual\[0\] is 0; it must be > 0"),
@@ -166,9 +168,9 @@ def test_errors_do_not_depend_on_the_unit(numbers: list[tuple[float, float]]) ->
         ([1.0], ["x"], "actual holds values that are not numbers"),
     ],
 )
-def test_figures_of_what_is_no_work_are_refused(predicted: Any, actual: Any, said: str) -> None:
+def test_figures_of_what_is_no_work_are_refused(predicted: Any, actual: Any, message: str) -> None:
     for figure in (errors, draw_errors):
-        with pytest.raises(InvalidInstance, match=said):
+        with pytest.raises(InvalidInstance, match=message):
             figure({"it": predicted}, actual)
 
 

@@ -38,17 +38,17 @@ def run(policy: Any, instance: Instance) -> hetopt.Allocation | hetopt.Plan:
 
 @pytest.mark.parametrize("policy", sorted(set(policy_names()) - OF_TENANTS - {"hadar-commit"}))  # one GPU is too few
 def test_jobs_that_arrive_later_are_refused_with_the_way_out(policy: str) -> None:
-    said = (
+    message = (
         r"^jobs\['j2'\]\.arrival is 600 s, after time = 0 s; leave jobs out until they have arrived: "
         r"instance\.at\(0\) has those present then$"
     )
-    with pytest.raises(InvalidInstance, match=said):
+    with pytest.raises(InvalidInstance, match=message):
         run(policy, JOBS)
     assert list(run(policy, JOBS.at(0)).entities.names) == ["j1"]
     assert list(run(policy, JOBS.at(600)).entities.names) == ["j1", "j2"]
 
 
-def test_where_nobody_has_arrived_the_first_arrival_is_told() -> None:
+def test_where_no_job_has_arrived_the_first_arrival_is_named() -> None:
     later = Instance.from_jobs([[1], [1]], 1, 1, [1], arrival=[900, 30.5])
     with pytest.raises(InvalidInstance, match=r"'j1'.* instance\.at\(30\.5\) has those present then"):
         run("efficiency-only", later)
@@ -126,9 +126,9 @@ def test_methods_for_many_take_jobs_too(jobs: Instance, seed: int) -> None:
 
 
 def test_what_jobs_hold_says_nothing_of_tenants() -> None:
-    told = BOTH.replace(held={"j1": {"GPU2": 1}})
-    assert told.entities("tenants").held is None
-    assert np.array_equal(told.entities("jobs").held, [[0, 1], [0, 0]])  # type: ignore[arg-type]
+    stated = BOTH.replace(held={"j1": {"GPU2": 1}})
+    assert stated.entities("tenants").held is None
+    assert np.array_equal(stated.entities("jobs").held, [[0, 1], [0, 0]])  # type: ignore[arg-type]
     costly = oef.cooperative() + SwitchingCost(0.5)
-    assert run(costly, told).certificate.objective == run(costly, BOTH).certificate.objective  # type: ignore[union-attr]
+    assert run(costly, stated).certificate.objective == run(costly, BOTH).certificate.objective  # type: ignore[union-attr]
     assert BOTH.replace(held={"u1": {}}).entities("tenants").held is not None, "u1 is known to hold nothing"

@@ -75,7 +75,7 @@ def test_shares_become_parts_of_rounds() -> None:
     assert times.tolist() == [4, 2, 2]
 
 
-def test_a_new_allocation_starts_anew() -> None:
+def test_a_new_allocation_restarts_the_count() -> None:
     """What a job has had under other shares does not count, even if the numbers are the same."""
     instance = Instance.from_jobs([[1]] * 2, 1, 1.0, [1])
     first, again = (by_rule(instance.entities("jobs"), [[0.5], [0.5]], "test", 0.0) for _ in range(2))
@@ -105,7 +105,7 @@ class Counting:
         return gavel.max_min_fairness()(instance)[0], (state or 0) + 1
 
 
-def test_a_policy_is_asked_when_someone_comes_or_goes() -> None:
+def test_a_policy_is_called_when_a_job_comes_or_goes() -> None:
     """One GPU, rounds of 10 s: asked at 0, at 20 for the arrival at 12, at 40 for the job done at 35."""
     jobs = (Job("a", {"G": 1.0}, 25.0), Job("b", {"G": 1.0}, 40.0, arrival=12.0))
     policy = Counting()
@@ -117,7 +117,7 @@ def test_a_policy_is_asked_when_someone_comes_or_goes() -> None:
 
 
 def test_on_change_and_each_round_agree_where_shares_do_not_change() -> None:
-    """Max-min fairness does not look at the work left, so asking it anew changes nothing."""
+    """Max-min fairness does not look at the work left, so calling it again changes nothing."""
     instance = hetopt.instances.load("lab36/jobs")
     rounder = Counted()
     system = System(gavel.max_min_fairness(), 300.0, rounder)

@@ -96,15 +96,15 @@ def test_a_false_type_divides_the_weight() -> None:
 
 
 def test_all_misreporters_are_named_and_pictured_before_and_after() -> None:
-    """The equal split of 3 GPU1 and 3 GPU2 stays what it is, whatever is said."""
+    """The equal split of 3 GPU1 and 3 GPU2 does not depend on the reports."""
     case = of("tenants", MisreportKind.TOGETHER, speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
     found = no_gain(case, baselines.equal_split())
     assert found.slack == 0
-    told = (
+    sentences = (
         "u2 reports speeds (1, 3), not (1, 2), and has 3 instead of 3",
         "u3 reports speeds (1, 4), not (1, 2), and has 3 instead of 3",
     )
-    assert found.explanation == "; ".join(told)
+    assert found.explanation == "; ".join(sentences)
     false = of("tenants", MisreportKind.FALSE_TYPE, speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
     found = no_gain(false, baselines.equal_split())
     assert found.explanation == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
@@ -117,7 +117,7 @@ def test_all_misreporters_are_named_and_pictured_before_and_after() -> None:
 
 
 def test_only_the_last_misreport_may_pay() -> None:
-    """A policy that gives all GPUs to the last one whose report is (1, 6): nobody before the last gains."""
+    """A policy that gives all GPUs to the last one whose report is (1, 6): no other entity gains."""
 
     class Deceived:
         def __call__(self, instance: Instance, state: Any = None) -> Any:
@@ -232,16 +232,16 @@ def test_time_beyond_all_of_it_is_rounding_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda x: x * np.nan, "not finite numbers"),
         (lambda x: x * np.inf, "not finite numbers"),
         (lambda x: x - 1, "a share below 0"),
     ],
 )
-def test_what_is_no_allocation_is_an_error(change: Callable[[Any], Any], said: str) -> None:
+def test_what_is_no_allocation_is_an_error(change: Callable[[Any], Any], message: str) -> None:
     case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
-    with pytest.raises(InvalidPlan, match=said):
+    with pytest.raises(InvalidPlan, match=message):
         ask_policy(Altered(change), case.instance)
 
 
@@ -311,7 +311,7 @@ def test_every_policy_stays_within_the_gpus(name: str) -> None:
 
 def test_too_many_gpus_are_found_out() -> None:
     class Greedy:
-        """Everything to everybody."""
+        """All GPUs to each entity."""
 
         def __call__(self, instance: Instance, state: Any = None) -> tuple[hetopt.Plan, None]:
             entities = instance.entities()

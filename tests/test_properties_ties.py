@@ -69,7 +69,7 @@ def test_envy_in_every_optimum_is_one_and_in_some_a_tie() -> None:
 @FEW
 @given(policy_space("tenants", MisreportKind.UNDER).strategy())
 def test_no_kinder_optimum_is_found_by_chance(drawn: tuple[CaseNumbers, PolicyCase]) -> None:
-    """Against the ends of the optimal face by scipy, which knows nothing of the road here."""
+    """Against the ends of the optimal face by scipy, independent of the method here."""
     case = drawn[1]
     n, k = len(case.speed), len(case.gpus)
     speed = np.array(case.speed, dtype=float)

@@ -37,7 +37,7 @@ def test_a_module_is_found_and_nonsense_is_not() -> None:
 def test_the_side_of_the_job_needs_the_standard_library_alone(module: str) -> None:
     """So that it works in any environment, and starts at once."""
     code = f"import sys, {module}; print(*sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    roots = {name.partition(".")[0] for name in told.split()} - set(sys.stdlib_module_names)
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    roots = {name.partition(".")[0] for name in printed.split()} - set(sys.stdlib_module_names)
     # What begins with an underscore, or customises the site, is loaded by Python's own start, not by hetopt.
     assert {name for name in roots if not name.startswith("_")} - {"sitecustomize", "hetopt"} == set()

@@ -99,11 +99,11 @@ def test_means_over_several_workloads() -> None:
 
 
 def test_what_differs_is_noted() -> None:
-    claim = replace(TWICE, bound="up to", jobs=800, cluster="lab36", note="as said", elsewhere=False)
+    claim = replace(TWICE, bound="up to", jobs=800, cluster="lab36", note="as noted", elsewhere=False)
     row = only(claim, RUNS.assign(unfinished=1.0), clusters={"t": "lab108"})[0]
     assert row["note"] == (
         "the paper's number is the largest of several cases; 100 jobs, 800 in the paper; "
-        "on lab108; the paper's cluster is lab36; some jobs did not finish; as said"
+        "on lab108; the paper's cluster is lab36; some jobs did not finish; as noted"
     )
     assert only(replace(claim, bound="", jobs=100, note=""), clusters={"t": "lab36"})[0]["note"] == ""
 

@@ -55,7 +55,7 @@ SEVERAL = [
 # By hand
 
 
-def test_fifo_lets_nobody_overtake() -> None:
+def test_fifo_lets_no_job_overtake() -> None:
     """Two of three GPUs are taken; b wants two, so c, which would fit, waits until b has started."""
     line = one_type(("a", 10, 0, 2), ("b", 10, 1, 2), ("c", 3, 2, 1), gpus=3)
     assert schedule(hetopt.simulate(FIFO(), line)) == [("a", 0, 10, "G"), ("b", 10, 20, "G"), ("c", 10, 13, "G")]
@@ -75,7 +75,7 @@ def test_srtf_stops_a_job_for_a_shorter_one() -> None:
     assert schedule(log) == [("long", 0, 4, "G"), ("short", 4, 7, "G"), ("new", 7, 12, "G"), ("long", 12, 18, "G")]
 
 
-def test_srtf_moves_to_the_fastest_type_unless_told_not_to() -> None:
+def test_srtf_moves_to_the_fastest_type_by_default() -> None:
     """Both would run on B, twice as fast; the shorter has it until 5, when the longer has 15 of 20 left."""
     jobs = (Job("short", {"A": 1.0, "B": 2.0}, 10), Job("long", {"A": 1.0, "B": 2.0}, 20))
     two = Instance(hetopt.Cluster.of({"A": 1, "B": 1}), jobs=jobs)
@@ -137,7 +137,7 @@ def test_every_decision_is_that_of_a_plain_version(
     seconds = 32.0 if policy is LAS else seconds
     own = {} if policy is FIFO else {"moves": moves}
     asked = policy(round_seconds=seconds, types=types, backfill=backfill, **own)
-    stops, received = ("nobody" if policy is FIFO else "all" if moves else "last"), Received()
+    stops, received = ("none" if policy is FIFO else "all" if moves else "last"), Received()
 
     def oracle(now: Instance) -> Where:
         service = received.at(now)
@@ -147,8 +147,8 @@ def test_every_decision_is_that_of_a_plain_version(
             SRSF: lambda job: seconds_left(now, job) * job.demand,
             LAS: lambda job: service[job.name],
         }
-        wish = {"fastest": fastest, "roomiest": roomiest}[types](now)
-        return by_turns(now, sorted_by(now, keys[policy]), stops, backfill, wish)
+        choose = {"fastest": fastest, "roomiest": roomiest}[types](now)
+        return by_turns(now, sorted_by(now, keys[policy]), stops, backfill, choose)
 
     log = followed(asked, oracle, instance)
     assert log.jobs["finish"].notna().all()
@@ -170,8 +170,8 @@ def test_many_that_run_make_way_as_in_a_plain_version(instance: Instance, wanted
             if used + job.demand <= instance.cluster.capacity[kind]:
                 held[job.name] = {kind: job.demand}
     now = instance.replace(time=384, held=held)
-    wish = {"fastest": fastest, "roomiest": roomiest}[types](now)
-    expected = by_turns(now, sorted_by(now, lambda job: seconds_left(now, job)), "last", True, wish)
+    choose = {"fastest": fastest, "roomiest": roomiest}[types](now)
+    expected = by_turns(now, sorted_by(now, lambda job: seconds_left(now, job)), "last", True, choose)
     found = hetopt.solve(SRTF(types=types, moves=False), now).assigned
     assert {name: kind for name, kind in found.items() if kind} == expected
 
@@ -216,7 +216,7 @@ def test_on_one_gpu_las_shares_equally_but_for_a_round(many: int, rounds: int) -
 
 @settings(max_examples=50)
 @given(instance=queues())
-def test_fifo_starts_nobody_before_those_ahead(instance: Instance) -> None:
+def test_fifo_starts_no_job_before_those_ahead(instance: Instance) -> None:
     starts = hetopt.simulate(FIFO(), instance).jobs.sort_values("arrival", kind="stable")["start"]
     assert starts.is_monotonic_increasing
 
@@ -225,7 +225,7 @@ def test_fifo_starts_nobody_before_those_ahead(instance: Instance) -> None:
 @given(instance=queues())
 @pytest.mark.parametrize("policy", SEVERAL, ids=repr)
 def test_all_work_is_done_within_the_gpus_that_there_are(policy: Any, instance: Instance) -> None:
-    """The simulator refuses plans beyond the GPUs; nobody has more work done than asked; two runs are equal."""
+    """The simulator refuses plans beyond the GPUs; no job does more work than it has; two runs are equal."""
     log, again = (hetopt.simulate(policy, instance, overheads=FREE) for _ in range(2))
     same(log, again)
     for name, row in log.jobs.iterrows():
@@ -256,8 +256,8 @@ def test_what_jobs_are_called_means_nothing(policy: Any, instance: Instance) -> 
 @pytest.mark.parametrize(
     "policy", [p for p in SEVERAL if getattr(p, "backfill", True) and getattr(p, "per_type", None) is None], ids=repr
 )
-def test_no_gpus_idle_that_somebody_waits_for(policy: Any, instance: Instance) -> None:
-    """Unless nobody may overtake, or jobs keep to the queue of one type."""
+def test_no_gpus_idle_that_a_job_waits_for(policy: Any, instance: Instance) -> None:
+    """Unless no job may overtake, or jobs keep to the queue of one type."""
 
     def watched(now: Instance, state: Any = None) -> Any:
         plan, state = policy(now, state)
@@ -272,7 +272,7 @@ def test_no_gpus_idle_that_somebody_waits_for(policy: Any, instance: Instance) -
 @settings(max_examples=20)
 @given(instance=queues(), where=st.integers(0, 6), finished=st.booleans())
 @pytest.mark.parametrize("policy", SEVERAL, ids=repr)
-def test_who_can_use_nothing_gets_nothing_and_holds_nobody_up(
+def test_a_job_that_can_use_no_gpu_gets_none_and_blocks_no_other(
     policy: Any, instance: Instance, where: int, finished: bool
 ) -> None:
     """A job whose only GPU type has no GPUs now, or one that is finished, ahead of all others or not."""
@@ -292,19 +292,19 @@ def test_who_can_use_nothing_gets_nothing_and_holds_nobody_up(
 # What is refused
 
 
-def test_what_a_job_holds_must_be_its_gang_where_nobody_is_stopped() -> None:
+def test_what_a_job_holds_must_be_its_gang_where_no_job_is_stopped() -> None:
     jobs = Instance.from_jobs([[1, 1]], 2, 9, [2, 2], held={"j1": {"GPU1": 1, "GPU2": 1}})
-    said = (
+    message = (
         r"held\['j1'\] is \{'GPU1': 1.0, 'GPU2': 1.0\}; under (FIFO|YARN) a job that runs holds its 2 GPUs, all of one"
     )
     for policy in (FIFO(), YARN()):
-        with pytest.raises(InvalidInstance, match=said):
+        with pytest.raises(InvalidInstance, match=message):
             hetopt.solve(policy, jobs)
     assert hetopt.solve(SRTF(moves=False), jobs).assigned == {"j1": "GPU1"}
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: FIFO(round_seconds=0), "FIFO.round_seconds is 0; it must be a finite number > 0"),
         (lambda: SRTF(types="slow"), r"SRTF.types is 'slow'; .*known: fastest, roomiest"),  # type: ignore[arg-type]
@@ -313,8 +313,8 @@ def test_what_a_job_holds_must_be_its_gang_where_nobody_is_stopped() -> None:
         (lambda: LAS()(ONE, 3), "state is 3, which is no hetopt LASState"),
     ],
 )
-def test_settings_out_of_range_are_refused(make: Any, said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         make()
 
 

@@ -195,7 +195,7 @@ def keeps(now: Instance, plan: Any) -> None:
     for name, there in before.items():
         if name in after and after[name] != there:
             others = {s for other, own in after.items() if other != name and before.get(other) != own for s in own}
-            assert others & set(there), f"{name} has moved though nobody has taken its place"
+            assert others & set(there), f"{name} has moved though no job has taken its place"
 
 
 @settings(max_examples=30)
@@ -234,7 +234,7 @@ def test_settings_come_from_files_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: PAL("gittins"), "PAL.order is 'gittins'; known: fifo, las, srsf, srtf"),
         (lambda: PAL(across=0.5), "PAL.across is 0.5; it must be a finite number >= 1"),
@@ -244,8 +244,8 @@ def test_settings_come_from_files_too() -> None:
         (lambda: PAL(moves=0), "PAL.moves is 0; it must be True or False"),  # type: ignore[arg-type]
     ],
 )
-def test_settings_out_of_range_are_refused(make: Any, said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         make()
 
 

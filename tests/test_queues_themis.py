@@ -139,7 +139,7 @@ def test_rho_is_that_of_fractions(instance: Instance, lease: float) -> None:
 def test_the_product_of_values_is_the_largest_of_all_packings(
     instance: Instance, lease: float, fairness: float
 ) -> None:
-    """Of those who are asked; what they leave goes to the others by rho, each on its fastest type with room."""
+    """Jobs in the auction first; the rest goes to the others by rho, each on its fastest type with room."""
     plan = hetopt.solve(Themis(fairness, lease), instance)
     seconds = Fraction(lease)
     rho = {job.name: finish(instance, job, None, seconds) / alone(instance, job) for job in instance.jobs}
@@ -161,9 +161,9 @@ def test_the_product_of_values_is_the_largest_of_all_packings(
     won = {job.name: plan.assigned[job.name] for job in asked}
     assert float(value(tuple(won.values())) / max(map(value, packings))) == pytest.approx(1, rel=10 * EQUAL)
     given = {name: t for name, t in won.items() if t is not None}
-    wish = fastest(instance)
+    choose = fastest(instance)
     for job in order[len(asked) :]:
-        if kind := wish(job, left_by(instance, given)):
+        if kind := choose(job, left_by(instance, given)):
             given[job.name] = kind
     assert {name: t for name, t in plan.assigned.items() if t} == given
 
@@ -191,7 +191,7 @@ def test_isolated_is_an_equal_split_of_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Themis(1.0), "Themis.fairness is 1; it must be below 1, or no job takes part"),
         (lambda: Themis(-0.1), "Themis.fairness is -0.1; it must be a finite number >= 0"),
@@ -200,6 +200,6 @@ def test_isolated_is_an_equal_split_of_jobs() -> None:
         (lambda: Themis()(one_type(("a", 1, 0, 1), gpus=1), 5), "state is 5, which is no hetopt ThemisState"),
     ],
 )
-def test_settings_out_of_range_are_refused(make: Any, said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         make()

@@ -79,7 +79,7 @@ def test_a_job_that_starved_as_long_as_it_ran_is_promoted() -> None:
 
 
 def test_a_job_that_runs_is_not_promoted() -> None:
-    """It has waited 1000 s and runs 109 s in all when it is asked: only when it waits again do both count anew."""
+    """It has waited 1000 s and runs 109 s in all when it is asked: both counts restart only when it waits again."""
     one, policy = one_type(("j", 400, 0, 1), gpus=1), Tiresias(thresholds=(100,), promote=1)
     before = TiresiasState(0.0, {"j": JobRecord(99.0, 1000.0, 0.0, None)})
     state = policy(one.replace(time=10, held={"j": {"G": 1}}), before)[1]
@@ -173,7 +173,7 @@ class Plain:
                 self.service[name] = self.waited[name] = 0.0
         if self.policy.per_type == "least-service":
             self.assign(now)
-        given = by_turns(now, sorted_by(now, lambda job: self.key(now, job)), "last", True, self.wish(now))
+        given = by_turns(now, sorted_by(now, lambda job: self.key(now, job)), "last", True, self.choose(now))
         for name in given:
             self.start.setdefault(name, now.time)
         return given
@@ -185,7 +185,7 @@ class Plain:
             return seconds_left(now, job) * job.demand
         return now.work_left(job.name) / job.throughput[self.kind[job.name]] * job.demand
 
-    def wish(self, now: Instance) -> Any:
+    def choose(self, now: Instance) -> Any:
         if self.policy.per_type is None:
             return roomiest(now)
         return lambda job, free: self.kind[job.name] if free[self.kind[job.name]] >= job.demand else None
@@ -253,7 +253,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings_", "said"),
+    ("settings_", "message"),
     [
         ({"thresholds": 5}, "Tiresias.thresholds is 5; it must be a sequence"),
         ({"thresholds": (5, 5)}, r"Tiresias.thresholds\[1\] is 5; it must be a finite number > 5"),
@@ -266,6 +266,6 @@ def test_defaults() -> None:
         ({"round_seconds": -1}, "Tiresias.round_seconds is -1"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings_: Any, said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(settings_: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         Tiresias(**settings_)

@@ -40,7 +40,7 @@ def of_tenants(
 # By hand
 
 
-def test_a_queue_may_use_what_others_leave_and_nobody_is_stopped() -> None:
+def test_a_queue_may_use_what_others_leave_and_no_job_is_stopped() -> None:
     """A takes all four GPUs; B's gang of two waits until two of them end at once, though half are guaranteed to B."""
     jobs = of_tenants(
         *((f"a{i}", "A", 100, 0, 1) for i in range(4)), ("a4", "A", 9, 10, 1), ("b", "B", 50, 20, 2), gpus=4
@@ -76,7 +76,7 @@ def test_a_blocked_head_blocks_its_queue_alone() -> None:
     assert hetopt.solve(YARN(backfill=True), jobs).assigned == {"a": "G", "b": None, "c": "G"}
 
 
-def test_a_gang_larger_than_what_its_queue_may_use_holds_nobody_up() -> None:
+def test_a_gang_larger_than_what_its_queue_may_use_blocks_no_other() -> None:
     jobs = of_tenants(("wide", "A", 9, 0, 3), ("b", "A", 9, 0, 2), ("c", "B", 9, 0, 1), gpus=4)
     assert hetopt.solve(YARN(maximum=0.5), jobs).assigned == {"wide": None, "b": "G", "c": "G"}
     with pytest.raises(hetopt.Stalled, match=r"1 jobs are unfinished: wide"):
@@ -129,12 +129,12 @@ def test_every_decision_is_that_of_a_plain_version(
             if job.name not in given:
                 waiting[str(job.tenant)].append(job)
         first = {tenant: min(now.jobs.index(job) for job in own) for tenant, own in waiting.items()}
-        wish, blocked = roomiest(now), set[str]()
+        choose, blocked = roomiest(now), set[str]()
         while open_ := [tenant for tenant in waiting if waiting[tenant] and tenant not in blocked]:
             used = {t: sum(now.job[name].demand for name in given if now.job[name].tenant == t) for t in open_}
             tenant = min(open_, key=lambda t: (used[t] / (parts or {}).get(t, 1.0), first[t]))
             for job in waiting[tenant][: None if backfill else 1]:
-                kind = wish(job, left_by(now, given))
+                kind = choose(job, left_by(now, given))
                 if kind is not None and used[tenant] + job.demand <= allowed(tenant):
                     given[job.name] = kind
                     waiting[tenant].remove(job)
@@ -158,7 +158,7 @@ def test_settings_come_from_files_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: YARN({"A": 0}), r"YARN.capacities\['A'\] is 0; it must be a finite number > 0"),
         (lambda: YARN([1]), r"YARN.capacities is \[1\]; it must be a mapping"),  # type: ignore[arg-type]
@@ -168,8 +168,8 @@ def test_settings_come_from_files_too() -> None:
         (lambda: YARN(backfill=None), "YARN.backfill is None"),  # type: ignore[arg-type]
     ],
 )
-def test_settings_out_of_range_are_refused(make: Any, said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         make()
 
 

@@ -1,4 +1,4 @@
-"""Policies and GPU mappings by name: announced ones, one's own, and what is said where somebody's code is wrong."""
+"""Policies and GPU mappings by name: registered ones, a user's, and the errors where a user's code is wrong."""
 
 from __future__ import annotations
 
@@ -116,14 +116,16 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "said"), CASES)
-def test_what_is_wrong_is_one_error_of_ours(folder: Path, name: str, settings: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("name", "settings", "expected_message"), CASES)
+def test_what_is_wrong_is_one_error_of_ours(
+    folder: Path, name: str, settings: dict[str, Any], expected_message: str
+) -> None:
     with pytest.raises(HetoptError) as caught:
         make_policy(name, settings)
-    assert said in str(caught.value)
+    assert expected_message in str(caught.value)
 
 
-def test_where_somebodys_code_fails_is_said(folder: Path) -> None:
+def test_errors_name_where_a_users_code_fails(folder: Path) -> None:
     with pytest.raises(InvalidOption, match=r"own_broken\.py:2\)"):
         make_policy("own_broken:f")
 
@@ -168,7 +170,7 @@ def test_mappers_of_ones_own_work_by_module_and_name(mappers: None) -> None:
     assert MAPPERS.description("own_mappers:on_first") == "All on the first servers."
 
 
-def test_settings_may_be_said_in_words() -> None:
+def test_settings_may_be_text() -> None:
     """Enums by their member, mappers by their name, dataclasses by their fields; what is an object stays it."""
     made = make_mapper(
         "exact-alpha", {"start": "heavy-edge", "timing": {"backward": 0.5}, "options": {"time_limit": 3}}
@@ -217,13 +219,13 @@ BAD_MAPPERS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "said"), BAD_MAPPERS)
+@pytest.mark.parametrize(("name", "settings", "expected_message"), BAD_MAPPERS)
 def test_what_is_wrong_with_a_mapper_is_one_error_of_ours(
-    mappers: None, name: str, settings: dict[str, Any], said: str
+    mappers: None, name: str, settings: dict[str, Any], expected_message: str
 ) -> None:
     with pytest.raises(HetoptError) as caught:
         make_mapper(name, settings)
-    assert said in str(caught.value)
+    assert expected_message in str(caught.value)
 
 
 def test_a_mapper_is_no_policy() -> None:

@@ -16,13 +16,13 @@ from hetopt.experiments.run_store import RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 
 Run = Callable[..., tuple[int, str, str]]
-CONTESTANTS = tuple(SystemVariant(name) for name in ("srtf", "fifo", "gandiva-fair"))
+SYSTEMS = tuple(SystemVariant(name) for name in ("srtf", "fifo", "gandiva-fair"))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("command") / "runs"
-    Experiment((TraceWorkload("hadar/m3"),), CONTESTANTS).run(RunStore(path))
+    Experiment((TraceWorkload("hadar/m3"),), SYSTEMS).run(RunStore(path))
     return path
 
 

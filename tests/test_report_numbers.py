@@ -61,7 +61,7 @@ def test_statistics_by_hand(statistics: SeedStatistics) -> None:
 
 
 def test_the_best_are_those_with_all_seeds(statistics: SeedStatistics) -> None:
-    """System c ran with one seed only; nobody is best in the number of jobs."""
+    """System c ran with one seed only; no system is best in the number of jobs."""
     assert statistics.best("jct_mean") == ["a"]
     assert statistics.best("gru") == ["a"]
     assert statistics.best("jobs") == []

@@ -52,7 +52,7 @@ def test_numbers_of_the_page_are_those_of_the_table(runs: Path, shown: Page) -> 
             assert table.numbers() == pytest.approx(expected), (workload, heading)
 
 
-def test_every_metric_is_shown_or_said_to_be_absent(shown: Page) -> None:
+def test_every_metric_is_shown_or_listed_as_absent(shown: Page) -> None:
     listed = {name for table in shown.tables for name in table.head}
     absent = re.findall(r"None of these systems has: ([^.]*)\.", shown.text)
     assert set(METRICS) <= listed | {name for line in absent for name in line.split(", ")}
@@ -85,7 +85,9 @@ def test_spread_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
     assert "<td class='best' title='best'><data value='12600.0'>3.50</data>" in first
     assert f"<small>2 {dash} 5</small>" in first
     assert "<td><data value='10800.0'>3</data><small>1 of 2 seeds</small></td>" in first
-    assert f"<td><data value='30600.0'>8.50</data><small>8 {dash} 9</small></td>" in second, "nobody to be better than"
+    assert f"<td><data value='30600.0'>8.50</data><small>8 {dash} 9</small></td>" in second, (
+        "no other system to compare with"
+    )
     assert first.endswith(f"<td>{dash}</td></tr>")
     assert re.findall("<small>(h)</small>", text) == ["h", "h"]
 
@@ -125,7 +127,7 @@ def test_names_are_text_everywhere(text: str, shown: Page) -> None:
     assert legends >= 8
 
 
-def test_what_was_refused_is_said_with_the_reason(shown: Page) -> None:
+def test_refused_runs_are_listed_with_the_reason(shown: Page) -> None:
     assert "Did not run:" in shown.text
     assert "gandiva-fair: is about tenants, and the instance has none" in shown.text
     systems = {row.name: [cell for cell, _ in row.cells] for row in shown.of("Systems").rows}
@@ -136,7 +138,7 @@ def test_what_was_refused_is_said_with_the_reason(shown: Page) -> None:
     )
 
 
-def test_what_was_run_is_said(shown: Page) -> None:
+def test_the_page_states_what_was_run(shown: Page) -> None:
     assert "9 servers with 12 T4, 12 A10, 12 V100; 12 jobs" in shown.text
     assert "seeds 0, 1." in shown.text
     assert "world.restart_seconds 30.0" in shown.text
@@ -144,9 +146,9 @@ def test_what_was_run_is_said(shown: Page) -> None:
 
 
 def test_tenants_promises_are_drawn_where_there_are_some(shown: Page) -> None:
-    said = [str(picture["aria-label"]) for picture in shown.pictures]
-    assert sum(label.startswith("Estimated and actual") for label in said) == 1
-    assert any("for oef-cooperative." in label for label in said)
+    labels = [str(picture["aria-label"]) for picture in shown.pictures]
+    assert sum(label.startswith("Estimated and actual") for label in labels) == 1
+    assert any("for oef-cooperative." in label for label in labels)
 
 
 def test_the_same_folder_gives_the_same_page(runs: Path, text: str, tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_one_system_with_one_seed(tmp_path: Path) -> None:
     assert "one seed" in found.text
 
 
-def test_everybody_refused(tmp_path: Path) -> None:
+def test_all_runs_refused(tmp_path: Path) -> None:
     Experiment((MIX,), (SystemVariant("gandiva-fair"),)).run(RunStore(tmp_path))
     found = Page(page(RunFolder.of(tmp_path)))
     assert "No system ran it." in found.text
@@ -252,7 +254,7 @@ def test_options_that_cannot_be_fulfilled(
         page(RunFolder.of(runs), options)
 
 
-def test_a_window_outside_of_one_workload_is_said_there(runs: Path) -> None:
+def test_a_window_outside_of_one_workload_is_noted_there(runs: Path) -> None:
     """Trace 1 lasts longer than the mix."""
     ends = [run.log.end for run in RunFolder.of(runs, ["fft"]).runs if run.key.seed == 0]
     start, end = sorted(ends)

@@ -1,4 +1,4 @@
-"""Colours of the report can be told apart by everybody, on light and dark pages; pictures take the page's colours."""
+"""Colours of the report differ for every kind of sight, on light and dark pages; pictures take the page's colours."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_what_jobs_ask_for_by_hand() -> None:
 
 
 def test_bars_by_hand() -> None:
-    """One GPU of b-0 and both of a-0; x moves to one lane of a-0 and loses 2 s; z takes its place on b-0."""
+    """One GPU of b-0 and both of a-0; x moves to one GPU of a-0 and loses 2 s; z takes its place on b-0."""
     log, instance = by_hand()
     log = seated(log)
     room = server_sizes([log], instance)
@@ -214,10 +214,10 @@ def test_too_many_bars_become_dots(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same picture, without a shape for each colour in its text."""
     log, instance = by_hand()
     log = replace(seated(log), jobs=log.jobs.assign(demand=1))
-    gathered = LoadedRuns(0, logs={"s": log}, instance=instance)
-    drawn = timelines.gantt_charts(gathered, None, "w")
+    loaded = LoadedRuns(0, logs={"s": log}, instance=instance)
+    drawn = timelines.gantt_charts(loaded, None, "w")
     monkeypatch.setattr(timelines, "DRAWN", 3)
-    dots = timelines.gantt_charts(gathered, None, "w")
+    dots = timelines.gantt_charts(loaded, None, "w")
     assert "<image" in dots
     assert "<image" not in drawn
     assert drawn.count("<path") > dots.count("<path")

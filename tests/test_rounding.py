@@ -81,7 +81,7 @@ def test_half_of_one_gpu_each_alternates_where_the_printed_rule_gives_two() -> N
 
 @given(st.data())
 def test_constant_shares_stay_within_one_gpu_and_sum_to_zero(data: st.DataObject) -> None:
-    """|deviation| < 1 always, capacity kept, and the deviations (nobody's included) sum to zero in every round."""
+    """|deviation| < 1 always, capacity kept, and deviations (unused GPUs included) sum to zero in every round."""
     n, k = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
     capacity = data.draw(st.lists(st.integers(1, 6), min_size=k, max_size=k))
     table = [data.draw(shares(n, m)) for m in capacity]

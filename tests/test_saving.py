@@ -53,10 +53,10 @@ BAD: list[tuple[Callable[[Path], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("check", "said"), BAD)
-def test_bad_places_are_refused_before_any_work(tmp_path: Path, check: Callable[[Path], None], said: str) -> None:
+@pytest.mark.parametrize(("check", "message"), BAD)
+def test_bad_places_are_refused_before_any_work(tmp_path: Path, check: Callable[[Path], None], message: str) -> None:
     (tmp_path / "there").write_text("precious")
-    with pytest.raises(UnusableFile, match=said):
+    with pytest.raises(UnusableFile, match=message):
         check(tmp_path)
     assert (tmp_path / "there").read_text() == "precious"
     assert [p.name for p in tmp_path.iterdir()] == ["there"]
@@ -83,8 +83,8 @@ def test_good_places_are_left_as_they_are(tmp_path: Path) -> None:
     assert (tmp_path / "there").read_text() == "precious"
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder in which nobody can write")
-def test_a_folder_in_which_nobody_can_write_is_found_by_trying() -> None:
-    """Permissions alone do not tell: root may write everywhere."""
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that no user can write to")
+def test_a_folder_that_no_user_can_write_to_is_found_by_trying() -> None:
+    """Permissions alone do not decide it: root may write everywhere."""
     with pytest.raises(UnusableFile, match=r"/proc/a\.png cannot be written"):
         check_writable("/proc/a.png")

@@ -1,4 +1,4 @@
-"""Throughputs are no speedups: whoever confuses them is told, and all ways into an instance take the same numbers."""
+"""Throughputs are no speedups: mixing them up is an error, and all ways into an instance take the same numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def document(key: str, rows: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def _frame(cells: Any, name: str | int = 0) -> pd.DataFrame:
-    """A frame of one row; pandas before 3.1 does not take integers of hundreds of digits by itself."""
+    """A frame of one row; pandas before 3.1 does not convert integers of hundreds of digits."""
     try:
         return pd.DataFrame(cells, index=[name], columns=TYPES)
     except OverflowError:
@@ -91,7 +91,7 @@ def test_throughputs_give_the_optimum_of_speedups(policy: hetopt.Formulation, tm
         found = hetopt.solve(policy, inst)
         assert found.certificate.objective == pytest.approx(expected.certificate.objective, rel=EQUAL)
     misread = hetopt.solve(policy, Instance.from_speedups(table(MEASURED), GPUS, any_scale=True))
-    assert misread.certificate.objective > 2 * expected.certificate.objective, "why anybody is warned"
+    assert misread.certificate.objective > 2 * expected.certificate.objective, "the reason for the warning"
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=2), st.integers(-9, 9), st.booleans())
@@ -227,7 +227,7 @@ ODD = st.sampled_from([np.True_, np.False_, np.str_("1"), None, pd.NA, 1j, b"1"]
 
 
 def is_good(value: Any, *, strict: bool) -> bool:
-    """What a speed (``strict``: a weight) may be, said once more."""
+    """What a speed (``strict``: a weight) may be, defined independently."""
     if not isinstance(value, (int, float, Fraction, np.floating, np.integer)):
         return False
     if isinstance(value, (bool, np.timedelta64)) or value != value:
@@ -240,11 +240,11 @@ def _taken(make: Callable[[], Any]) -> bool:
     try:
         make()
     except InvalidInstance as problem:
-        said = str(problem)
+        expected_message = str(problem)
     else:
         return True
-    assert "must" in said
-    assert "\n" not in said
+    assert "must" in expected_message
+    assert "\n" not in expected_message
     return False
 
 
@@ -365,7 +365,7 @@ def test_a_whole_array_of_something_else_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected_message"),
     [
         (lambda: Tenant("u", {"T4": "1"}), "is '1'; it must be a finite number >= 0 (text is none: convert it with"),  # type: ignore[arg-type]
         (lambda: Tenant("u", {"T4": True}), "is True; it must be a finite number >= 0 (True and False are none: write"),  # type: ignore[arg-type]
@@ -378,10 +378,10 @@ def test_a_whole_array_of_something_else_is_refused() -> None:
         (lambda: _decoded(_given("weight", "2")), "(text is none: leave out the quotes)"),
     ],
 )
-def test_messages_name_key_value_and_remedy(make: Callable[[], Any], said: str) -> None:
+def test_messages_name_key_value_and_remedy(make: Callable[[], Any], expected_message: str) -> None:
     with pytest.raises(InvalidInstance) as caught:
         make()
-    assert said in str(caught.value)
+    assert expected_message in str(caught.value)
 
 
 def test_speeds_of_jobs_are_checked_in_their_own_unit() -> None:

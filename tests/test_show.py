@@ -108,9 +108,9 @@ def test_whatever_has_a_program_is_shown_by_module_and_name(run: Run, name: str)
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("name", ["fifo", "heavy-edge", "own:Wrong", "own:procedure", "hetopt.models.asrpt:HeavyEdge"])
 def test_a_procedure_has_none_and_those_that_have_are_named(run: Run, name: str) -> None:
-    code, out, said = run("show", name)
+    code, out, err = run("show", name)
     assert (code, out) == (2, "")
-    assert said == (f"hetopt: {name!r} states no program; these do: {', '.join(program_names())}\n")
+    assert err == (f"hetopt: {name!r} states no program; these do: {', '.join(program_names())}\n")
 
 
 def test_wrong_names_and_options_are_one_line(run: Run) -> None:
@@ -121,10 +121,10 @@ def test_wrong_names_and_options_are_one_line(run: Run) -> None:
         ("hadar-p1", "--latex", "--json"): "leave out one of them",
         ("nowhere:P3",): "program 'nowhere:P3' cannot be loaded",
     }.items():
-        code, _, said = run("show", *words)
+        code, _, err = run("show", *words)
         assert code == 2
-        assert part in said
-        assert said.count("\n") == 1
+        assert part in err
+        assert err.count("\n") == 1
     with pytest.raises(UnknownName):
         make_program("P3")
     with pytest.raises(InvalidOption):

@@ -112,7 +112,7 @@ def _best(instance: Instance) -> tuple[tuple[str, ...], list[float]]:
 def _check_capacity(spans: pd.DataFrame, instance: Instance) -> None:
     """At every second, GPUs in use per type, and of all types, are at most what there is: a sweep over starts and ends.
 
-    Of a gang over several types a span tells only how many GPUs it has in all.
+    Of a gang over several types a span has only the total number of GPUs.
     """
     changes: defaultdict[tuple[str, float], float] = defaultdict(float)
     for row in spans.itertuples():
@@ -153,7 +153,7 @@ def cases(draw: st.DrawFn) -> Instance:
 @settings(max_examples=60)
 @pytest.mark.parametrize("seconds", [None, 300.0])
 def test_random_policies(seconds: float | None, instance: Instance, seed: int, placed: Any) -> None:
-    """Capacity kept, gangs whole, work conserved, nobody faster than its best rate, two runs equal."""
+    """Capacity kept, gangs whole, work conserved, no job faster than its best rate, two runs equal."""
     overheads = Overheads(restart_seconds=15.0, resume_seconds=5.0, start_seconds=2.0)
     logs = [simulate(Random(seed, seconds), instance, placer=placed, overheads=overheads) for _ in range(2)]
     check(logs[0], instance, seconds)
@@ -236,7 +236,7 @@ def tenants_with_jobs(draw: st.DrawFn) -> Instance:
 @pytest.mark.parametrize("policy", [oef.cooperative(), oef.noncooperative()], ids=["cooperative", "noncooperative"])
 @given(instance=tenants_with_jobs(), usable=st.sampled_from(["smallest", "sums"]))
 @settings(max_examples=15)
-def test_the_whole_road_from_shares_to_servers(policy: Any, instance: Instance, usable: Any) -> None:
+def test_all_steps_from_shares_to_servers(policy: Any, instance: Instance, usable: Any) -> None:
     """OEF, whole GPUs with gangs, longest starved first, servers, restarts: every job ends and nothing is broken."""
     log = simulate(
         policy, instance, round_seconds=300.0, rounder=WholeGPUs(usable), placer=HierarchicalPlacer(),

@@ -125,8 +125,8 @@ def test_a_registered_method_solves_what_is_left_to_hetopt(
 
 @pytest.mark.usefixtures("registered")
 def test_the_method_registered_last_is_asked_first() -> None:
-    def made(name: str, told: str, *classes: type) -> Method:
-        return Method(name, exactly(*classes), lambda *given_: replace(_special(*given_), method=told))
+    def made(name: str, label: str, *classes: type) -> Method:
+        return Method(name, exactly(*classes), lambda *given_: replace(_special(*given_), method=label))
 
     def used() -> str:
         return hetopt.solve(COOPERATIVE, INST).certificate.method
@@ -178,7 +178,7 @@ def test_policies_are_run_once_and_take_no_options() -> None:
     again, state = COOPERATIVE(INST)
     assert (again.certificate.objective, state) == (pytest.approx(5.25), None)
     for given_ in ({"exact": True}, {"options": Options()}):
-        with pytest.raises(InvalidOption, match="_Counting is a procedure of its own"):
+        with pytest.raises(InvalidOption, match="_Counting is a procedure, not a formulation"):
             hetopt.solve(_Counting(), INST, **given_)
 
 
@@ -207,7 +207,7 @@ def test_lazy_rows_of_several_components_join(inst: hetopt.Instance) -> None:
 
 @dataclass(frozen=True)
 class _LazyCap:
-    """Nobody gets more than half of all GPUs: total[e] = sum_k gpus[e, k] is its own column, its limit is lazy."""
+    """No entity gets more than half of all GPUs: total[e] = sum_k gpus[e, k] is its own column, its limit is lazy."""
 
     name: str = "cap"
 
@@ -284,12 +284,12 @@ def test_priorities_of_components_become_stages() -> None:
 
     held = INST.replace(held=[[0, 1], [1, 0]])
     kept = hetopt.solve(Formulation((TotalRate(), LeastSwitching(1.0))), held)
-    assert np.abs(kept.x - [[0, 1], [1, 0]]).max() <= EQUAL, "nobody gains a GPU, so all stay"
+    assert np.abs(kept.x - [[0, 1], [1, 0]]).max() <= EQUAL, "no job gains a GPU, so all stay"
     moved = hetopt.solve(Formulation((TotalRate(), SwitchingCost(0.25))), held)
     assert moved.x[1, 1] == pytest.approx(1), "here a gain of 3 is worth a quarter"
 
 
-def test_the_weakest_status_of_all_stages_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weakest_status_of_all_stages_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     program = replace(
         lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)], whole=True),
         earlier=(Objective(np.array([1.0, 0.0]), priority=1),),

@@ -30,7 +30,7 @@ def test_families_are_models_of_the_catalogues() -> None:
 
 
 def test_a_model_of_a_family_is_as_slow_as_its_row() -> None:
-    """4 GPUs on 2 servers: VGG-19 as VGG-16, all ResNets and DenseNets as ResNet-101, GPT as nobody measured."""
+    """4 GPUs on 2 servers: VGG-19 as VGG-16, all ResNets and DenseNets as ResNet-101, GPT without a measurement."""
     assert [factor(m, 4, 2) for m in ("VGG-16", "VGG-19", "VGG", "vgg16")] == [0.576] * 4
     assert [factor(m, 4, 2) for m in ("ResNet-50", "ResNet-152", "DenseNet-121")] == [0.969] * 3
     assert [factor(m, 2, 2) for m in ("LSTM", "RNN", "LM")] == [0.230] * 3

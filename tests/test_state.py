@@ -45,7 +45,7 @@ def test_at_keeps_who_has_arrived_and_is_unfinished() -> None:
     assert [j.name for j in DAY.at(600).jobs] == ["now", "new"]
 
 
-def test_at_keeps_known_that_nobody_present_holds_anything() -> None:
+def test_at_keeps_that_no_present_job_holds_gpus() -> None:
     """Without a row ``held`` would be unknown, and a switching cost zero."""
     then = DAY.replace(held={"old": {"GPU1": 1}}, placed={}).at(60)
     held = then.entities("jobs").held
@@ -79,7 +79,7 @@ def test_at_leaves_tenants_and_what_they_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instance", "time", "said"),
+    ("instance", "time", "message"),
     [
         (DAY, -1, "time is -1; it must be a finite number >= 0"),
         (DAY, 30, "time is 30 s; every job that has arrived by then is finished; the next arrives at 60 s"),
@@ -95,6 +95,6 @@ def test_at_leaves_tenants_and_what_they_hold() -> None:
         ),
     ],
 )
-def test_at_refuses_a_time_without_jobs(instance: Instance, time: float, said: str) -> None:
-    with pytest.raises(InvalidInstance, match=said):
+def test_at_refuses_a_time_without_jobs(instance: Instance, time: float, message: str) -> None:
+    with pytest.raises(InvalidInstance, match=message):
         instance.at(time)

@@ -188,7 +188,7 @@ def test_exact_rows_are_the_rows_in_fractions(name: str, data: st.DataObject) ->
         assert float(compiled.exact.objectives[level][1]) == pytest.approx(float(constant))
 
 
-def test_names_with_signs_are_told_apart() -> None:
+def test_names_with_signs_are_distinguished() -> None:
     """Pairs of ``a`` and ``b,a`` and of ``a,b`` and ``a`` are not one row; the names are those of Pyomo."""
     names, types = ["a", "b,a", "a,b", "x[1]", "7"], ["T4.large", "V100"]
     inst = hetopt.Instance.from_speedups([[1, 2 + i] for i in range(5)], dict.fromkeys(types, 2), tenants=names)

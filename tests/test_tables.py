@@ -92,7 +92,7 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ({"servers": SERVERS.assign(T4=-1)}, "row 's' of table servers: servers['s'].gpus['T4'] is -1; it must be"),
         ({"servers": SERVERS.assign(T4=1.5)}, "servers['s'].gpus['T4'] is 1.5; it must be a whole number"),
@@ -151,11 +151,11 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
         ),
     ],
 )
-def test_bad_tables(bad: dict[str, Any], said: str) -> None:
+def test_bad_tables(bad: dict[str, Any], message: str) -> None:
     given_tables = {"servers": SERVERS, "tenants": TENANTS, "jobs": JOBS, **bad}
     with pytest.raises(InvalidInstance) as caught:
         hetopt.Instance.from_tables(**given_tables)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_tenants_weight_is_the_same_in_all_its_rows() -> None:
@@ -206,15 +206,15 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "text", "said"), BAD_FILES)
-def test_what_is_wrong_is_said_with_its_file(tmp_path: Path, table: str, text: str, said: str) -> None:
+@pytest.mark.parametrize(("table", "text", "message"), BAD_FILES)
+def test_errors_name_their_file(tmp_path: Path, table: str, text: str, message: str) -> None:
     (tmp_path / "servers.csv").write_text("server,T4\ns,4\n")
     (tmp_path / "tenants.csv").write_text("tenant,T4\nu,1\n")
     (tmp_path / f"{table}.csv").write_text(text)
     with pytest.raises(InvalidInstance) as caught:
         hetopt.Instance.read_csv(tmp_path)
     assert str(caught.value.file).startswith(str(tmp_path))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:

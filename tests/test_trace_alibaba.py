@@ -121,7 +121,7 @@ def test_files_elsewhere_and_compressed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "said"),
+    ("name", "old", "new", "message"),
     [
         ("job", "a,i1", "b,i1", "line 2: job_name is 'b'; it must be unlike the names above it"),
         ("job", "57600.0,", "soon,", "line 1: start_time is 'soon'; it must be a finite number >= 0, or empty"),
@@ -139,10 +139,10 @@ def test_files_elsewhere_and_compressed(tmp_path: Path) -> None:
         ("group_tag", "g2", "\x07", r"line 2: group is '\\x07'"),
     ],
 )
-def test_damage_is_named(name: str, old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_damage_is_named(name: str, old: str, new: str, message: str, tmp_path: Path) -> None:
     lines = "\n".join(TABLES[name])
     assert old in lines
-    with pytest.raises(InvalidInstance, match=rf"pai_{name}_table\.csv,? {said}"):
+    with pytest.raises(InvalidInstance, match=rf"pai_{name}_table\.csv,? {message}"):
         read_pai(write(tmp_path, **{name: lines.replace(old, new, 1).splitlines()}))
 
 

@@ -281,7 +281,7 @@ def ask(table: Any = TABLE, cluster: Any = LAB, known: Any = SMALL, **options: A
 
 
 @pytest.mark.parametrize(
-    ("made", "error", "said"),
+    ("made", "error", "message"),
     [
         (ask([1]), InvalidInstance, "table is a list; it must be a pandas DataFrame"),
         (ask(TABLE.drop(columns="gpus")), InvalidInstance, "table has no column gpus; it must have job, arrival, dur"),
@@ -333,10 +333,10 @@ def ask(table: Any = TABLE, cluster: Any = LAB, known: Any = SMALL, **options: A
         (ask(too_large=["drop"]), InvalidOption, "too_large is "),
     ],
 )
-def test_what_is_wrong_is_said(made: Callable[[], object], error: type[HetoptError], said: str) -> None:
+def test_errors_name_what_is_wrong(made: Callable[[], object], error: type[HetoptError], message: str) -> None:
     with pytest.raises(error) as problem:
         made()
-    assert said in str(problem.value)
+    assert message in str(problem.value)
 
 
 def test_a_model_must_run_where_durations_count() -> None:

@@ -40,7 +40,7 @@ def write(folder: Path, number: int, *changes: dict[str, str]) -> Path:
 
 @pytest.mark.parametrize("number", [6, 7, 10, 11, 12])
 def test_every_form(number: int, tmp_path: Path) -> None:
-    """The columns as Gavel's and Shockwave's programs name them, told apart by how many they are."""
+    """The columns as Gavel's and Shockwave's programs name them, distinguished by their number."""
     later = {"arrival_time": "20", "job_type": "A3C", "total_steps": "5", "scale_factor": "1"}
     file = write(tmp_path, number, later, {}, {"scale_factor": "0"})
     table = read_trace(file)
@@ -86,7 +86,7 @@ def test_throughputs_say_how_long(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speeds", "gpu_type", "said"),
+    ("speeds", "gpu_type", "message"),
     [
         (
             SPEEDS,
@@ -101,13 +101,13 @@ def test_throughputs_say_how_long(number: int, tmp_path: Path) -> None:
         (3, "v100", "the path of a trace is 3; it must be text or a pathlib.Path"),
     ],
 )
-def test_bad_throughputs_are_refused(speeds: Any, gpu_type: Any, said: str, tmp_path: Path) -> None:
-    with pytest.raises((InvalidInstance, InvalidOption), match=said):
+def test_bad_throughputs_are_refused(speeds: Any, gpu_type: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises((InvalidInstance, InvalidOption), match=message):
         read_gavel(write(tmp_path, 10, {}), throughputs=speeds, gpu_type=gpu_type)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a\tb\n", "line 1 has 2 cells; a trace of Gavel has 6, 7, 10, 11, 12 cells between tabs"),
         ("\n\na\tb\n", "line 3 has 2 cells"),
@@ -116,9 +116,9 @@ def test_bad_throughputs_are_refused(speeds: Any, gpu_type: Any, said: str, tmp_
         ("\t".join("abcdef") + "\n" + "\t".join("abcdefg") + "\n", "is not a table with tabs: .*line 2"),
     ],
 )
-def test_what_is_no_trace(text: str, said: str, tmp_path: Path) -> None:
+def test_what_is_no_trace(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.trace").write_text(text)
-    with pytest.raises(InvalidInstance, match=rf"bad\.trace,? {said}"):
+    with pytest.raises(InvalidInstance, match=rf"bad\.trace,? {message}"):
         read_gavel(tmp_path / "bad.trace")
 
 

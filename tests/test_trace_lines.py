@@ -48,18 +48,18 @@ def test_an_unknown_model_is_reported_with_its_line(tmp_path: Path) -> None:
     table = read_trace(path)
     with pytest.raises(InvalidInstance, match=r"line 4 \(job 'a'\): model is 'Q'"):
         with_models(table, FFT)
-    anew = table[::-1].reset_index(drop=True)
+    reversed_table = table[::-1].reset_index(drop=True)
     with pytest.raises(InvalidInstance, match=r"line 4 \(job 'a'\): model is 'Q'"):
-        with_models(anew, FFT)
+        with_models(reversed_table, FFT)
     with pytest.raises(InvalidInstance, match=r"row 1 of the table \(job 'a'\): model is 'Q'"):
-        with_models(anew.drop(columns="line"), FFT)
+        with_models(reversed_table.drop(columns="line"), FFT)
     for line in (0, -1, None, "none", float("nan"), 2.5):
-        assert line_of(anew.assign(line=line), 1) is None
+        assert line_of(reversed_table.assign(line=line), 1) is None
     assert line_of(pd.DataFrame({"arrival": [0.0]}), 0) is None
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (
             b"job,arrival,duration,gpus\na,0,1e300,1\n",
@@ -68,7 +68,7 @@ def test_an_unknown_model_is_reported_with_its_line(tmp_path: Path) -> None:
         (b"job,arrival,duration,gpus\na,0,1,1\n\xe9,0,1,1\n", "own.csv, line 3 is not text in UTF-8; save it as that"),
     ],
 )
-def test_invalid_cells_are_reported_with_their_line(content: bytes, said: str, tmp_path: Path) -> None:
+def test_invalid_cells_are_reported_with_their_line(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes(content)
-    with pytest.raises(InvalidInstance, match=said):
+    with pytest.raises(InvalidInstance, match=message):
         read_trace(tmp_path / "own.csv")

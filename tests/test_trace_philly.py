@@ -121,14 +121,14 @@ DAMAGE: list[tuple[tuple[Any, ...], Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("keys", "value", "said"), DAMAGE)
-def test_damage_is_named(keys: tuple[Any, ...], value: Any, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("keys", "value", "message"), DAMAGE)
+def test_damage_is_named(keys: tuple[Any, ...], value: Any, message: str, tmp_path: Path) -> None:
     jobs: list[Any] = [PUBLISHED | {"jobid": "first"}, copy.deepcopy(PUBLISHED)]
     place: Any = jobs
     for key in (1, *keys[:-1]) if keys else ():
         place = place[key]
     place[keys[-1] if keys else 1] = value
-    with pytest.raises(InvalidInstance, match=rf"cluster_job_log, {said}"):
+    with pytest.raises(InvalidInstance, match=rf"cluster_job_log, {message}"):
         read_philly(write(tmp_path, jobs))
 
 
@@ -144,7 +144,7 @@ def test_missing_keys_are_named(keys: tuple[Any, ...], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[{", "is not JSON: Expecting property name"),
         ("[]", r"is \[\]; it must be a JSON list of jobs, not an empty one"),
@@ -152,9 +152,9 @@ def test_missing_keys_are_named(keys: tuple[Any, ...], tmp_path: Path) -> None:
         ('[{"jobid": "a"}', "is not JSON: Expecting ',' delimiter: line 1"),
     ],
 )
-def test_what_is_no_log(text: str, said: str, tmp_path: Path) -> None:
+def test_what_is_no_log(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(text)
-    with pytest.raises(InvalidInstance, match=said):
+    with pytest.raises(InvalidInstance, match=message):
         read_philly(tmp_path / "log")
 
 
@@ -191,7 +191,7 @@ def test_chronus(tmp_path: Path) -> None:
 
 
 def test_muri_counts_milliseconds(tmp_path: Path) -> None:
-    """Its own law tells: a job's duration is its iterations times what one takes."""
+    """Its distribution shows it: a job's duration is its iterations times what one takes."""
     raw = beside("muri_philly.csv.gz").rename(columns={"submit_ms": "submit_time", "duration_ms": "duration"})
     first = raw[raw["trace"] == "1"].drop(columns="trace")
     first.to_csv(tmp_path / "trace1.csv", index=False)

@@ -85,7 +85,7 @@ def test_a_small_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (
             "user",
@@ -99,14 +99,14 @@ def test_a_small_file(tmp_path: Path) -> None:
         (SMALL, SMALL.splitlines()[0] + "\n", "has no row; it must have one for each job"),
     ],
 )
-def test_damage_is_named(old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_damage_is_named(old: str, new: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(SMALL.replace(old, new, 1))
-    with pytest.raises(InvalidInstance, match=rf"t\.csv.* ({said})"):
+    with pytest.raises(InvalidInstance, match=rf"t\.csv.* ({message})"):
         read_plain(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"gpus": [1, 0]}, "row 1 of the trace: gpus is 0; it must be a whole number > 0"),
         (
@@ -119,9 +119,9 @@ def test_damage_is_named(old: str, new: str, said: str, tmp_path: Path) -> None:
         ({"job": ["a", 7]}, "row 1 of the trace: job is 7"),
     ],
 )
-def test_what_is_no_trace_is_not_written(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_what_is_no_trace_is_not_written(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     table = pd.DataFrame({"job": ["a", "b"], "arrival": [0.0, 1.0], "duration": [1.0, 2.0], "gpus": [1, 2]})
-    with pytest.raises(InvalidInstance, match=said):
+    with pytest.raises(InvalidInstance, match=message):
         write_plain(
             table.assign(**{key: pd.Series(cells, dtype=object) for key, cells in change.items()}), tmp_path / "t"
         )

@@ -27,7 +27,7 @@ def folder() -> Any:
 @settings(max_examples=20)
 @given(rows=JOBS, packed=st.booleans())
 def test_what_is_written_is_read(name: str, folder: Path, rows: list[Row], packed: bool) -> None:
-    """In order of arrival, which the file need not be in; ties stay as they were. The kind is found by itself."""
+    """In order of arrival, which the file need not be in; ties stay as they were. The kind is detected."""
     form = FORMATS[name]
     file = form.write(folder / f"{name}.txt{'.gz' * packed}", form.lines(rows))
     table = read_trace(file)
@@ -58,9 +58,9 @@ def test_a_damaged_cell_is_named(name: str, folder: Path, data: st.DataObject, r
     file = form.write(folder / f"bad-{name}.txt", lines)
     with pytest.raises(InvalidInstance) as problem:
         read_trace(file, form.kind)
-    said = str(problem.value)
-    assert re.match(rf"{re.escape(str(file))}, line {at + 1}: {column} is {re.escape(repr(wrong))}; it must be ", said)
-    assert "\n" not in said
+    error = str(problem.value)
+    assert re.match(rf"{re.escape(str(file))}, line {at + 1}: {column} is {re.escape(repr(wrong))}; it must be ", error)
+    assert "\n" not in error
 
 
 @pytest.mark.parametrize("name", FORMATS)

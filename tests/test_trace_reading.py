@@ -1,4 +1,4 @@
-"""Traces of any kind: guessed, asked for by name, and read by somebody's own code."""
+"""Traces of any kind: detected, requested by name, and read by a user's code."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
         detect_kind(tmp_path)
     with pytest.raises(InvalidInstance, match="holds no known trace"):
         detect_kind(tmp_path)
-    for content, said in (
+    for content, message in (
         (b"", "is empty"),
         (b"\n\n", "is empty"),
         (b"\xff\xfe\x00\x80", "begins like no known trace"),
     ):
         (tmp_path / "t.csv").write_bytes(content)
-        with pytest.raises(InvalidInstance, match=said):
+        with pytest.raises(InvalidInstance, match=message):
             read_trace(tmp_path / "t.csv")
     with pytest.raises(UnusableFile, match="none cannot be read: No such file"):
         read_trace(tmp_path / "none")
@@ -117,7 +117,7 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "said"),
+    ("name", "error", "message"),
     [
         (
             "fails",
@@ -133,8 +133,8 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("OWN", UnknownName, "own_traces"),
     ],
 )
-def test_readers_that_are_wrong(name: str, error: type[Exception], said: str, own: Path) -> None:
-    with pytest.raises(error, match=said):
+def test_readers_that_are_wrong(name: str, error: type[Exception], message: str, own: Path) -> None:
+    with pytest.raises(error, match=message):
         read_trace(own, f"own_traces:{name}")
 
 

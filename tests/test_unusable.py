@@ -26,11 +26,11 @@ OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-ma
 OF_JOBS |= {"gavel-shortest-job-first", "isolated"}
 IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
 IN_TURN |= {name for name in policy_names() if factory(name).__module__.startswith("hetopt.models.queues")}
-"""They solve no program, and A-SRPT starts nobody at first: tests/test_asrpt.py, tests/test_hadar_policy.py,
+"""They solve no program, and A-SRPT starts no job at first: tests/test_asrpt.py, tests/test_hadar_policy.py,
 tests/test_queues.py."""
 KEPT = {"oef-cooperative", "oef-noncooperative", "efficiency-only", "gavel-total-throughput", "ceei"}
 KEPT |= {"gavel-mean-completion-time", "fft", "allox"}
-"""Policies whose objective knows no 1/n, so that it is the same without those who can use nothing."""
+"""Policies whose objective has no 1/n, so that it is the same without entities that can use no GPU."""
 
 
 def drained(instance: Instance, where: int) -> Instance:
@@ -89,13 +89,13 @@ def check(policy: str, inst: Instance, where: int) -> None:
         assert slow.objective == pytest.approx(value, rel=10 * EQUAL, abs=10 * EQUAL)
 
 
-NOBODY = Instance.from_speedups([[0, 2], [0, 3]], capacity=[1, 0], any_scale=True)
+UNUSABLE = Instance.from_speedups([[0, 2], [0, 3]], capacity=[1, 0], any_scale=True)
 NO_JOB = Instance.from_jobs([[0, 2], [0, 3]], 1, 9, capacity=[1, 0])
 
 
 @pytest.mark.parametrize("policy", sorted(set(policy_names()) - OF_JOBS - IN_TURN))
 def test_where_no_tenant_can_use_anything_all_get_nothing(policy: str) -> None:
-    assert not solved(policy, NOBODY)[0].any()
+    assert not solved(policy, UNUSABLE)[0].any()
 
 
 @pytest.mark.parametrize("policy", sorted(set(policy_names()) - OF_TENANTS - IN_TURN))
@@ -109,7 +109,7 @@ def test_where_no_job_can_use_anything_all_get_nothing(policy: str) -> None:
 def test_the_general_solve_path_says_so_too(policy: str) -> None:
     chosen: Any = make_policy(policy)
     if isinstance(chosen, Formulation):
-        inst = NOBODY if policy not in OF_JOBS else NO_JOB
+        inst = UNUSABLE if policy not in OF_JOBS else NO_JOB
         assert not hetopt.solve(chosen, inst, method="simplex").x.any()
 
 
@@ -130,7 +130,7 @@ def test_many_jobs_of_which_some_can_use_nothing() -> None:
         assert (result.rate.to_numpy()[1:7] > 0).all()
 
 
-def test_equal_rates_are_equal_among_those_who_can_have_one() -> None:
+def test_equal_rates_are_equal_among_entities_that_can_have_one() -> None:
     """By hand: the two able tenants have 4 of the first type at speeds 1 and 2, rates r and r: r + r / 2 = 4."""
     inst = Instance.from_speedups([[1, 5], [0, 5], [2, 5]], capacity=[4, 0], any_scale=True)
     allocation = hetopt.solve(oef.noncooperative(), inst)
@@ -147,7 +147,7 @@ def test_sorting_takes_those_that_can_run_nowhere() -> None:
 
 
 def test_fft_estimates_a_fair_share_once_the_servers_are_back() -> None:
-    """A job that could run nowhere falls behind nothing; when its type returns its time is estimated anew."""
+    """A job that could run nowhere falls behind nothing; when its type returns its time is estimated again."""
     away = Instance.from_jobs([[4, 0], [0, 4]], 1, 40, capacity=[1, 0])
     plan, state = fft.FFT()(away)
     assert plan.assigned == {"j1": "GPU1", "j2": None}

@@ -27,7 +27,7 @@ class Audit:
     Attributes
     ----------
     envy_free, sharing_incentive, pareto_efficient, strategy_proof, capacity, adjacent_types:
-        One :class:`Verdict` each; each (tenant, job type) pair counts as a user of its own.
+        One :class:`Verdict` each; each (tenant, job type) pair counts as a separate user.
     by_tenant:
         Where a tenant has several job types: label (``"envy_free (free reuse)"`` …) -> verdict on whole tenants, see
         :data:`~hetopt.auditing.verdict.Level`. Else empty.

@@ -19,7 +19,7 @@ Level = Literal["job type", "even split", "free reuse"]
 """Whom a verdict is about where a tenant has several job types (OEF, section 4.2.4).
 
 ``"job type"``
-    Each (tenant, job type) as a virtual user of its own. Jobs: each job.
+    Each (tenant, job type) as a separate virtual user. Jobs: each job.
 ``"even split"``
     The tenant. Its rate is the sum over its job types as allocated; another tenant's GPUs, and its fair part, would be
     split evenly among its job types.

@@ -117,8 +117,8 @@ class BelowFairPart(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         return (
-            f"{self.entity} has {bundle_text(self.own)} and a rate of {number(self.rate)}; a cluster of its own with "
-            f"its fair part, {bundle_text(self.fair)}, would give it {number(self.fair_rate)}"
+            f"{self.entity} has {bundle_text(self.own)} and a rate of {number(self.rate)}; "
+            f"its fair part of the cluster, {bundle_text(self.fair)}, would give it {number(self.fair_rate)}"
         )
 
 

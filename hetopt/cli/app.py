@@ -15,7 +15,7 @@ def new_app() -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        help="Who should get which GPU when.",
+        help="Schedule deep-learning jobs on clusters with several GPU types.",
     )
     app.callback()(_options)
     return app
@@ -28,6 +28,8 @@ def _version(wanted: bool) -> None:
 
 
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
-    """Who should get which GPU when."""
+    """Schedule deep-learning jobs on clusters with several GPU types."""

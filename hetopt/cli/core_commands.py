@@ -47,9 +47,10 @@ File = Annotated[
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")]
 Moment = Annotated[
-    float | None, typer.Option("--time", help="Seconds: jobs that arrive later are left out. Default: the instance's.")
+    float | None,
+    typer.Option("--time", help="Current time in seconds; later jobs are left out. Default: the instance's."),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file that is there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -68,13 +69,15 @@ def solve_command(
     settings: Settings = None,
     moment: Moment = None,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; one there is replaced.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; an existing file is replaced.")
+    ] = None,
     exact: Annotated[bool, typer.Option(help="Prove the optimum in rational numbers.")] = False,
-    solver: Annotated[str, typer.Option(help="highs, gurobi, or any that Pyomo knows.")] = "highs",
+    solver: Annotated[str, typer.Option(help="highs, gurobi, or the name of a solver of Pyomo.")] = "highs",
     time_limit: Annotated[float | None, typer.Option(help="Seconds.")] = None,
     gap: Annotated[float | None, typer.Option(help="Relative gap at which to stop.")] = None,
 ) -> None:
-    """Give everyone GPUs by one policy; print shares, rates and the certificate."""
+    """Allocate GPUs by a policy; print shares, rates and the certificate."""
     from hetopt.presentation.allocation_pictures import check_picture_path, save
 
     if plot is not None:
@@ -103,7 +106,7 @@ def audit_command(
     as_json: AsJson = False,
     search: Annotated[float, typer.Option(help="Seconds to search for misreports that pay; 0 for none.")] = 20.0,
 ) -> None:
-    """Say which fairness properties hold for what a policy decides, and why not otherwise."""
+    """Check the fairness properties of a policy's result; print a witness for each that fails."""
     from hetopt.auditing import audit
     from hetopt.auditing.verdict import AuditProperty, undecided
 
@@ -125,8 +128,12 @@ def audit_command(
 @app.command("place")
 def place_command(
     file: File,
-    policy: Annotated[str | None, typer.Option("--policy", "-p", help="Puts jobs on servers, see `policies`.")] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="Maps stages to GPUs, see `methods`.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", "-p", help="Policy that places jobs on servers, see `policies`.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="Method that maps stages to GPUs, see `methods`.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the policy or, without one, of the method: key=value; repeatable."),
@@ -134,14 +141,16 @@ def place_command(
     moment: Moment = None,
     as_json: AsJson = False,
     job: Annotated[str | None, typer.Option(help="Map the stages of this job only.")] = None,
-    gpu_type: Annotated[str | None, typer.Option(help="Where to map to; default: the fastest with room.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds that the method has for a job.")] = None,
+    gpu_type: Annotated[
+        str | None, typer.Option(help="GPU type to map to; default: the fastest with enough free GPUs.")
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Time limit of the method for each job, in seconds.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the stages by server: .png, .svg, .pdf.")] = None,
 ) -> None:
-    """Put jobs on servers by a policy: which runs where, what waits and why; map their stages to GPUs by a method.
+    """Place jobs on servers by a policy, with reasons for waiting jobs; map their stages to GPUs by a method.
 
     With a policy, its result is rounded to whole GPUs and placed; a method then maps the stages of each job that runs
-    within the servers that it got. A method alone maps each job that has stages by itself to all free GPUs.
+    within the servers that it got. Without a policy, the method maps each job with stages separately, to all free GPUs.
     """
     from hetopt.presentation.console_views import iterations, mappings_json, show_mappings
     from hetopt.stages.mapping import check_stages, map_jobs
@@ -199,7 +208,7 @@ def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> N
 def export_command(
     file: File,
     policy: PolicyName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write: .lp, .mps or .json.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .lp, .mps or .json.")],
     settings: Settings = None,
     moment: Moment = None,
     overwrite: Overwrite = False,
@@ -219,7 +228,9 @@ def export_command(
 def show_command(
     name: Annotated[str, typer.Argument(help="A program, a policy or a method that has one, or module:Name.")],
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Of a formulation for both: tenants (the default) or jobs.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="For a formulation of both kinds: tenants (the default) or jobs.")
+    ] = None,
     as_latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the formulas and symbols as JSON.")] = False,
 ) -> None:
@@ -240,7 +251,7 @@ def instances_command(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the instances that hetopt brings, or show or write one of them."""
+    """List the included instances, or show or write one of them."""
     from hetopt.registry import named_instance, named_instances
 
     if name is None:
@@ -259,19 +270,19 @@ def instances_command(
 
 @app.command("policies")
 def policies_command(as_json: AsJson = False) -> None:
-    """List the policies that installed packages announce."""
+    """List the policies of all installed packages."""
     views.show_names(POLICIES.descriptions(), "policies", "what it does", as_json)
 
 
 @app.command("methods")
 def methods_command(as_json: AsJson = False) -> None:
-    """List the methods that map the stages of a job to GPUs, as installed packages announce them."""
+    """List the methods of all installed packages that map the stages of a job to GPUs."""
     views.show_names(MAPPERS.descriptions(), "methods", "what it does", as_json)
 
 
 @app.command("predictors")
 def predictors_command(as_json: AsJson = False) -> None:
-    """List the predictors of jobs' lengths that installed packages announce."""
+    """List the predictors of job lengths of all installed packages."""
     views.show_names(PREDICTORS.descriptions(), "predictors", "what it does", as_json)
 
 

@@ -15,21 +15,25 @@ from hetopt.presentation import console
 
 
 def report(
-    runs: Annotated[Path, typer.Argument(help="A folder that `hetopt simulate` filled.")],
+    runs: Annotated[Path, typer.Argument(help="A folder of results of `hetopt simulate`.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The page; one there is replaced.", show_default="report.html in the folder"),
+        typer.Option(
+            "--out", "-o", help="The page; an existing file is replaced.", show_default="report.html in the folder"
+        ),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="The system that others are compared with.", show_default="fft, else the first")
     ] = None,
-    systems: Annotated[str | None, typer.Option(help="Only these, by commas.", show_default="all")] = None,
+    systems: Annotated[
+        str | None, typer.Option(help="Only these systems, separated by commas.", show_default="all")
+    ] = None,
     window: Annotated[
         str | None, typer.Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest stretch")
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Of what is drawn over time.", show_default="the first of those with most systems"),
+        typer.Option(help="Seed of the timelines.", show_default="the first of those with most systems"),
     ] = None,
     fairness: Annotated[
         str, typer.Option(help="Finish-time fairness of pictures: exclusive, themis or gavel.")

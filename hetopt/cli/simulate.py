@@ -40,7 +40,9 @@ SHOWN = {
 
 Policies = Annotated[
     str,
-    typer.Option("--policies", "-p", help="Names that `hetopt systems` or `policies` list, or module:Name, by commas."),
+    typer.Option(
+        "--policies", "-p", help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas."
+    ),
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
@@ -53,43 +55,49 @@ def simulate(
     ],
     policies: Policies = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
     cluster: Annotated[str | None, typer.Option(help="Servers of this instance (name or file), e.g. lab36.")] = None,
-    seeds: Annotated[int, typer.Option(help="Run with so many seeds: 0, 1, ….")] = 1,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; what is there is not run again.")] = Path(
-        "runs"
-    ),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs side by side; -1: one per core.")] = 1,
-    count: Annotated[int | None, typer.Option(help="Jobs to generate, or the first of the trace.")] = None,
-    load: Annotated[float | None, typer.Option(help="Stretch arrivals to this part of all GPUs.")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of seeds: 0, 1, ….")] = 1,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")
+    ] = Path("runs"),
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")] = 1,
+    count: Annotated[
+        int | None, typer.Option(help="Number of jobs to generate, or to take from the start of the trace.")
+    ] = None,
+    load: Annotated[
+        float | None, typer.Option(help="Scale arrival times to this load, as a fraction of all GPUs.")
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(help="GPU type to which durations refer; default: the catalogue's.")
     ] = None,
     too_large: Annotated[
-        str, typer.Option(help="Jobs with more GPUs than any one type has: drop them, or cut them to what there is.")
+        str, typer.Option(help="Jobs with more GPUs than any type has: drop, or cut to the number available.")
     ] = "drop",
     models: Annotated[
         str | None, typer.Option(help="Catalogue of trained models: fft, gavel, hadar, oef, a CSV file, module:Name.")
     ] = None,
     unknown_models: Annotated[
-        str, typer.Option(help="Jobs whose model the catalogue does not have: refuse, or draw another.")
+        str, typer.Option(help="Jobs whose model is not in the catalogue: refuse, or draw another.")
     ] = "refuse",
-    tenants: Annotated[str, typer.Option(help="Who is a tenant: models, users, virtual clusters, none.")] = "models",
-    round_seconds: Annotated[float | None, typer.Option("--round", help="Seconds; default: each policy's own.")] = None,
-    world: Annotated[
+    tenants: Annotated[str, typer.Option(help="What a tenant is: models, users, virtual clusters, none.")] = "models",
+    round_seconds: Annotated[
+        float | None, typer.Option("--round", help="Round length in seconds; default: each policy's.")
+    ] = None,
+    environment: Annotated[
         list[str] | None,
-        typer.Option(help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
+        typer.Option("--world", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
     ] = None,
     settings: Settings = None,
     trace_settings: Annotated[
         list[str] | None, typer.Option("--trace-set", help="A setting of the generator or reader; repeatable.")
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="Kind of the trace's file, where it cannot be guessed.")] = None,
-    until: Annotated[float | None, typer.Option(help="Stop every run after so many seconds.")] = None,
-    table_format: Annotated[str, typer.Option("--format", help="Of the tables: csv or parquet.")] = "csv",
+    kind: Annotated[str | None, typer.Option(help="Kind of the trace file, if it is not detected.")] = None,
+    until: Annotated[float | None, typer.Option(help="Stop every run after this simulated time, in seconds.")] = None,
+    table_format: Annotated[str, typer.Option("--format", help="Format of the tables: csv or parquet.")] = "csv",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Run policies against each other on the same jobs over time, and store what happened.
+    """Simulate several policies on the same jobs, and store the results.
 
-    Results that are in the folder already are kept, so that an interrupted command can simply be repeated.
+    Results in the folder are reused, so an interrupted command can be repeated.
     `hetopt report FOLDER` makes a page of them.
     """
     if seeds < 1:
@@ -108,7 +116,7 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
-    around = EnvironmentSettings.of(parse_settings(world, "--world"))
+    around = EnvironmentSettings.of(parse_settings(environment, "--world"))
     experiment = Experiment(
         (workload,),
         system_variants(policies, settings, round_seconds),
@@ -206,7 +214,7 @@ def _format_metric(key: str, value: float) -> str:
 
 
 def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
-    """List the systems that installed packages announce: policies with rounds, rounding and placement."""
+    """List the systems of all installed packages: policies with rounds, rounding and placement."""
     views.show_names(SYSTEMS.descriptions(), "systems", "what it is", as_json)
 
 

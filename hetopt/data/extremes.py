@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hetopt.data.instance import Instance
 
 FAR = 1e6
-"""Ratio from which on it is worth telling; data that are measured stay far below."""
+"""Ratios from this one on are reported; measured data stay far below."""
 
 
 def farthest_apart(instance: Instance) -> str:

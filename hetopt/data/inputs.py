@@ -68,7 +68,7 @@ def matrix(value: Any, key: str, types: Sequence[str], rows: Sequence[str] | Non
     own = labels(value.index) if isinstance(value, pd.DataFrame) else None
     value = aligned(value, key, rows, types)
     columns = f"a table of numbers with {len(types)} columns"
-    try:  # of a list entry by entry: numpy would make 1.0 of True, and of the text "1", before anybody sees them
+    try:  # of a list entry by entry: numpy would make 1.0 of True, and of the text "1", before a check sees them
         if np.ma.isMaskedArray(value):
             value = np.ma.filled(value.astype(object), "masked")
         table = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype=object)
@@ -84,7 +84,7 @@ def matrix(value: Any, key: str, types: Sequence[str], rows: Sequence[str] | Non
 
 
 def _floats(table: NDArray[Any], key: str, types: Sequence[str], rows: Sequence[str] | None) -> Floats:
-    """``table`` as floats where every entry is a number by itself; else the first that is none is named."""
+    """``table`` as floats where every entry is a number; else the error names the first that is not."""
     try:
         if table.dtype == object and all(map(is_real, set(map(type, table.ravel().tolist())))):
             return table.astype(float)

@@ -121,8 +121,8 @@ class Instance(InstanceData):
         Parameters
         ----------
         throughputs:
-            (n, k) work per second of tenant l on one GPU of type j, in any unit of work of its own; 0 where it cannot
-            run. The labels of a DataFrame are tenants and GPU types.
+            (n, k) work per second of tenant l on one GPU of type j, in any unit of work; units may differ between
+            tenants; 0 where it cannot run. The labels of a DataFrame are tenants and GPU types.
         capacity, weights, tenants, instance:
             As of :meth:`from_speedups`.
 
@@ -406,7 +406,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     """The entities of ``kind`` among which ``policy`` (its name, for messages) shares the cluster.
 
     Jobs must have arrived, and a job's gang must fit on a GPU type that can run it; with ``mixed``, on all such types
-    together. Where the types that someone can run on have no GPUs at all now, say because servers are drained, it
+    together. An entity whose usable GPU types have no GPUs now, e.g. because servers are drained,
     stays among the entities and gets nothing.
 
     Raises

@@ -21,7 +21,7 @@ def save(content: str | bytes, path: str | os.PathLike[str], *, overwrite: bool 
         There is a file and ``overwrite`` is False, or the folder is absent or not allowed to be written.
     """
     check_free(path, overwrite=overwrite)
-    with _said(path, "written"):
+    with _system_errors(path, "written"):
         target = Path(path).resolve()
         draft = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
@@ -60,7 +60,7 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> None
     UnusableFile
         There is something; nothing has been written.
     """
-    with _said(path, "written"):
+    with _system_errors(path, "written"):
         if Path(path).is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if Path(path).exists() and not Path(path).is_file():
@@ -78,7 +78,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         The folder is absent or not allowed to be written, or ``path`` is a folder.
     """
     check_free(path, overwrite=True)
-    with _said(path, "written"), tempfile.TemporaryFile(dir=Path(path).resolve().parent):
+    with _system_errors(path, "written"), tempfile.TemporaryFile(dir=Path(path).resolve().parent):
         pass
 
 
@@ -90,7 +90,7 @@ def check_folder(path: str | os.PathLike[str]) -> None:
     UnusableFile
         It cannot be made, is a file, or is not allowed to be written.
     """
-    with _said(path, "used as a folder"):
+    with _system_errors(path, "used as a folder"):
         if Path(path).exists() and not Path(path).is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "it is a file")
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -99,8 +99,8 @@ def check_folder(path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def _said(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Errors of the operating system as one line of ours."""
+def _system_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Turn errors of the operating system into :class:`UnusableFile` with one line."""
     try:
         yield
     except FileExistsError:

@@ -65,7 +65,7 @@ def _real(strict: bool, smallest: float = 0.0) -> Any:
     def check(value: Any) -> float:
         number = _of_fraction(value)
         besides = ", or a fraction such as 1/3"
-        if wanted := checks.unfit(number, strict=strict, smallest=smallest, besides=besides, cure=UNQUOTE):
+        if wanted := checks.unfit(number, strict=strict, smallest=smallest, besides=besides, remedy=UNQUOTE):
             raise wrong(wanted)
         return float(number)
 
@@ -79,7 +79,7 @@ def _real(strict: bool, smallest: float = 0.0) -> Any:
 
 def _whole(least: int) -> Any:
     def check(value: Any) -> int:
-        if wanted := checks.unfit_count(value, least, cure=UNQUOTE):
+        if wanted := checks.unfit_count(value, least, remedy=UNQUOTE):
             raise wrong(wanted)
         return int(value)
 
@@ -273,7 +273,7 @@ class JobPart(Part):
     deadline: Positive | None = None
     """When it should be done, in seconds on the clock of ``arrival``, and later than it."""
     model: Name | None = None
-    """What it trains; physics and profiles are looked up by it."""
+    """What it trains; the execution model and profiles are looked up by it."""
     copies: Natural | None = None
     """On how many servers it may run at once at most, each copy with a part of its work."""
 

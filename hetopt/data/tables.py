@@ -197,7 +197,7 @@ def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
     -------
     dict
         ``servers``: index server, a column per GPU type (GPUs), nic_bytes_per_s, intra_bytes_per_s, disk_bytes.
-        ``gpu_types``: index gpu_type, memory_bytes. ``tenants``: index tenant, or (tenant, job_type) where someone
+        ``gpu_types``: index gpu_type, memory_bytes. ``tenants``: index tenant, or (tenant, job_type) where a tenant
         has several; a column per GPU type (speedup), weight, memory_bytes. ``jobs``: index job; a column per GPU
         type (work per second), demand, work, arrival (seconds) and the other fields of :class:`hetopt.Job`.
         ``stages``: index (job, stage from 1), the fields of :class:`hetopt.Stage`. ``held``: index name, a column

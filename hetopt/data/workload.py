@@ -275,8 +275,8 @@ class Job:
     model:
         What it trains, e.g. ``"resnet50"``, or None; profiles and the execution model are looked up by it.
     copies:
-        On how many servers it may run at once, each copy with a part of its work, at most (HadarE); None for no limit
-        of its own.
+        On how many servers it may run at once, each copy with a part of its work, at most (HadarE); None for no
+        limit.
 
     Raises
     ------

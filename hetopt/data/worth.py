@@ -47,7 +47,7 @@ def cluster_envy(own: Numbers, cross: Numbers, whole: Numbers) -> Numbers:
 
 
 def relative_envy(entities: Entities, gpus: Floats, rows: list[int] | slice = slice(None)) -> Floats:
-    """(len(rows), n) gain of the row's entity with the column's GPUs (per weight), in parts of its own rate.
+    """(len(rows), n) gain of the row's entity with the column's GPUs (per weight), relative to its rate.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class HierarchicalPlacer:
     Parameters
     ----------
     sticky:
-        Step 1; without it every job is placed anew in each round.
+        Step 1; without it every job is placed again in each round.
     consolidate:
         Step 3.
     whole:

@@ -496,7 +496,7 @@ class ByPriority:
     The priority of job j on type k is ``x[j, k] / f[j, k]``, with f the part of the rounds in which j ran on k since
     the shares hold; infinite where it has not run there yet [Gavel, section 5]. Ties go to the larger share, then to
     the earlier job, then to the earlier type. In that order each job whose gang fits gets a type, and at most one. A
-    job does not run on types on which it has no share, so GPUs may stay idle. A new allocation starts the count anew.
+    job does not run on types on which it has no share, so GPUs may stay idle. A new allocation restarts the count.
     :class:`WholeJobs` is the exact counterpart.
 
     Raises

@@ -205,9 +205,9 @@ class RunStore:
         before, now = found["settings"], _round_trip(settings)
         if before != now:
             changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-            was, shall = (json.dumps(own.get(changed[0])) for own in (before, now))
+            was, new = (json.dumps(own.get(changed[0])) for own in (before, now))
             raise InvalidOption(
-                f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {shall}); "
+                f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {new}); "
                 "name another folder with --out, or remove it"
             )
         return all(self._has_table(folder, name) for name in TABLES)

@@ -74,7 +74,7 @@ def solve(
         return what.solve(instance, _options(options, settings))
     if options is not None or settings:
         raise InvalidOption(
-            f"{type(what).__name__} is a procedure of its own, not a formulation that solve() hands to a solver; it "
+            f"{type(what).__name__} is a procedure, not a formulation that solve() hands to a solver; it "
             "has only the settings that it is made with"
         )
     return ask(what, instance)[0]

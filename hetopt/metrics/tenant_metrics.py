@@ -166,8 +166,8 @@ def efficiency(log: Log, instance: Instance) -> pd.DataFrame:
 def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
     """Actual throughput of each tenant relative to that with its fair part of every GPU type, [OEF, section 2.3.1 (3)].
 
-    Its fair part is its weight among the present tenants. Below 1: it would have had more with a partition of its own,
-    if it had jobs for all of that.
+    Its fair part is its weight among the present tenants. Below 1: it would have had more with a separate
+    partition, if it had jobs for all of that.
 
     Returns
     -------

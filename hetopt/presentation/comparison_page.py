@@ -167,7 +167,7 @@ def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
     axes.axvline(1.0, color="#bbbbbb", linestyle="--", linewidth=1)
     axes.set_xlabel("least rate / fair rate (sharing incentive from 1 on)")
     axes.set_ylabel("total normalised throughput")
-    axes.set_title("Throughput against fairness (green: envy-free, red: someone envies)")
+    axes.set_title("Throughput against fairness (green: envy-free, red: with envy)")
     axes.spines[["top", "right"]].set_visible(False)
     _frame(axes, np.vstack([places[drawn], [1.0, np.mean(places[drawn, 1]) if drawn.any() else 0.0]]))
     inches = axes.transData + axes.figure.dpi_scale_trans.inverted()

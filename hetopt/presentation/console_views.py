@@ -236,7 +236,7 @@ def _facts(mapping: GPUMapping) -> dict[str, str]:
     sent, total = format_bytes(mapping.cut_bytes), format_bytes(mapping.graph.weight.sum())
     return {
         "iteration": f"{format_seconds(mapping.iteration_seconds)}; {format_seconds(least)} if all replicas were "
-        f"together, {format_seconds(apart)} if each were on a server of its own",
+        f"together, {format_seconds(apart)} if each were on a separate server",
         "between servers": f"{sent} of {total} per iteration",
         mapping.method or "method": found,
     }

@@ -273,7 +273,7 @@ class LinearProgram:
         """Upper bound on the objective from any (rows,) duals ``y``, by weak duality.
 
         It is the largest ``y.r + (c - A'y).x + offset`` over the bounds of the row activities r and of x. With
-        ``implied``, rows without negative entries (for shares: capacity) bound columns that have no bound of their own.
+        ``implied``, rows without negative entries (for shares: capacity) bound columns that have no explicit bound.
         Prices below the noise level are ignored for columns without a known bound.
         """
         price = self.priced(y)

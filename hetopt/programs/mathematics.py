@@ -314,7 +314,7 @@ def described(model: Any, mathematics: Mathematics) -> None:
     Raises
     ------
     InvalidFormulation
-        A statement names no component, or a component has neither a statement nor a ``doc`` of its own.
+        A statement names no component, or a component has neither a statement nor a ``doc``.
     """
     object.__setattr__(model, "mathematics", mathematics)
     for name in documented(model, mathematics):

@@ -105,7 +105,7 @@ class Plan:
     placement:
         Servers of the jobs, where the policy itself chooses them; None where a placer does.
     wake:
-        Second at which the policy wants to be asked again if nothing happens before; None for no wish.
+        Second at which the policy is to be called again if no event comes before; None for no such time.
     """
 
     entities: Entities

@@ -63,7 +63,7 @@ def is_binary(program: LinearProgram) -> bool:
 
 
 def blocks_of(program: LinearProgram) -> Blocks:
-    """The blocks of a binary program; a column in no suitable row is a block of its own."""
+    """The blocks of a binary program; a column in no suitable row forms a separate block."""
     m, n = program.shape
     A = sparse.csr_array(program.A)
     length = np.diff(A.indptr)

@@ -154,7 +154,7 @@ class CompiledRows(ExactData):
         names = self.compiled.program.row_names
         twice, times = Counter([*names, *(() if self.every is None else self.every.names)]).most_common(1)[0]
         if times > 1:
-            raise InvalidFormulation(f"two rows are named {twice!r}; exact optima tell rows by name")
+            raise InvalidFormulation(f"two rows are named {twice!r}; exact optima identify rows by name")
         return dict(zip(names, _exact(self.compiled.exact.table), strict=True))
 
     @cached_property

@@ -346,7 +346,7 @@ class Session:
             self._highs.setOptionValue("simplex_strategy", _DUAL)
             status = self._highs.getModelStatus()
         if status in (_Status.kUnboundedOrInfeasible, _Status.kUnknown):
-            # Presolve could not tell which; or it solved the program alone, and without crossover duals are missing.
+            # Presolve could not decide which; or it solved the program alone, and without crossover duals are missing.
             self._highs.clearSolver()
             self._highs.setOptionValue("presolve", "off")
             self._highs.run()

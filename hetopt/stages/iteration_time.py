@@ -46,7 +46,7 @@ class Timing(Protocol):
         ...
 
     def most(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """alpha_max: seconds with every replica on a server of its own, at the smallest bandwidths."""
+        """alpha_max: seconds with every replica on a separate server, at the smallest bandwidths."""
         ...
 
     def least(self, pipeline: Pipeline, servers: Servers) -> Any:

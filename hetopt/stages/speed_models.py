@@ -104,7 +104,7 @@ MEASURED: Factors = FrozenDict(
     }
 )
 """Data-parallel training, three digits, at most 1. Image models: measured by Chronus (Gao et al., SoCC 2021), from its
-public artifact (MIT licence). Language models: measured by Gavel on V100s, each on a server of its own, from its public
+public artifact (MIT licence). Language models: measured by Gavel on V100s, each on a separate server, from its public
 simulator (MIT licence); medians over batch sizes."""
 
 FAMILIES: Mapping[str, str] = FrozenDict(

@@ -150,7 +150,7 @@ def check_trace(table: pd.DataFrame) -> Locate:
 
 
 def _groups(table: pd.DataFrame) -> Integers:
-    """(rows,) number of the group, in order of appearance; a row without a group is one of its own."""
+    """(rows,) number of the group, in order of appearance; a row without a group forms a separate group."""
     if "group" not in table.columns:
         return np.arange(len(table))
     pairs = zip(table["group"].tolist(), is_blank(table["group"]).tolist(), strict=True)

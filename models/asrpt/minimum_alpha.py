@@ -67,7 +67,7 @@ MATHEMATICS = Mathematics.read(
       comp[s, m] [ASRPT, eq. (4)] | computation of a stage on server m, with the exchange between slices | s
         comp[s, m] == pf[s] + theta_b * pb[s] + 2 * (t[s] - 1) * q[s] / (t[s] * B[m]) for s in S for m in M
       comm[s, m, c] [ASRPT, eq. (5)]
-        | its exchange with other replicas if c of its own and no neighbours are there | s
+        | its exchange with other replicas if its server has c of its replicas and no neighbours | s
         comm[s, m, c] == sum(l[s, r] * k[r] for r in S if r != s) / (t[s] * b[m]) + e[s] * ((k[s] - c) / (t[s] *
           b[m]) + (c - 1) / (t[s] * B[m])) for s in S for m in M for c in {1, ..., k[s]}
       reduce[s, m, c] [ASRPT, eq. (6)] | its AllReduce if c of its replicas are there | s

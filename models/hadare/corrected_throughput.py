@@ -104,7 +104,7 @@ class ThroughputEstimates:
         return replace(self, measurements=_Positive({**self._measurements, job: FrozenDict({**row, node: kept})}))
 
     def with_jobs(self, estimates: Throughputs) -> ThroughputEstimates:
-        """Beliefs with further jobs, e.g. new arrivals.
+        """Estimates with further jobs, e.g. new arrivals.
 
         Raises
         ------

@@ -351,7 +351,7 @@ class HadarE:
     def _updated_estimates(
         self, instance: Instance, jobs: Entities, state: HadarEState | None
     ) -> ThroughputEstimates | None:
-        """Beliefs with new jobs, and with the measurements of the last round.
+        """Estimates with new jobs, and with the measurements of the last round.
 
         A node reports steps per second; in an instance that is the throughput of the job on its slowest GPU there.
         """

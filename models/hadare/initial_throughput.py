@@ -155,8 +155,8 @@ class Estimate:
         Gavel measured. The ratio of two GPUs differs from the measured one by a factor of 1.9 (geometric mean) for the
         first and 3.2 for the second. With both, more memory lowers the estimate.
     pcie_scaling:
-        Generation of PCI Express -> factor. The paper prints no numbers: by default the bandwidth of a lane relative to
-        generation 3 (assumption).
+        Generation of PCI Express -> factor. The paper prints no numbers: by default the bandwidth per link (x1)
+        relative to generation 3 (assumption).
     model_weights, dataset_sizes:
         Names of the paper's scales -> factors. The paper prints no numbers: by default powers of two (assumption).
 

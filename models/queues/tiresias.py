@@ -149,8 +149,8 @@ class Tiresias:
     """Discretised two-dimensional LAS: jobs with more attained GPU-seconds are in later queues.
 
     A job starts in the first queue and moves to the next queue at each of the ``thresholds``. Within a queue jobs are
-    ordered by first start, then by arrival: a job that has run is not preempted by a job of its own queue that has not.
-    Running jobs stay where they are unless jobs ahead of them need their GPUs; the last running job is preempted first.
+    ordered by first start, then by arrival: a job that has run is not preempted by a job of the same queue that has
+    not. Running jobs stay where they are unless jobs ahead of them need their GPUs; the last one is preempted first.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ PACKINGS = Space(
 )
 
 
-def cut_tells(case: BinPackingCase) -> Finding:
+def cut_decides(case: BinPackingCase) -> Finding:
     """Whether the least cut and the shortest iteration both decide whether the items fill the servers."""
     fits = packs(case.items, (case.size,) * case.servers)
     cut, alpha = min(case.job.cuts), min(case.job.alphas)
@@ -154,7 +154,7 @@ TRIPLES = Space(
 )
 
 
-def sum_tells(case: ThreePartitionCase) -> Finding:
+def sum_decides(case: ThreePartitionCase) -> Finding:
     """Whether the least sum decides whether the jobs split into triples that fill the server."""
     rounds = len(case.widths) // 3
     fits, threes = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
@@ -169,7 +169,7 @@ CLAIMS = (
         place="sections III-B and IV-B",
         statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
         r"server, and so is whether some placement's iteration is shorter than a given time, $\alpha^{min}$.",
-        procedure=ForAll(PACKINGS, cut_tells, share=F(1, 2)),
+        procedure=ForAll(PACKINGS, cut_decides, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""
@@ -189,7 +189,7 @@ cut takes $W$ or more; if none is cut, a stage has two edges, each of which take
         paper="A-SRPT",
         place="eq. (8)",
         statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",
-        procedure=ForAll(TRIPLES, sum_tells, share=F(1, 5)),
+        procedure=ForAll(TRIPLES, sum_decides, share=F(1, 5)),
         expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""

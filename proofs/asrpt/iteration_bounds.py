@@ -172,8 +172,7 @@ CLAIMS = (
         key="asrpt/alpha-max",
         paper="A-SRPT",
         place="section III-B",
-        statement=r"The longest iteration $\alpha^{max}$ of a job is that with every replica on a server of its own "
-        r"and "
+        statement=r"The longest iteration $\alpha^{max}$ of a job is that with every replica on a separate server and "
         r"$B_{inter} / g$ of bandwidth.",
         procedure=ForAll(equal_servers_space(), nothing_above_apart),
         expected=ClaimVerdict.FALSE,

@@ -136,7 +136,7 @@ def _library(name: str) -> Callable[[PlacedJob, int, int], Fraction]:
 
 
 def ring_bytes(replicas: int, parameters: Fraction) -> list[Fraction]:
-    """Bytes that each replica sends to the next in a ring AllReduce, chunk by chunk: first reduced, then gathered.
+    """Bytes that each replica sends to the next in a ring AllReduce, chunk by chunk: first reduced, then collected.
 
     Raises
     ------

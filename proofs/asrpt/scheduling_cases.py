@@ -56,13 +56,13 @@ def total_completion(runs: Runs) -> Fraction:
 
 
 def schedule_picture(title: str, runs: Runs, free: Sequence[int]) -> Timeline:
-    """A lane for each GPU."""
-    lanes = [(m, n) for m, count in enumerate(free) for n in range(count)]
-    until = dict.fromkeys(lanes, F(0))
+    """A row for each GPU."""
+    rows = [(m, n) for m, count in enumerate(free) for n in range(count)]
+    until = dict.fromkeys(rows, F(0))
     bars = []
     for run in sorted(runs, key=lambda run: (run.start, run.job)):
         for m, count in enumerate(run.use):
-            idle = [lane for lane in lanes if lane[0] == m and until[lane] <= run.start][:count]
+            idle = [row for row in rows if row[0] == m and until[row] <= run.start][:count]
             bars += [TimelineBar(f"server{m + 1} GPU{n + 1}", run.start, run.end, f"job{run.job + 1}") for _, n in idle]
             until |= dict.fromkeys(idle, run.end)
     return Timeline(title, tuple(bars))

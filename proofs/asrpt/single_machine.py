@@ -148,11 +148,11 @@ def drawn_seconds(title: str, seconds: JobsBySecond) -> Timeline:
     """Picture of an assignment; machines are equal, so a continuing job stays on its machine."""
     bars, before = list[TimelineBar](), dict[int, int]()
     for time, run in seconds:
-        lanes = {i: before[i] for i in run if i in before}
-        free = iter(n for n in range(len(run) + len(before)) if n not in lanes.values())
-        lanes |= {i: next(free) for i in run if i not in lanes}
-        bars += [TimelineBar(f"machine{n + 1}", F(time), F(time + 1), f"job{i + 1}") for i, n in sorted(lanes.items())]
-        before = lanes
+        rows = {i: before[i] for i in run if i in before}
+        free = iter(n for n in range(len(run) + len(before)) if n not in rows.values())
+        rows |= {i: next(free) for i in run if i not in rows}
+        bars += [TimelineBar(f"machine{n + 1}", F(time), F(time + 1), f"job{i + 1}") for i, n in sorted(rows.items())]
+        before = rows
     return Timeline(title, tuple(bars))
 
 

@@ -1,1 +1,1 @@
-"""The papers' evaluations, run anew: which systems on which traces, and our numbers beside those that are printed."""
+"""The papers' evaluations, run again: which systems on which traces, and our numbers beside those that are printed."""

@@ -8,8 +8,8 @@ This module decides what the paper leaves open; nothing was chosen by its result
   fewest servers. Predictors learn from the first four fifths only, as the paper trains its forest. The scheduled jobs
   are the first ones of the last fifth, at the arrival rate of the trace.
 - A scale of s multiplies the number of jobs in the trace and in each experiment by s. To keep the load, the numbers of
-  servers (at least 16, twice the need of the largest job) and the arrival rate are multiplied by the square root of s;
-  so the simulated time is multiplied by about the square root of s.
+  servers (at least 16, twice the demand of the largest job) and the arrival rate are multiplied by the square root of
+  s; so the simulated time is multiplied by about the square root of s.
 - tau is 1 in simulations, where the paper prints no value, and 0 on the testbed.
 - Fig. 5: two servers with 7 GPUs of 12 GB, of the speed for which times are derived; only networks that fit on them.
   The three sets of 75 jobs begin at the start, after one third and after two thirds of the last fifth.

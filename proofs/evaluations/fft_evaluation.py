@@ -53,16 +53,16 @@ SMOOTH = tuple(f"fft-trace-{i}" for i in (3, 4, 5, 8))
 
 ROUND = 300.0
 
-WORLD = EnvironmentSettings(restart_seconds=34.0, spread=True, spread_otherwise=0.55)
+ENVIRONMENT = EnvironmentSettings(restart_seconds=34.0, spread=True, spread_otherwise=0.55)
 
-DISKS = replace(WORLD, local_disks=True, disk_bytes=256e9, evict_seconds=60.0)
+DISKS = replace(ENVIRONMENT, local_disks=True, disk_bytes=256e9, evict_seconds=60.0)
 
 PROFILED = EnvironmentSettings(
-    transfer=False, spread=True, spread_otherwise=WORLD.spread_otherwise, profiling_seconds=30.0
+    transfer=False, spread=True, spread_otherwise=ENVIRONMENT.spread_otherwise, profiling_seconds=30.0
 )
 """Jobs lose time by profiling alone, so the lost time is its cost."""
 
-SETTINGS = {"round_seconds": ROUND, "restart_seconds": WORLD.restart_seconds}
+SETTINGS = {"round_seconds": ROUND, "restart_seconds": ENVIRONMENT.restart_seconds}
 
 FFT = SystemVariant("fft", SETTINGS, label="fft")
 
@@ -86,12 +86,14 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     many = tuple(TraceWorkload(f"fft-trace-{i}", "lab108", scale.count(20_000), tenants=None) for i in range(3, 10))
     on_a10 = replace(two, cluster="lab36/a10")
     contended = tuple(workload for workload in many if workload.trace in ("fft-trace-6", "fft-trace-7"))
-    wrong = replace(WORLD, work_error=0.3)
+    wrong = replace(ENVIRONMENT, work_error=0.3)
 
     def of(
-        workloads: tuple[TraceWorkload, ...], who: tuple[SystemVariant, ...], world: EnvironmentSettings = WORLD
+        workloads: tuple[TraceWorkload, ...],
+        who: tuple[SystemVariant, ...],
+        environment: EnvironmentSettings = ENVIRONMENT,
     ) -> Experiment:
-        return Experiment(workloads, who, seeds, world)
+        return Experiment(workloads, who, seeds, environment)
 
     return (
         EvaluationPart(

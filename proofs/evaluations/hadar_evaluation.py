@@ -65,11 +65,11 @@ BEST: Mapping[tuple[str, str], Mapping[str, tuple[int, ...]]] = {
 
 ROUND = 360.0
 
-WORLD = EnvironmentSettings(restart_seconds=10.0, resume_seconds=10.0, start_seconds=10.0, transfer=False)
+ENVIRONMENT = EnvironmentSettings(restart_seconds=10.0, resume_seconds=10.0, start_seconds=10.0, transfer=False)
 
 MERGE, MESSAGES = 2.0, 4
 
-FORKED = replace(WORLD, merge_seconds=MERGE)
+FORKED = replace(ENVIRONMENT, merge_seconds=MERGE)
 
 SECOND = 1_000_000
 """Microseconds."""
@@ -88,7 +88,7 @@ COMPARED = (min(SLOTS), max(SLOTS))
 def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of sections IV and VI."""
     mixes = tuple(TraceWorkload(name) for name in (*AWS, *LAB))
-    trace = Experiment((HadarTrace(),), SIMULATED, scale.all_seeds, WORLD)
+    trace = Experiment((HadarTrace(),), SIMULATED, scale.all_seeds, ENVIRONMENT)
     return (
         EvaluationPart("trace", "Figs. 3 and 4: 480 jobs on 60 GPUs", trace, compared=("HADAR-017", "HADAR-018")),
         *(

@@ -80,7 +80,7 @@ HOUR = 3600.0
 
 CLUSTER = "oef/cluster"
 
-WORLD = EnvironmentSettings(spread=True)
+ENVIRONMENT = EnvironmentSettings(spread=True)
 
 FIRST_FREE = {"placer": "first-free", "mix": True}
 
@@ -103,9 +103,11 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     shared = tuple(SystemVariant(name) for name in (COOPERATIVE, EQUAL))
     hours = max(HOUR, 8 * HOUR * scale.jobs)
 
-    def of(workload: TraceWorkload, who: tuple[SystemVariant, ...], until: float | None, **world: object) -> Experiment:
+    def of(
+        workload: TraceWorkload, who: tuple[SystemVariant, ...], until: float | None, **settings: object
+    ) -> Experiment:
         one = (0,) if workload.trace == four.trace else seeds  # nothing is drawn for the four users
-        return Experiment((workload,), who, one, replace(WORLD, **world), until)  # type: ignore[arg-type]
+        return Experiment((workload,), who, one, replace(ENVIRONMENT, **settings), until)  # type: ignore[arg-type]
 
     misreports = [
         EvaluationPart(

@@ -39,17 +39,17 @@ def evaluation_of(paper: str) -> Evaluation:
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="fft, oef, hadar or asrpt.")],
-    scale: Annotated[float, typer.Option(help="Part of the paper's number of jobs, above 0, at most 1.")] = 0.05,
+    scale: Annotated[float, typer.Option(help="Fraction of the paper's number of jobs, above 0, at most 1.")] = 0.05,
     seeds: Annotated[int, typer.Option(help="Number of seeds of each experiment.")] = 1,
-    parts: Annotated[str | None, typer.Option(help="Only these parts, by commas; see --list.")] = None,
+    parts: Annotated[str | None, typer.Option(help="Only these parts, separated by commas; see --list.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs side by side; -1: one per core.")] = 1,
-    listed: Annotated[bool, typer.Option("--list", help="List the parts, and run nothing.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")] = 1,
+    listed: Annotated[bool, typer.Option("--list", help="List the parts, without running them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Repeat the evaluation of a paper, and print our numbers beside the claimed ones.
+    """Repeat the evaluation of a paper, and print our numbers next to the claimed ones.
 
     Results in the folder are reused. `hetopt report FOLDER/PART` makes a page of a part.
     """

@@ -56,9 +56,9 @@ class ServedJob:
     @property
     def picture(self) -> Timeline:
         """The rounds in which it runs, up to its completion."""
-        lanes = [(t, v) for t, v in enumerate(self.speeds) if v]
+        steps = [(t, v) for t, v in enumerate(self.speeds) if v]
         end = len(self.speeds) - 1 + self.done[-1] / self.speeds[-1]
-        bars = tuple(TimelineBar(f"{fraction_text(v)} a round", F(t), min(F(t + 1), end), "j1") for t, v in lanes)
+        bars = tuple(TimelineBar(f"{fraction_text(v)} a round", F(t), min(F(t + 1), end), "j1") for t, v in steps)
         return Timeline("the job", bars, "rounds")
 
 
@@ -183,7 +183,7 @@ round $L$. As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, whi
         procedure=ForAll(Space({}, PAIR, two_ages), by_age),
         expected=ClaimVerdict.FALSE,
         instead="fft/age-term-equal",
-        note="Said of the problem that equation (3) mends.",
+        note="About the problem that equation (3) corrects.",
     ),
     Claim(
         key="fft/age-term-equal",

@@ -88,7 +88,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
-Without preemption a job stays on one type $i$ of its own part, where it has $Y_i / |A|$ GPUs and so runs for
+Without preemption a job stays on one type $i$ of its part, where it has $Y_i / |A|$ GPUs and so runs for
 $\min(1,\, Y_i / (|A| d_j))$ of the time. That takes at most $Y_i / |A|$ GPUs of the type. Over all jobs these are at
 most $Y_i$, and no job runs for more than all the time.""",
         note="What W / (tau - a) means: the progress under a fair scheduler. Parts of GPUs are read as parts of the "

@@ -97,7 +97,7 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/mu-grows-constant",
-        note=r"$\tau_j$ is estimated anew when jobs arrive, and with more jobs it is later.",
+        note=r"$\tau_j$ is estimated again when jobs arrive, and with more jobs it is later.",
     ),
     Claim(
         key="fft/mu-grows-constant",

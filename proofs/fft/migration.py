@@ -15,7 +15,7 @@ from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, 
 
 F = Fraction
 
-LANES = ("A10", "T4")
+GPU_TYPES = ("A10", "T4")
 """The faster GPU first; one of each."""
 
 MOVE = F(2)
@@ -41,7 +41,7 @@ class MovingJob:
         GPU type -> minutes of the whole job.
     left:
         Fraction of the work left.
-    lane:
+    gpu_type:
         GPU type of its last execution.
     moving:
         Remaining minutes of a move.
@@ -51,12 +51,12 @@ class MovingJob:
     arrival: Fraction
     alone: dict[str, Fraction]
     left: Fraction = ALL
-    lane: str = ""
+    gpu_type: str = ""
     moving: Fraction = START
 
-    def minutes(self, lane: str) -> Fraction:
+    def minutes(self, gpu_type: str) -> Fraction:
         """Remaining minutes on a type, without moves."""
-        return self.left * self.alone[lane]
+        return self.left * self.alone[gpu_type]
 
 
 PlacementRule = Callable[[Sequence[MovingJob]], dict[str, MovingJob]]
@@ -65,19 +65,19 @@ PlacementRule = Callable[[Sequence[MovingJob]], dict[str, MovingJob]]
 
 def shortest_total(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
     """Fig. 2(a): the shortest job by its whole time on the A10 runs on the A10, the next one on the T4."""
-    return dict(zip(LANES, sorted(there, key=lambda run: run.alone["A10"]), strict=False))
+    return dict(zip(GPU_TYPES, sorted(there, key=lambda run: run.alone["A10"]), strict=False))
 
 
 def shortest_remaining(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
     """Shortest remaining time first."""
-    return dict(zip(LANES, sorted(there, key=lambda run: run.minutes("A10")), strict=False))
+    return dict(zip(GPU_TYPES, sorted(there, key=lambda run: run.minutes("A10")), strict=False))
 
 
 def staying(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
     """Fig. 2(b): running jobs stay; others take free GPUs, the shortest job and the A10 first."""
-    where = {run.lane: run for run in there if run.lane}
-    new = sorted((run for run in there if not run.lane), key=lambda run: run.alone["A10"])
-    return where | dict(zip((lane for lane in LANES if lane not in where), new, strict=False))
+    where = {run.gpu_type: run for run in there if run.gpu_type}
+    new = sorted((run for run in there if not run.gpu_type), key=lambda run: run.alone["A10"])
+    return where | dict(zip((gpu_type for gpu_type in GPU_TYPES if gpu_type not in where), new, strict=False))
 
 
 @dataclass(frozen=True)
@@ -96,20 +96,20 @@ def simulate_moves(jobs: Sequence[MovingJob], rule: PlacementRule, until: Fracti
     while (until is None or now < until) and len(jct) < len(jobs):
         there = [job for job in jobs if job.arrival <= now and job.left > 0]
         where = rule(there)
-        for lane, job in where.items():
-            if job.lane not in ("", lane):
+        for gpu_type, job in where.items():
+            if job.gpu_type not in ("", gpu_type):
                 job.moving = MOVE
-            job.lane = lane
+            job.gpu_type = gpu_type
         events = [job.arrival for job in jobs if job.arrival > now]
-        events += [now + job.moving + job.minutes(lane) for lane, job in where.items()]
+        events += [now + job.moving + job.minutes(gpu_type) for gpu_type, job in where.items()]
         after = min(events + ([until] if until is not None else []))
-        for lane, job in where.items():
+        for gpu_type, job in where.items():
             moved = min(job.moving, after - now)
             lost[job.name] += moved
             job.moving -= moved
-            job.left -= (after - now - moved) / job.alone[lane]
-            bars += [TimelineBar(lane, now, now + moved, f"{job.name} moves")] if moved else []
-            bars += [TimelineBar(lane, now + moved, after, job.name)] if after > now + moved else []
+            job.left -= (after - now - moved) / job.alone[gpu_type]
+            bars += [TimelineBar(gpu_type, now, now + moved, f"{job.name} moves")] if moved else []
+            bars += [TimelineBar(gpu_type, now + moved, after, job.name)] if after > now + moved else []
             if job.left == 0:
                 jct[job.name] = after - job.arrival
         now = after
@@ -131,7 +131,7 @@ def stream(cycles: int) -> MigrationOutcome:
     """A long J4, and a job like J1 every 10 minutes, ``cycles`` times."""
     j1, _, j4 = figure()
     short = [MovingJob(f"J1, {c + 1}", F(10 * c), j1.alone) for c in range(cycles)]
-    long = MovingJob("J4", F(0), {lane: 1000 * cycles * minutes for lane, minutes in j4.alone.items()})
+    long = MovingJob("J4", F(0), {gpu_type: 1000 * cycles * minutes for gpu_type, minutes in j4.alone.items()})
     return simulate_moves([*short, long], shortest_total, F(10 * cycles))
 
 
@@ -157,7 +157,7 @@ def moving_everywhere() -> Computation:
 def fastest_gpu_order() -> Computation:
     """The job on the A10 from minute 10 on by remaining time, and the completion of J4."""
     drawn, by_left = simulate_moves(figure(), shortest_total), simulate_moves(figure(), shortest_remaining)
-    has = next(bar.job for bar in by_left.bars if bar.lane == "A10" and bar.start <= 10 < bar.end)
+    has = next(bar.job for bar in by_left.bars if bar.row == "A10" and bar.start <= 10 < bar.end)
     rows = (
         compare_values("on the A10 after minute 10", "J2", has),
         compare_values("J4's JCT in minutes", str(drawn.jct["J4"]), str(by_left.jct["J4"])),
@@ -182,9 +182,9 @@ def staying_is_better() -> Computation:
 def placement_by_cost() -> Computation:
     """The cost (6) of J4 at minute 5 on both types, in rounds of a minute, and its type under the policy."""
     age, move, j4 = F(5), MOVE, figure()[2]
-    cost = {lane: age / p + p + (move if lane == "A10" else 0) for lane, p in j4.alone.items()}
+    cost = {gpu_type: age / p + p + (move if gpu_type == "A10" else 0) for gpu_type, p in j4.alone.items()}
     rows = [
-        compare_values("least cost at minute 5", "T4", min(cost, key=lambda lane: cost[lane])),
+        compare_values("least cost at minute 5", "T4", min(cost, key=lambda gpu_type: cost[gpu_type])),
         *(compare_values(f"FFT in rounds of {seconds:g} s", "T4", _placed(seconds)) for seconds in (60.0, 300.0)),
     ]
     words = (

@@ -177,13 +177,12 @@ class RoundCase:
         taken = [0] * len(self.gpus)
         for j, (gang, i) in enumerate(zip(self.gangs, where, strict=True)):
             if i != WAITS:
-                lanes = range(taken[i] + 1, taken[i] + gang.demand + 1)
+                rows = range(taken[i] + 1, taken[i] + gang.demand + 1)
                 bars += [
-                    TimelineBar(f"GPU{i + 1}, no. {lane}", F(self.time), F(self.time + 1), f"j{j + 1}")
-                    for lane in lanes
+                    TimelineBar(f"GPU{i + 1}, no. {row}", F(self.time), F(self.time + 1), f"j{j + 1}") for row in rows
                 ]
                 taken[i] += gang.demand
-        return Timeline(title, tuple(sorted(bars, key=lambda bar: bar.lane)), "rounds")
+        return Timeline(title, tuple(sorted(bars, key=lambda bar: bar.row)), "rounds")
 
 
 # -- spaces of cases -------------------------------------------------------------------------------------------------

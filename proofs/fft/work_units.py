@@ -40,7 +40,7 @@ class WorkUnitCase:
         """All jobs, in the old unit, at time 0."""
         return RoundCase(self.gangs, GPU).instance
 
-    def anew(self) -> tuple[RoundJob, ...]:
+    def in_new_units(self) -> tuple[RoundJob, ...]:
         """The same jobs in the new unit."""
         return tuple(
             replace(gang, work=self.unit * gang.work, speed=tuple(self.unit * v for v in gang.speed))
@@ -70,7 +70,7 @@ class Difference:
 def difference(case: WorkUnitCase, *, normalise: bool) -> Difference | None:
     """The first round in which the unit makes a difference, or None."""
     found = Difference([], [])
-    old, new = (play_rounds(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.anew()))
+    old, new = (play_rounds(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.in_new_units()))
     for first, second in zip(old, new, strict=False):
         found = Difference([*found.old, first], [*found.new, second])
         if first.round.optima != second.round.optima:
@@ -84,7 +84,7 @@ def independent(case: WorkUnitCase, *, normalise: bool) -> Finding:
     if found is None:
         return Finding(F(0), "the same plans in both units")
     runs = (found.old, found.new)
-    gangs = (case.gangs, case.anew())
+    gangs = (case.gangs, case.in_new_units())
     itself = [library_decisions(own, GPU, len(found.old), normalise=normalise) for own in gangs]
     exact = [[step.executed for step in steps] for steps in runs]
     last = [steps[-1].there[steps[-1].executed.index(0)] + 1 for steps in runs]

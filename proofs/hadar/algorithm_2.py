@@ -140,7 +140,7 @@ class TakeOrSkip:
 
 
 def own_types(n: int) -> SlotCase:
-    """Jobs that each need the only GPU of their own type, on a server of its own."""
+    """Jobs that each need the only GPU of a separate type, on a separate server."""
     alone = [tuple(int(i == j) for i in range(n)) for j in range(n)]
     return SlotCase(tuple(SlotJob(1, F(1), tuple(map(F, row)), 0, F(1), False) for row in alone), tuple(alone), 1)
 
@@ -231,9 +231,9 @@ CLAIMS = (
         policies=("hadar-printed",),
         instead="hadar/thm-1-states",
         proof=r"""
-Let each of $n$ jobs want the only GPU of its own type, on a server of its own: $H = R = n$. Every job pays in every
+Let each of $n$ jobs want the only GPU of a separate type, on a separate server: $H = R = n$. Every job pays in every
 state (its GPU is free, at $U_{\min} < \mathcal U_j$). Before job $i$ the servers of any subset of the $i$ jobs
-before it may be in use, and each subset is a server state of its own: $\sum_{i=0}^n 2^i = 2^{n+1} - 1$ states.""",
+before it may be in use, and each subset is a separate server state: $\sum_{i=0}^n 2^i = 2^{n+1} - 1$ states.""",
         note="Counted in the recursion as printed; saving results by (job ID, server state) does not help, since no "
         "state comes twice.",
     ),

@@ -96,7 +96,7 @@ def relaxed(case: SlotCase) -> Fraction:
 
 
 def dual(case: SlotCase) -> Fraction:
-    """The optimum of P3, [Hadar, eq. 3 and 3a], as a program of its own."""
+    """The optimum of P3, [Hadar, eq. 3 and 3a], as a separate program."""
     rooms = [(t, i) for t in range(case.slots) for i in range(len(case.cells))]
     cost = [*(1 for _ in case.jobs), *(case.cells[i][2] for _, i in rooms)]
     rows = [

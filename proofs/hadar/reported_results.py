@@ -130,7 +130,7 @@ CLAIMS = (
         "In simulation Hadar does 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 times as long "
         "(Figs. 3 to 5).",
         "The 480 jobs were drawn at random and are not printed, and Tiresias and YARN-CS are not among the policies of "
-        "the library. What the library's policies do with a draw of its own is in the documentation of Hadar.",
+        "the library. What the library's policies do with another draw is in the documentation of Hadar.",
     ),
     _beyond(
         "cluster-results",

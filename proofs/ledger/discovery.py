@@ -33,7 +33,7 @@ def all_claims() -> dict[str, Claim]:
     found: dict[str, Claim] = {}
     for claim in claims:
         if claim.key in found:
-            raise InvalidOption(f"two claims are called {claim.key!r}; every claim needs a key of its own")
+            raise InvalidOption(f"two claims are called {claim.key!r}; keys must be unique")
         found[claim.key] = claim
     return found
 

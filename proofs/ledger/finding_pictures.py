@@ -36,9 +36,9 @@ class SharesPicture:
 
 @dataclass(frozen=True)
 class TimelineBar:
-    """A job that runs on a lane (a GPU, a server or a GPU type) from ``start`` to ``end``."""
+    """A job that runs on a row (a GPU, a server or a GPU type) from ``start`` to ``end``."""
 
-    lane: str
+    row: str
     start: Fraction
     end: Fraction
     job: str

@@ -83,26 +83,26 @@ def _shares(picture: SharesPicture) -> str:
 
 
 def _timeline(picture: Timeline) -> str:
-    """A lane for each place, and a bar for each job that runs there."""
-    lanes, jobs = list(dict.fromkeys(b.lane for b in picture.bars)), list(dict.fromkeys(b.job for b in picture.bars))
+    """A row for each place, and a bar for each job that runs there."""
+    rows, jobs = list(dict.fromkeys(b.row for b in picture.bars)), list(dict.fromkeys(b.job for b in picture.bars))
     end = max((b.end for b in picture.bars), default=Fraction(1)) or Fraction(1)
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
-    left = _room(lanes)
-    if not lanes:
+    left = _room(rows)
+    if not rows:
         body.append(_text(left, y + 8, "nothing runs"))
         y += HIGH
-    for lane in lanes:
-        body.append(_text(0, y + HIGH - 7, lane))
+    for row in rows:
+        body.append(_text(0, y + HIGH - 7, row))
         for bar in picture.bars:
-            if bar.lane == lane:
+            if bar.row == row:
                 width = float((bar.end - bar.start) / end) * WIDTH
-                tip = f"{bar.job} on {lane}, {fraction_text(bar.start)} to {_long(bar.end, picture.unit)}"
+                tip = f"{bar.job} on {row}, {fraction_text(bar.start)} to {_long(bar.end, picture.unit)}"
                 colour = COLOURS[jobs.index(bar.job) % len(COLOURS)]
                 body.append(_bar(left + float(bar.start / end) * WIDTH, y, width, colour, bar.job, tip))
         y += HIGH + GAP
     body.append(_text(left, y + 8, "0"))
     body.append(_text(left + WIDTH, y + 8, _long(end, picture.unit), "text-anchor='end'"))
-    return _svg(left + WIDTH + 4, y + 16, body, f"{picture.title}: {len(jobs)} jobs on {len(lanes)} lanes")
+    return _svg(left + WIDTH + 4, y + 16, body, f"{picture.title}: {len(jobs)} jobs on {len(rows)} rows")
 
 
 def curve_svg(what: GrowthCurve) -> str:

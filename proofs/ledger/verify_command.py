@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def verify(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Keys of claims, perhaps with *.", show_default="all")
+        list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
     paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances a claim.")] = False,
@@ -38,14 +38,14 @@ def verify(
             show_default="60; 4 with --policy; 0 with --quick",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of what is drawn and searched.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of drawing and searching.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes.", show_default="all cores")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy",
             "-p",
-            help="Put this policy (a name, or module:Name) to the properties instead; repeatable; all: every policy.",
+            help="Test properties of this policy (a name, or module:Name) instead; repeatable; all: every policy.",
         ),
     ] = None,
     settings: Annotated[
@@ -53,19 +53,19 @@ def verify(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
     show: Annotated[
-        bool, typer.Option("--list", help="List the claims and the verdicts expected; decide nothing.")
+        bool, typer.Option("--list", help="List the claims and their expected verdicts, without deciding them.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with counterexamples drawn; one there is replaced.")
+        Path | None, typer.Option(help="Write a page with pictures of counterexamples; an existing file is replaced.")
     ] = None,
     keep: Annotated[
         Path | None, typer.Option(help="Folder for instance files of counterexamples that are new or smaller.")
     ] = None,
 ) -> None:
-    """Decide what the papers claim: theorems, tables of properties, printed numbers; print verdicts and evidence.
+    """Decide the claims of the papers: theorems, tables of properties, printed numbers; print verdicts and evidence.
 
-    With --policy: which properties that policy has, on how many instances, and the smallest counterexamples.
+    With --policy: test properties of that policy; print the number of instances and the smallest counterexamples.
     Ends with exit code 1 if a verdict differs from the one that the ledger asserts. After Ctrl-C it prints the claims
     decided so far.
     """

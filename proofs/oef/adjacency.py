@@ -144,7 +144,7 @@ and a row of envy that is tight in $x$, $i \to l$ for short, is tight in all. If
 every user on it the bundle of the next gives an optimum again; so all on a cycle have the same types. Suppose that
 $u_1$ has type $j'$ and some other user type $j < j'$. With $r_i = w_i^{j'} / w_i^j$ and $v_i = w_i^{j'}$, both
 growing with $i$, let $u_l$, $l > 1$, hand $u_1$ a little of type $j$, $a_l \ge 0$ (0 if it has none), for $b_l \ge
-0$ of type $j'$. In units of its own $v_i$ every user gains $g_l = b_l - a_l / r_l$ and $g_1 = \sum_l a_l / r_1 -
+0$ of type $j'$. In units of its $v_i$ every user gains $g_l = b_l - a_l / r_l$ and $g_1 = \sum_l a_l / r_1 -
 \sum_l b_l$; together $S = \sum_l a_l (1/r_1 - 1/r_l) > 0$. Tight rows stay satisfied if $g_i \ge g_l + a_l (1/r_l -
 1/r_i)$ for $i \to l$, $i > 1$; $g_1 \ge g_l - a_l (1/r_1 - 1/r_l)$ for $1 \to l$; and $g_i \ge g_1 - \sum_l a_l
 (1/r_1 - 1/r_i)$ for $i \to 1$. The total changes by $\sum_i v_i g_i$, so in each case it is enough to name gains

@@ -74,15 +74,15 @@ class ConstantShares:
         return made
 
     def timeline(self, title: str, rounds: list[tuple[int, ...]]) -> Timeline:
-        """The first rounds, a lane for every GPU asked for."""
+        """The first rounds, a row for every requested GPU."""
         bars = []
         for t, row in enumerate(rounds[:6]):
-            lane = 0
+            gpu = 0
             for e, gpus in enumerate(row):
                 for _ in range(gpus):
-                    lane += 1
+                    gpu += 1
                     bars.append(
-                        TimelineBar(f"GPU {lane}" if lane <= self.gpus else "none left", F(t), F(t + 1), f"u{e + 1}")
+                        TimelineBar(f"GPU {gpu}" if gpu <= self.gpus else "none left", F(t), F(t + 1), f"u{e + 1}")
                     )
         return Timeline(title, tuple(bars), "rounds")
 

@@ -314,7 +314,7 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
     on = {system: bars_on_servers(log, shown, sizes) for system, log in logs.items() if log in everywhere and sizes}
     of = {system: bars_of_jobs(log, shown, jobs) for system, log in logs.items() if system not in on}
     if on:
-        text = "A row per server, with a lane for each of its GPUs; a bar is a job on some of them."
+        text = "A row per server, with one line for each of its GPUs; a bar is a job on some of them."
         what = "tenants" if loaded.instance is None or loaded.instance.tenants else "jobs"
         parts.append(
             _drawn(on, shown, _Groups(tuple(sizes), tuple(sizes.values())), wide, f"{name}-servers", what, text)
