@@ -1,4 +1,4 @@
-"""Processes that a test has started and not ended are found, killed and told of.
+"""Processes that a test has started and not ended are found, killed and reported.
 
 The process of the tests adopts whatever loses its parent, as a service manager does. So all that a test has started
 stays below it, in whatever session, group or environment it is.
