@@ -20,7 +20,7 @@ def full(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def pictures(request: pytest.FixtureRequest) -> Path | None:
-    """Where benchmarks put what they draw; None for nowhere."""
+    """Folder for pictures of benchmarks; None for none."""
     folder: Path | None = request.config.getoption("--pictures")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

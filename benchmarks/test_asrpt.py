@@ -95,7 +95,7 @@ def test_table_2(benchmark: BenchmarkFixture, full: bool, name: str, gpus: int, 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda v: f"{v[0]}x{v[1]}on{v[2]}")
 def test_mappings_of_random_jobs(benchmark: BenchmarkFixture, full: bool, size: tuple[int, int, int]) -> None:
-    """Both exact programs, proven; local search and Heavy-Edge beside them."""
+    """Both exact programs, proven, with local search and Heavy-Edge for comparison."""
     cases = [random_case(np.random.default_rng([seed, size[0]]), *size) for seed in range(CASES if full else 2)]
     alpha, alpha_seconds = timed(asrpt.MinimumAlpha(), cases)
     cut, cut_seconds = timed(asrpt.MinimumCut(), cases)

@@ -94,7 +94,7 @@ def test_fft_round(benchmark: BenchmarkFixture, full: bool, demands: Sequence[in
     benchmark.extra_info["to reach, s"] = TO_REACH[gap]
     if gap == COARSE or not full:
         seconds = agree(*rounds[0], plans[0], gap)
-        benchmark.extra_info["HiGHS plainly on the first seed, s"] = seconds
+        benchmark.extra_info["HiGHS directly on the first seed, s"] = seconds
         if full and benchmark.stats is not None:
             assert seconds >= TIMES_FASTER * statistics.median(benchmark.stats.stats.data)
     for instance, state in [a_round(seed, *MIDDLE, demands) for seed in range(SEEDS)] if full else []:

@@ -1,6 +1,6 @@
-"""Formulations however they are combined: beside HiGHS called directly, with an own Pyomo component, and solved again.
+"""Formulations, compared with HiGHS called directly; with a user's Pyomo component; and solved again.
 
-A market of 20 tenants and 4 GPU types takes a few milliseconds, so what is added around the solver shows. The direct
+A market of 20 tenants and 4 GPU types takes a few milliseconds, so overhead around the solver is visible. The direct
 calls build the same rows in numpy and hand them over in one array call, without names, measure or certificate.
 """
 

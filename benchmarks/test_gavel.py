@@ -1,4 +1,4 @@
-"""Gavel's policies on 2,048 jobs and 3 GPU types, beside the same mathematics in cvxpy with ECOS as Gavel writes it.
+"""Gavel's policies on 2,048 jobs and 3 GPU types, compared with the same programs in cvxpy with ECOS, as in Gavel.
 
 Each round is one seed: from an Instance whose arrays are not built yet to a certified Allocation.
 """

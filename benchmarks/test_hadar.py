@@ -1,4 +1,4 @@
-"""Hadar: one decision for many jobs beside Gavel's, and how far quick searches are from the exact one.
+"""Hadar: one decision for many jobs, compared with Gavel's; and the distance of quick searches from the exact one.
 
 Jobs are those of the workload of Hadar's simulations, drawn from a table like Philly's. "60 nodes x 4 GPUs x 3 types"
 is read in both ways: every node has 4 GPUs of one of three types (240 GPUs), or 4 of each (720). The paper: under 7

@@ -1,6 +1,6 @@
 """OEF for many tenants and 10 GPU types, the whole way from an `Instance` to an `Allocation`.
 
-Peers in the same run: HiGHS given the same program plainly (all envy rows from the start), and cvxpy with ECOS, which
+Peers in the same run: HiGHS with the same program (all envy rows from the start), and cvxpy with ECOS, which
 OEF's authors use, up to the sizes where they finish in about a minute.
 """
 
@@ -62,9 +62,9 @@ def test_oef(
     benchmark.extra_info["to reach, s"] = seconds
     if size > PEERS[make.__name__]:
         return
-    taken: dict[str, list[float]] = {"HiGHS plainly": [], "cvxpy and ECOS": []}
+    taken: dict[str, list[float]] = {"HiGHS directly": [], "cvxpy and ECOS": []}
     for seed, a in enumerate(found):
-        for name, peer in (("HiGHS plainly", plainly), ("cvxpy and ECOS", with_ecos)):
+        for name, peer in (("HiGHS directly", directly), ("cvxpy and ECOS", with_ecos)):
             inst = market(seed, size)
             began = time.perf_counter()
             best = peer(make(), inst)
@@ -74,7 +74,7 @@ def test_oef(
         benchmark.extra_info[f"{name}, s"] = statistics.median(times)
 
 
-def plainly(formulation: Formulation, inst: hetopt.Instance) -> float:
+def directly(formulation: Formulation, inst: hetopt.Instance) -> float:
     """The optimum that HiGHS finds without a method, given all rows."""
     return hetopt.optimise(formulation.compile(inst)).objective
 

@@ -71,7 +71,7 @@ def check(log: hetopt.Log, instance: Instance) -> None:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rounds_per_second(benchmark: BenchmarkFixture, full: bool, policy: str, case: str) -> None:
-    """Five runs, medians; on the first the peer beside it."""
+    """Medians of five runs; the peer on the first."""
     jobs, gpus, most = CASES[case] if full else (12, 4, None)
     instance = workload(jobs, gpus)
     system = System(OnChange(POLICIES[policy]), ROUND, ByPriority())

@@ -18,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Key: TypeAlias = str | KeyPath
-"""What a value is called: the name of an argument, or the path to it."""
+"""The name of a value in messages: an argument, or a path."""
 
 
 class FrozenDict(dict[K, V]):
@@ -126,7 +126,7 @@ def _fit(value: Any, key: Key, wanted: str) -> float:
 
 
 def _float(value: Any) -> float:
-    """``value`` as a float, NaN for what is no number at all."""
+    """``value`` as a float, NaN if it is not a number."""
     if not is_real(type(value)):
         return math.nan
     try:
@@ -141,7 +141,7 @@ def is_real(kind: type) -> bool:
 
 
 def _hint(value: Any, remedy: str) -> str:
-    """What to do with what only looks like a number."""
+    """The remedy for a value that only looks like a number."""
     if isinstance(value, (bool, np.bool_)):
         return " (True and False are none: write 1 or 0 where these are meant)"
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
@@ -250,7 +250,7 @@ def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> b
 
 
 def shown(value: Any) -> str:
-    """``value`` as messages show it: what is long is cut."""
+    """``value`` for messages; long values are cut."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:50]}… ({type(value).__name__})"
 

@@ -1,7 +1,7 @@
 """Errors and warnings of hetopt. Each error is a :class:`HetoptError` and the builtin that a caller would expect.
 
-``except ValueError`` and ``except HetoptError`` therefore both work. An error knows what is wrong and where, as fields;
-its message names the offending key, its value, and what would be right.
+``except ValueError`` and ``except HetoptError`` therefore both work. The problem and its position are fields;
+the message names the key, its value, and the allowed values.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class HetoptError(Exception):
     Attributes
     ----------
     problem:
-        What is wrong, without its place.
+        The problem, without its position.
     path:
-        What it is about: a path to a value, or the name of an argument; empty where neither is known.
+        The path to the value, or the name of the argument; empty if neither is known.
     file, line:
-        The file that it stands in, and the line; None where there is none.
+        The file and the line; None if there is none.
     table, row:
-        The table that it stands in, and the label of its row; None where there is none.
+        The table and the label of the row; None if there is none.
     """
 
     def __init__(self, problem: str = "", path: str | KeyPath = ()) -> None:
@@ -94,7 +94,7 @@ class HetoptError(Exception):
 
     @property
     def reason(self) -> str:
-        """The message, as a list shows it that already names what the error is about."""
+        """The message for a list that already names the subject."""
         return str(self)
 
 
@@ -112,10 +112,10 @@ class NotApplicable(InvalidInstance):
 
 
 class SuspiciousSpeedups(UserWarning):
-    """Speedups that are not relative to the tenant's slowest GPU type: they look like throughputs.
+    """Speedups that are not relative to the tenant's slowest GPU type: as if they were throughputs.
 
-    Throughputs go to :meth:`hetopt.Instance.from_throughputs`, or stand under ``throughput`` in files and tables. Where
-    speedups are meant as they are, ``any_scale=True`` says so.
+    Use :meth:`hetopt.Instance.from_throughputs` for throughputs, or ``throughput`` in files and tables.
+    ``any_scale=True`` accepts such speedups.
     """
 
 
@@ -132,7 +132,7 @@ class InvalidOption(HetoptError, ValueError):
 
 
 class NotLinear(HetoptError, TypeError):
-    """A Pyomo model holds a term that is not linear, where a linear program was asked for."""
+    """A Pyomo model has a nonlinear term, where a linear program is required."""
 
 
 class NotSolved(HetoptError, RuntimeError):

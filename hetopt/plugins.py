@@ -25,12 +25,12 @@ class PluginGroup:
     Attributes
     ----------
     what:
-        Of what kind, as messages say it.
+        The kind of plugin in messages.
     group:
-        Of the entry points: each a function or class that makes such a callable, or itself one.
+        The group of entry points: each is such a callable, or a function or class that makes one.
     parameters:
-        The two arguments with which such a callable is called. Something whose first required parameter is called as
-        the first, or whose second as the second, is itself one.
+        Names of the two arguments of such a callable. An object whose first required parameter has the first name, or
+        whose second has the second, is itself one.
     method:
         The method that it must have; if this is not ``__call__``, ``parameters`` are those of the method. Empty: none.
     protocol:
@@ -49,7 +49,7 @@ class PluginGroup:
         return {point.name: point for point in sorted(entry_points(group=self.group), key=lambda point: point.name)}
 
     def load(self, name: str) -> Any:
-        """What stands behind a name, or behind ``module:Name``.
+        """The object with this name, or of ``module:Name``.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class PluginGroup:
         point = self.points.get(name)
         if point is None and ":" in name:
             if not all(part.isidentifier() for half in name.split(":", 1) for part in half.split(".")):
-                raise UnknownName(f"there is no {self.what} {name!r}; one of your own is called module:Name")
+                raise UnknownName(f"there is no {self.what} {name!r}; name your own as module:Name")
             point = EntryPoint(name=name, value=name, group=self.group)
         if point is None:
             known = choices(name, self.points)
@@ -89,7 +89,7 @@ class PluginGroup:
         return made  # type: ignore[no-any-return]
 
     def make(self, name: str, settings: Mapping[str, Any]) -> Any:
-        """The callable of that name with these settings; see :func:`fitting` for what may stand for a setting.
+        """The callable of that name with these settings; see :func:`fitting` for the conversion of settings.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class PluginGroup:
     def includes(self, made: Callable[..., object]) -> bool:
         """Whether ``made`` is itself of this kind, rather than makes one."""
         if self.method != "__call__":
-            return False  # a name stands for what makes one
+            return False  # a name refers to a factory
         first, second = [*parameters(made).values(), None, None][:2]
         if first is None or first.default is not inspect.Parameter.empty:
             return False

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 ROUND_SECONDS = 300.0
-"""Length of the rounds of shares that say none, as in FFT's and OEF's experiments."""
+"""Default length of rounds, in seconds, as in FFT's and OEF's experiments."""
 
 
 def policy_names() -> list[str]:
@@ -68,7 +68,7 @@ def generator_names() -> list[str]:
 
 
 def factory(name: str) -> Callable[..., Formulation | Policy]:
-    """What stands behind a policy's name, or behind ``module:Name``: a function or class that makes it, or itself.
+    """The object with a policy's name, or of ``module:Name``: a function or class that makes the policy, or the policy.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
         An announced name (:func:`policy_names`) or ``module:Name``.
     settings:
         Arguments of the function or class behind the name. Where that is itself a policy, a function
-        ``(instance, state=None, …)``, its further arguments. For a setting that is an enum, a mapper or a dataclass
-        may stand the text of its member, its name (a predictor's as well), or a mapping of its fields.
+        ``(instance, state=None, …)``, its further arguments. A setting that is an enum, a mapper, a predictor or a
+        dataclass may be given as the text of a member, as a name, or as a mapping of fields.
 
     Raises
     ------
@@ -229,8 +229,8 @@ def make_program(name: str, settings: Mapping[str, Any] | None = None, kind: Kin
     UnknownName
         Nothing is announced under that name, or the module or the attribute does not exist.
     InvalidOption
-        A setting that it does not have, or does not accept; what stands behind the name has no program, or none for a
-        ``kind`` to choose.
+        A setting that it does not have, or does not accept; the named object has no program, or
+        no choice of a ``kind``.
     InvalidFormulation
         The formulation is about the other kind.
     """
@@ -317,7 +317,7 @@ def _libraries() -> Mapping[str, Any]:
 
 
 def named_instances() -> dict[str, str]:
-    """Name of every instance that installed packages bring -> what it is; sorted."""
+    """Name of every instance of the installed packages -> its description; sorted."""
     return {name: _libraries()[name].describe(name) for name in sorted(_libraries())}
 
 

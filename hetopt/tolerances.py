@@ -1,7 +1,7 @@
 """Every number that decides "equal", with its reason.
 
-All are relative: multiply by the scale of what is compared (:func:`scale`), so that an
-instance in iterations per day and the same in iterations per second get the same verdict.
+All are relative: multiply by the scale of the compared numbers (:func:`scale`), so that an
+instance in iterations per day and the same one in iterations per second get the same verdict.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 FEASIBILITY = 1e-7
-"""A row counts as satisfied within this. HiGHS's own primal tolerance, so nothing stricter can be asked of it."""
+"""A row counts as satisfied within this. HiGHS's primal tolerance, so HiGHS satisfies nothing stricter."""
 
 EQUAL = 1e-6
 """Two optima, or a solver's and an oracle's value, count as equal. Ten times FEASIBILITY: rows that are
 each off by FEASIBILITY move an optimum by a small multiple of it."""
 
 TRUSTED = 1e-5
-"""A certificate is called inaccurate where a row is violated by more. Scaling inside a solver may turn FEASIBILITY into
-some times as much of a row; a hundred times as much means that it has lost digits."""
+"""A certificate is called inaccurate where a row is violated by more. Scaling inside a solver may multiply FEASIBILITY
+by a small factor; a factor of a hundred means a loss of digits."""
 
 GAP = 1e-6
 """Default relative gap at which a search for an integer optimum, or the tangents of a concave gain, stop."""
@@ -43,8 +43,8 @@ PROVEN = 1e-9
 leaves about 1e-12, and no result shows it."""
 
 FINE = 1e-10
-"""Tolerances asked of HiGHS where a basis or prices are to be exact: the smallest that it takes. What is smaller,
-relative to the largest number of its kind, is noise there."""
+"""Tolerances of HiGHS for an exact basis or exact prices: the smallest that it accepts. Smaller numbers, relative to
+the largest of their kind, count as noise."""
 
 START = 1e-3
 """Relative gap at which a result that is only a start for the next search is good enough; any would do."""
@@ -54,8 +54,8 @@ CONVERGED = 1e-11
 rounding in the sums over some thousand entities leaves about 1e-13."""
 
 REGULAR = 1e-13
-"""What is added to the diagonal of the capacity rows' matrix, relative to it, in linear programs by interior points:
-hundreds of times its rounding, and small enough for one refinement to take back."""
+"""Regularisation of the capacity rows' matrix in the interior-point method: added to the diagonal, relative to it.
+Hundreds of times the rounding error, and small enough for one refinement step to correct."""
 
 WORK = 1e-9
 """Work left below this part of a job's total work is none: what rounding of rates times seconds leaves."""
@@ -64,8 +64,8 @@ VISIBLE = 5e-4
 """In tables and pictures a difference below this prints as none (three digits); no verdict rests on it."""
 
 NUDGE = 1e-3
-"""How far beside another's ratio a misreport is tried: far enough that the solver sees two different ratios, near
-enough that a gain which grows up to the tie is nearly all found."""
+"""Relative distance of a misreport from another entity's ratio: large enough for the solver to distinguish the ratios,
+small enough to find nearly all of a gain that grows up to the tie."""
 
 SMALLEST_COEFFICIENT = 1e-12
 """HiGHS drops coefficients up to this from its rows: the smallest value that it accepts (default 1e-9)."""

@@ -169,7 +169,7 @@ IN_CLUSTER = [
     (
         "  servers:",
         "  gpus_per_server: 3\n  servers:",
-        ":6: cluster has both servers and gpus_per_server; with servers, say in the gpus of each server how many",
+        ":6: cluster has both servers and gpus_per_server; with servers, give the number of GPUs in gpus of each",
     ),
     ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "with servers, give memory_bytes in each of gpu_types"),
     ("  servers:", "  disk_bytes: 3\n  servers:", "with servers, give disk_bytes in each of the servers"),

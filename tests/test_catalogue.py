@@ -218,7 +218,7 @@ def test_catalogues_come_back_from_files(known: Catalogue, tmp_path: Path) -> No
     found = find_catalogue(str(tmp_path / f"{known.name}.csv"))
     assert (found.name, found.reference, set(found.types)) == (known.name, known.reference, set(known.types))
     assert found.models == known.models
-    with pytest.raises(UnusableFile, match="is there already"):
+    with pytest.raises(UnusableFile, match="exists already"):
         write_catalogue(known, tmp_path / f"{known.name}.csv")
 
 

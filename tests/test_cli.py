@@ -105,7 +105,7 @@ def test_instances_are_listed_shown_and_written(run: Run, tmp_path: Path) -> Non
     assert read(path).entities().speed.tolist() == [[1, 2], [1, 5]]
     code, _, err = run("instances", "oef/eq6", "--write", path)
     assert code == 2, "what is there is not overwritten"
-    assert "is there already" in err
+    assert "exists already" in err
 
 
 def test_policies_are_listed(run: Run) -> None:
@@ -135,7 +135,7 @@ BAD = [
         ["solve", "oef/eq6", "-p", "oef-noncooperative", "--set", "canonical=[1"],
         "--set 'canonical=[1': the value is not",
     ),
-    (["solve", "oef/eq6", "-p", ":x"], "one of your own is called module:Name"),
+    (["solve", "oef/eq6", "-p", ":x"], "name your own as module:Name"),
     (["place", "oef/eq6", "-p", "oef-cooperative"], "oef/eq6: the instance has no jobs, and only jobs are placed"),
     (["solve", "lab36/jobs", "-p", "fft", "--time", "-1"], "time is -1"),
 ]

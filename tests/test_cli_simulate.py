@@ -117,7 +117,7 @@ def test_omitted_results_are_reported(run: Run) -> None:
     Path("own.csv").write_text("job,arrival,duration,gpus\na,0,60,1\nb,0,60,64\nc,0,1e6,2\n", encoding="utf-8")
     code, out, _ = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf,gavel", "--until", "3600")
     assert code == 0
-    assert "Of them 1 ask for more GPUs than any type has that can train their model (dropped)." in out
+    assert "Of them 1 request more GPUs than any type has that can train their model (dropped)." in out
     assert "srtf: 1 job did not finish; completion times are those of the others" in out
     rows = {line.split("│")[1].strip(): line.split("│") for line in out.splitlines() if line.startswith("│")}
     assert rows["srtf"][5].strip() == "-", "there is no makespan"
@@ -217,7 +217,7 @@ def test_an_interruption_reports_how_to_continue(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr(RunStore, "write", once)
     code, _, err = run(*words)
     assert code == 130
-    assert "stopped; 1 of 3 runs are in some, and the same command goes on with the others" in err
+    assert "stopped; 1 of 3 runs are in some; repeat the command for the others" in err
     monkeypatch.setattr(RunStore, "write", write)
     assert "2 runs, 1 were there already: some" in run(*words)[1]
 

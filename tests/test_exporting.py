@@ -275,7 +275,7 @@ def test_an_existing_file_stays_unless_overwriting_is_requested(
     path = hetopt.export(COOPERATIVE, tmp_path / "p.lp", INST)
     before = path.read_bytes()
     other = Formulation((TotalRate(), EqualRates()))
-    with pytest.raises(UnusableFile, match="is there already; say overwrite=True"):
+    with pytest.raises(UnusableFile, match="exists already; use overwrite=True"):
         hetopt.export(other, path, INST)
 
     def full(descriptor: int) -> None:
@@ -332,6 +332,6 @@ def test_a_row_may_be_named_like_the_objective(tmp_path: Path, ending: str) -> N
 def test_crossed_bounds_of_a_row_are_no_range(tmp_path: Path) -> None:
     """MPS would take the absolute value of the range, and the program would become feasible."""
     program = lp([1], [(2, [1], 1)], [(0, 3)])
-    with pytest.raises(InvalidOption, match="lower bound above its upper one, which MPS cannot say"):
+    with pytest.raises(InvalidOption, match="lower bound above its upper one, not possible in MPS"):
         hetopt.export(program, tmp_path / "p.mps")
     assert _read(hetopt.export(program, tmp_path / "p.lp")).getModelStatus() == highspy.HighsModelStatus.kInfeasible

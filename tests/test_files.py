@@ -156,7 +156,7 @@ INSTANCE = hetopt.Instance.from_speedups([[1, 2]], [1, 1])
 def test_a_file_is_overwritten_only_on_request(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("precious")
-    with pytest.raises(UnusableFile, match="is there already; say overwrite=True"):
+    with pytest.raises(UnusableFile, match="exists already; use overwrite=True"):
         INSTANCE.write(file)
     assert file.read_text() == "precious"
     INSTANCE.write(file, overwrite=True)

@@ -79,7 +79,7 @@ def test_every_job_that_may_be_drawn_is_drawn_once(rows: list[tuple[int, int, in
         assert job.dataset == HADAR[model(job)].dataset
         assert job.arrival == 0
         assert job.throughput["V100"] == 1
-    counted = sum(map(int, re.findall(r"(\d+) (?:came|ask|are of)", instance.source)))
+    counted = sum(map(int, re.findall(r"(\d+) (?:came|request|are of)", instance.source)))
     assert counted == len(rows) - len(may)
     with pytest.raises(InvalidInstance, match=f"jobs is {len(may) + 1}, but only {len(may)} of the table can be drawn"):
         from_trace(table, CLUSTER, jobs=len(may) + 1)
@@ -166,7 +166,7 @@ def test_the_real_trace() -> None:
     assert rows["duration"].tolist() == [job.work for job in instance.jobs]
     assert rows["gpus"].tolist() == [job.demand for job in instance.jobs]
     assert "drawn from 33374 of a trace" in instance.source
-    assert "48142 came at other hours; 5 ask for more GPUs than there are; 726 are of no class" in instance.source
+    assert "48142 came at other hours; 5 request more GPUs than there are; 726 are of no class" in instance.source
 
 
 def test_speeds_are_the_measured_medians() -> None:

@@ -297,7 +297,7 @@ def test_a_counterexample_is_restored_from_its_file(tmp_path: Path) -> None:
     again = read(path)
     assert isinstance(again, Instance)
     assert again.tenants == instance_of(found.case).tenants
-    with pytest.raises(UnusableFile, match="is there already"):
+    with pytest.raises(UnusableFile, match="exists already"):
         store_counterexample(one, found, tmp_path)
     assert slug("oef/thm-5.4") == "oef-thm-5-4"
 

@@ -65,7 +65,7 @@ def test_a_server_without_gpus_is_none() -> None:
 
 def test_without_servers_there_is_no_cru() -> None:
     log, instance = by_hand()
-    with pytest.raises(InvalidOption, match="the log does not say on which servers jobs ran"):
+    with pytest.raises(InvalidOption, match="the log does not have the servers of jobs"):
         cru(replace(log, spans=log.spans.assign(servers="")), instance)
 
 

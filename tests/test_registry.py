@@ -96,9 +96,9 @@ def test_policies_and_their_results_can_be_pickled(name: str) -> None:
 
 
 CASES: list[tuple[str, dict[str, Any], str]] = [
-    (":x", {}, "there is no policy ':x'; one of your own is called module:Name"),
-    ("own_policies:", {}, "one of your own is called module:Name"),
-    ("..:x", {}, "one of your own is called module:Name"),
+    (":x", {}, "there is no policy ':x'; name your own as module:Name"),
+    ("own_policies:", {}, "name your own as module:Name"),
+    ("..:x", {}, "name your own as module:Name"),
     ("own_policies:absent", {}, "cannot be loaded from 'own_policies:absent': module 'own_policies' has no attribute"),
     ("own_policies:number", {}, "is 7; it must be a function or class"),
     ("own_policies:nothing", {}, "makes int, which is not a policy"),
@@ -202,7 +202,7 @@ def test_every_announced_predictor_can_be_made() -> None:
 BAD_MAPPERS: list[tuple[str, dict[str, Any], str]] = [
     ("heavyedge", {}, "there is no mapping method 'heavyedge'; did you mean 'heavy-edge'?"),
     ("asrpt", {}, "there is no mapping method 'asrpt'; known: "),
-    (":x", {}, "there is no mapping method ':x'; one of your own is called module:Name"),
+    (":x", {}, "there is no mapping method ':x'; name your own as module:Name"),
     ("own_mappers:absent", {}, "cannot be loaded from 'own_mappers:absent'"),
     ("own_mappers:number", {}, "is 7; it must be a function or class"),
     ("own_mappers:nothing", {}, "makes int, which is not a mapping method(pipeline, servers)"),

@@ -232,7 +232,7 @@ def test_options_are_heard(runs: Path) -> None:
     some = RunFolder.of(runs, ["gavel", "tiresias"])
     found = Page(page(some, ReportOptions(baseline="tiresias", window=(0.0, 600.0), seed=1, fairness="gavel")))
     assert "Relative to tiresias" in found.headings
-    assert "Seed 1, from 0 to 10 min: as asked for." in found.text
+    assert "Seed 1, from 0 to 10 min: as requested." in found.text
     assert "ftf_gavel_mean" in found.of("Main numbers").head
     assert "fft-trace-1" in found.headings
     assert {row.name for row in found.of("Main numbers").rows} == {"gavel", "tiresias"}
@@ -260,7 +260,7 @@ def test_a_window_outside_of_one_workload_is_noted_there(runs: Path) -> None:
     start, end = sorted(ends)
     found = Page(page(RunFolder.of(runs, ["fft"]), ReportOptions(window=(start + 1.0, end))))
     assert "choose one that lies in it" in found.text
-    assert "as asked for" in found.text
+    assert "as requested" in found.text
 
 
 def test_unknown_fairness() -> None:

@@ -186,7 +186,7 @@ def test_bad_folders(tmp_path: Path) -> None:
     (tmp_path / "servers.csv").write_text("")
     with pytest.raises(InvalidInstance, match="is not CSV"):
         hetopt.Instance.read_csv(tmp_path)
-    with pytest.raises(UnusableFile, match="is there already"):
+    with pytest.raises(UnusableFile, match="exists already"):
         tables.write_csv(instances.load("lab36"), tmp_path)
     with pytest.raises(UnusableFile, match="cannot be used as a folder: it is a file"):
         tables.write_csv(instances.load("lab36"), tmp_path / "servers.csv")
@@ -221,7 +221,7 @@ def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:
     """Also a table that the new instance lacks would be read together with the new ones."""
     (tmp_path / "jobs.csv").write_text("precious")
     lab = instances.load("lab36")
-    with pytest.raises(UnusableFile, match=r"jobs\.csv is there already; say overwrite=True"):
+    with pytest.raises(UnusableFile, match=r"jobs\.csv exists already; use overwrite=True"):
         tables.write_csv(lab, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["jobs.csv"]
     tables.write_csv(lab, tmp_path, overwrite=True)

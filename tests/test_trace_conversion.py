@@ -59,7 +59,7 @@ def test_jobs_are_what_the_rows_and_the_models_say() -> None:
     assert (made.name, made.tenants) == ("t", ())
     assert made.source == (
         "Made up. 3 of 5 jobs of a trace; models and speeds: catalogue 'small', durations on T4. "
-        "Of them 2 ask for more GPUs than any type has that can train their model (dropped)."
+        "Of them 2 request more GPUs than any type has that can train their model (dropped)."
     )
 
 
@@ -68,7 +68,7 @@ def test_gangs_may_be_cut_and_then_take_longer() -> None:
     d, e = made.jobs[3:]
     assert (d.demand, d.work) == (4, 800)
     assert (e.demand, e.work) == (8, 562.5)
-    assert "Of them 2 ask for more GPUs" in made.source
+    assert "Of them 2 request more GPUs" in made.source
     assert "(cut to as many GPUs as there are, so that they take longer)" in made.source
 
 
@@ -269,7 +269,7 @@ def test_many_jobs_of_philly_fit_a_laboratory() -> None:
     large = int((table["gpus"] > 12).sum())
     assert large > 0
     assert len(made.jobs) == 5000 - large
-    assert f"Of them {large} ask for more GPUs" in made.source
+    assert f"Of them {large} request more GPUs" in made.source
     assert {t.name for t in made.tenants} <= set(table["tenant"])
 
 

@@ -117,7 +117,7 @@ def holdings(
     result:
         An :class:`Allocation`, a :class:`Plan`, or a table of shares.
     level:
-        Whom the audit judges.
+        The audited entities.
     exact:
         In Fractions. An :class:`Allocation` must then have been solved with ``exact=True``; floats of the
         instance, and of a table, are read as the simple fractions that they round.
@@ -147,7 +147,7 @@ def holdings(
     limit = most_at_once(entities, time_limited)
     most = None if limit is None else read(limit)
     if most is not None and entities.kind == "tenants" and level != "job type":
-        raise InvalidOption(f"time_limited says nothing about whole tenants (level {level!r}); drop one of them")
+        raise InvalidOption(f"time_limited does not apply to whole tenants (level {level!r}); drop one of them")
     single = Holdings(
         names=entities.names,
         types=entities.types,

@@ -118,7 +118,7 @@ class CandidateRows:
         return list(np.unique(rows / rows[:, [s]] * speed[e, s], axis=0)) if len(rows) else []
 
     def _entries(self, e: int) -> Iterator[Floats]:
-        """One entry changed: to ratios of others (and just beside them), to multiples, to the slowest speed, to 0."""
+        """One entry changed: to ratios of others (and close to them), to multiples, to the slowest speed, to 0."""
         true, base = self.entities.speed[e], float(self.entities.speed[e, self.slowest[e]])
         for j in self.free(e):
             values = [ratio * nudge for ratio in self._ratios(e, j) for nudge in (1.0, 1 - NUDGE, 1 + NUDGE)]

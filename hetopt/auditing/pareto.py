@@ -1,7 +1,7 @@
 """Pareto efficiency against all allocations: by a linear program in floats, and by two methods in rational numbers.
 
 Where time is not limited, without any solver. An allocation x of divisible GPUs with rates ``v[e].x[e]`` is
-Pareto-efficient iff three things are impossible:
+Pareto-efficient iff three changes are impossible:
 
 1. give an unused GPU of some type to an entity that can use it; 2. take GPUs from an entity to which they are worth
 nothing, for one to which they are worth something; 3. trade in a ring: holder e of type k gives some for type k', worth

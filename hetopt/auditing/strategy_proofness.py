@@ -57,7 +57,7 @@ def strategy_proof(
 
     ``holds`` is False with the best misreport found as witness, or None ("not refuted"): no misreport that was tried is
     profitable, which is no proof that none is. ``searched`` counts the misreports of each kind. The search is
-    deterministic: structured reports first (rows and ratios of other entities and values just beside them, multiples,
+    deterministic: structured reports first (rows and ratios of other entities and values close to them, multiples,
     flat and steep rows), in turn of all kinds and entities, then a pattern search around the best.
 
     Parameters

@@ -16,7 +16,7 @@ PART = "part of the rate with the whole cluster"
 """Unit of most slacks: 0.01 is what 1 % of every GPU type yields. It does not depend on the unit of speeds."""
 
 Level = Literal["job type", "even split", "free reuse"]
-"""Whom a verdict is about where a tenant has several job types (OEF, section 4.2.4).
+"""The entities of a verdict where a tenant has several job types (OEF, section 4.2.4).
 
 ``"job type"``
     Each (tenant, job type) as a separate virtual user. Jobs: each job.
@@ -67,7 +67,7 @@ class Verdict:
     searched:
         Kind of misreport -> how many were tried; empty for properties that are computed, not searched.
     level:
-        Whom the verdict is about.
+        The entities of the verdict.
     """
 
     name: AuditProperty

@@ -258,7 +258,7 @@ def instances_command(
         if write is not None:
             raise InvalidOption("--write needs the name of an instance")
         listed = named_instances()
-        views.show_names(listed, "instances", "what it is", as_json)
+        views.show_names(listed, "instances", "description", as_json)
         return
     instance = named_instance(name)
     if write is not None:
@@ -271,19 +271,19 @@ def instances_command(
 @app.command("policies")
 def policies_command(as_json: AsJson = False) -> None:
     """List the policies of all installed packages."""
-    views.show_names(POLICIES.descriptions(), "policies", "what it does", as_json)
+    views.show_names(POLICIES.descriptions(), "policies", "description", as_json)
 
 
 @app.command("methods")
 def methods_command(as_json: AsJson = False) -> None:
     """List the methods of all installed packages that map the stages of a job to GPUs."""
-    views.show_names(MAPPERS.descriptions(), "methods", "what it does", as_json)
+    views.show_names(MAPPERS.descriptions(), "methods", "description", as_json)
 
 
 @app.command("predictors")
 def predictors_command(as_json: AsJson = False) -> None:
     """List the predictors of job lengths of all installed packages."""
-    views.show_names(PREDICTORS.descriptions(), "predictors", "what it does", as_json)
+    views.show_names(PREDICTORS.descriptions(), "predictors", "description", as_json)
 
 
 @app.command("demo")

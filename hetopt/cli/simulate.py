@@ -135,7 +135,7 @@ def simulate(
             records = experiment.run(store, jobs=jobs, watch=watch)
     except KeyboardInterrupt:
         there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
-        console.note(f"stopped; {there} of {total} runs are in {out}, and the same command goes on with the others")
+        console.note(f"stopped; {there} of {total} runs are in {out}; repeat the command for the others")
         raise typer.Exit(130) from None
     mine = store.table(sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed)))
     if as_json:
@@ -215,7 +215,7 @@ def _format_metric(key: str, value: float) -> str:
 
 def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
     """List the systems of all installed packages: policies with rounds, rounding and placement."""
-    views.show_names(SYSTEMS.descriptions(), "systems", "what it is", as_json)
+    views.show_names(SYSTEMS.descriptions(), "systems", "description", as_json)
 
 
 @contextmanager

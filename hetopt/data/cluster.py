@@ -93,7 +93,7 @@ class Cluster:
     Raises
     ------
     InvalidInstance
-        No GPU type, no GPU at all, duplicate names, a server with an unknown GPU type.
+        No GPU type, no GPU, duplicate names, a server with an unknown GPU type.
     """
 
     gpu_types: tuple[GPUType, ...]
@@ -148,7 +148,7 @@ class Cluster:
         capacity:
             GPU type -> GPUs; a bare sequence names the types ``GPU1, GPU2, …`` as the papers do.
         gpus_per_server:
-            GPUs of one type that share a host; by default all of a type stand in one host.
+            GPUs of one type that share a host; by default one host has all GPUs of a type.
         memory_bytes:
             GPU type -> memory of one GPU in bytes, where known.
         server:

@@ -29,7 +29,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class DocumentError(Exception):
-    """What is wrong with a document, and where.
+    """An error in a document, with its position.
 
     Attributes
     ----------
@@ -185,11 +185,11 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _DuplicateKey(DocumentError):
-    """A key that occurs twice; JSON's reader does not say where."""
+    """A key that occurs twice; Python's JSON reader gives no position."""
 
 
 def _with_line(text: str, error: _DuplicateKey) -> DocumentError:
-    """The same error with its line: most JSON is YAML too, whose parser knows lines."""
+    """The same error with its line, from the YAML parser: most JSON is also YAML."""
     try:
         from_yaml(text)
     except _DuplicateKey as same:

@@ -63,7 +63,7 @@ class Entities:
     held:
         (n, k) GPUs held now, or None where the instance gives none for this kind.
     instance:
-        Where the numbers come from, for components that need more (work, arrival, checkpoints …); None if made by hand.
+        Source of the numbers, for components that need more (work, arrival, checkpoints …); None if built directly.
     any_type:
         (n, k) as ``speed``, but not 0 where only the gang is too large for the type; None: the same. Read it as
         :attr:`task_speed`.
@@ -98,18 +98,18 @@ class Entities:
     def task_speed(self) -> Floats:
         """(n, k) speed that a type allows, be it with too few GPUs for the whole gang.
 
-        A gang over several types goes at the least of theirs (Hadar; the simulator).
+        A gang over several types runs at the smallest of their speeds (Hadar; the simulator).
         """
         return self.speed if self.any_type is None else self.any_type
 
     @cached_property
     def task_speed_now(self) -> Floats:
-        """(n, k) as :attr:`task_speed`, but 0 on types that have no GPU now, say because servers are drained."""
+        """(n, k) as :attr:`task_speed`, but 0 on types without GPUs now, e.g. because servers are drained."""
         return np.where(self.capacity > 0, self.task_speed, 0.0)
 
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
-        """(n, k) True where the entity can run at all."""
+        """(n, k) True where the entity can run."""
         return np.asarray(self.speed > 0)
 
     @cached_property
@@ -164,7 +164,7 @@ class Entities:
         Raises
         ------
         InvalidInstance
-            The entities were made by hand, without an instance.
+            The entities were built without an instance.
         """
         return self.numbers(self.source.job_array(key))
 
@@ -175,7 +175,7 @@ class Entities:
         Raises
         ------
         InvalidInstance
-            They were made by hand.
+            They were built without an instance.
         """
         if self.instance is None:
             raise InvalidInstance(

@@ -1,4 +1,4 @@
-"""Which numbers of an instance lie farthest apart: where a solver gives up, that is usually why."""
+"""The numbers of an instance with the largest ratio, the usual reason for a solver's failure."""
 
 from __future__ import annotations
 

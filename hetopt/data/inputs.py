@@ -22,7 +22,7 @@ def labels(index: pd.Index[Any]) -> list[str] | None:
 
 
 def capacity(value: Any, table: Any) -> Any:
-    """GPU type -> GPUs where a pandas object says which; a bare sequence beside a labelled ``table`` has its types."""
+    """GPU type -> GPUs of a labelled pandas object; a bare sequence takes the labels of ``table``."""
     if isinstance(value, pd.Series):
         value = value.to_dict() if labels(value.index) else value.tolist()
     columns = labels(table.columns) if isinstance(table, pd.DataFrame) else None
@@ -126,7 +126,7 @@ def names(value: Sequence[str] | None, prefix: str, table: Any, key: str) -> lis
 
 
 class TenantRows(NamedTuple):
-    """A table with a row per tenant, and what goes with it."""
+    """A table with a row per tenant, and the data that belong to it."""
 
     cluster: Cluster
     table: Floats
@@ -136,7 +136,7 @@ class TenantRows(NamedTuple):
 
 
 def tenant_rows(key: str, table: Any, capacity_given: Any, tenants: Sequence[str] | None, weights: Any) -> TenantRows:
-    """The arguments of :meth:`hetopt.Instance.from_speedups` that belong together; ``key`` is what the table is called.
+    """The arguments of :meth:`hetopt.Instance.from_speedups` that belong together; ``key`` is the name of the table.
 
     Raises
     ------

@@ -26,27 +26,27 @@ from hetopt.errors import InvalidInstance, Item, NotApplicable
 
 @dataclass(frozen=True)
 class Instance(InstanceData):
-    """Everything that a policy may know.
+    """The input of a policy.
 
     Parameters
     ----------
     cluster:
         GPU types and servers.
     tenants:
-        Tenants, to whom fair shares are due; may be empty where only jobs matter.
+        Tenants, which share the cluster fairly; may be empty if only jobs matter.
     jobs:
-        Jobs present now; may be empty where tenants always have enough work.
+        Jobs present now; may be empty if tenants always have enough work.
     time:
         Now, in seconds.
     held:
-        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Where it names no tenant (no job),
-        what tenants (jobs) hold is unknown, and then a switching cost is zero. Jobs hold what they are placed on.
+        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. If it names no tenant (no job),
+        the GPUs held by tenants (jobs) are unknown, and a switching cost is zero. Jobs hold the GPUs of ``placed``.
     done:
         Job -> work done so far (unit of ``Job.work``); absent means 0.
     placed:
         Job -> server -> GPU type -> GPUs: where it runs now.
     name, source:
-        What the instance is called and where its numbers come from.
+        The name of the instance, and the source of its numbers.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class Instance(InstanceData):
         Warns
         -----
         SuspiciousSpeedups
-            The smallest entry of a row above zero is not 1: it looks like throughputs.
+            The smallest entry of a row above zero is not 1, as if these were throughputs.
         """
         rows = inputs.tenant_rows("speedups", speedups, capacity, tenants, weights)
         made = cls._of_tenants(rows, partial(Tenant, any_scale=True), "from_speedups", instance)
@@ -116,7 +116,7 @@ class Instance(InstanceData):
     ) -> Instance:
         """An instance of OEF's setting (section 2.3) from what was measured.
 
-        Each tenant's row is divided by its throughput on the slowest type on which it can run at all.
+        Each tenant's row is divided by its throughput on the slowest type on which it can run.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Instance(InstanceData):
         round_seconds = number(round_seconds, "round_seconds", strict=True)
         given = inputs.matrix(throughput, "throughput", cluster.type_names, jobs)
         table = given / round_seconds
-        table = np.where((given > 0) & (table == 0), given, table)  # Job refuses what is too small to be divided
+        table = np.where((given > 0) & (table == 0), given, table)  # Job refuses values that are too small to divide
         names = inputs.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
         for key in fields:
             known(key, _JOB_FIELDS | STATE_FIELDS | {"tenants"}, "from_jobs", "field")
@@ -248,7 +248,7 @@ class Instance(InstanceData):
     def replace(self, **changes: Any) -> Instance:
         """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`.
 
-        Where ``placed`` changes and ``held`` does not, jobs hold what they are placed on then.
+        If ``placed`` changes and ``held`` does not, jobs hold the GPUs of the new ``placed``.
         """
         if "held" not in changes and isinstance(changes.get("placed"), Mapping):
             moved = {*self.placed, *changes["placed"]}
@@ -307,7 +307,7 @@ class Instance(InstanceData):
         return made
 
     def entities(self, kind: Kind | None = None) -> Entities:
-        """The array view: tenants where there are any, else jobs, or the ``kind`` asked for.
+        """The array view: of the requested ``kind``; by default tenants, or jobs if there are no tenants.
 
         Raises
         ------
@@ -349,7 +349,7 @@ def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
     Warns
     -----
     SuspiciousSpeedups
-        The smallest positive ``speedup`` of a tenant is not 1: it looks like throughputs.
+        The smallest positive ``speedup`` of a tenant is not 1, as if these were throughputs.
     """
     return instance_files.read(path, Instance, any_scale=any_scale)
 
@@ -429,7 +429,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
 
 
 def check_mixed_gangs(entities: Entities) -> None:
-    """Raise :class:`InvalidInstance` for a gang that is too large for all GPUs that can run it, where there are any."""
+    """Raise :class:`InvalidInstance` for a gang larger than all GPUs that can run it, if there are any."""
     room = (entities.task_speed > 0) @ entities.capacity
     for i in np.flatnonzero((entities.demand > room) & (room > 0)).tolist():
         raise InvalidInstance(

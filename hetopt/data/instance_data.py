@@ -29,27 +29,27 @@ Placed: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 @dataclass(frozen=True)
 class InstanceData:
-    """Everything that a policy may know.
+    """The input of a policy.
 
     Parameters
     ----------
     cluster:
         GPU types and servers.
     tenants:
-        Tenants, to whom fair shares are due; may be empty where only jobs matter.
+        Tenants, which share the cluster fairly; may be empty if only jobs matter.
     jobs:
-        Jobs present now; may be empty where tenants always have enough work.
+        Jobs present now; may be empty if tenants always have enough work.
     time:
         Now, in seconds.
     held:
-        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Where it names no tenant (no job),
-        what tenants (jobs) hold is unknown, and then a switching cost is zero. Jobs hold what they are placed on.
+        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. If it names no tenant (no job),
+        the GPUs held by tenants (jobs) are unknown, and a switching cost is zero. Jobs hold the GPUs of ``placed``.
     done:
         Job -> work done so far (unit of ``Job.work``); absent means 0.
     placed:
         Job -> server -> GPU type -> GPUs: where it runs now.
     name, source:
-        What the instance is called and where its numbers come from.
+        The name of the instance, and the source of its numbers.
 
     Raises
     ------
@@ -159,7 +159,7 @@ class InstanceData:
 
 
 STATE_FIELDS = {f.name for f in dataclasses.fields(InstanceData)} - {"cluster", "tenants", "jobs"}
-"""Fields that say what happens now, beside cluster and entities."""
+"""Fields of the current state, in addition to cluster and entities."""
 
 
 def tenant_entity_names(instance: InstanceData) -> list[str]:
@@ -256,7 +256,7 @@ def _gpus(row: Mapping[str, float]) -> str:
 
 
 def _check_capacity(kind: str, rows: list[FrozenDict[str, float]], cluster: Cluster) -> None:
-    """Tenants hold together, as averages over time, at most the GPUs that there are, and so do jobs."""
+    """Tenants together hold at most all GPUs, as averages over time; the same holds for jobs."""
     for t, there in cluster.capacity.items():
         if (total := fsum(row.get(t, 0.0) for row in rows)) > there + FEASIBILITY * scale([there]):
             raise InvalidInstance(f"gives {kind} {total:.15g} {t} together; the cluster has {there}", "held")
@@ -269,7 +269,7 @@ def check_done(value: Any, jobs: Collection[str]) -> Mapping[str, float]:
 
 
 def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Placed:
-    """Job -> server -> GPU type -> whole GPUs, a gang whole or not at all, no server holding more than it has."""
+    """Job -> server -> GPU type -> whole GPUs: whole gangs only, and no server over its capacity."""
     result: dict[str, FrozenDict[str, FrozenDict[str, int]]] = {}
     used: Counter[tuple[str, str]] = Counter()
     for job, hosts in mapping(value, "placed").items():

@@ -97,7 +97,7 @@ def _instance(part: schema.InstancePart, make: Callable[..., Made]) -> Made:
 
 
 def _position(path: KeyPath, part: schema.InstancePart) -> KeyPath:
-    """Where the value of a tenant or a job stands in the document, which lists them; other paths as they are."""
+    """Position of a tenant's or job's value in the document, which lists them; other paths are unchanged."""
     if len(path) < 2 or path[0] not in ("tenants", "jobs"):
         return path
     names = [row.name for row in getattr(part, str(path[0]))]
@@ -130,7 +130,7 @@ def _rows(parts: Sequence[P], key: KeyPath, make: Callable[[P], T]) -> tuple[T, 
 
 
 ELSEWHERE = {
-    "gpus_per_server": "say in the gpus of each server how many it has",
+    "gpus_per_server": "give the number of GPUs in gpus of each server",
     "memory_bytes": "give memory_bytes in each of gpu_types",
     "nic_bytes_per_s": "give nic_bytes_per_s in each of the servers",
     "intra_bytes_per_s": "give intra_bytes_per_s in each of the servers",
@@ -218,7 +218,7 @@ Plain = dict[str, Any]
 def encode(instance: InstanceData) -> Plain:
     """The instance as plain data that :func:`hetopt.data.instance_files.decode` turns back into an equal one.
 
-    Fields that have their default are left out, and short forms are used where they say the same.
+    Fields with their default are omitted, and equivalent short forms are used.
     """
     document = {"schema": SCHEMA, **_fields(instance, "cluster")}
     document["cluster"] = _short_cluster(instance.cluster) or _fields(instance.cluster)
@@ -325,7 +325,7 @@ def decode(
 def write(instance: InstanceData, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write an instance as YAML or JSON (the ending decides); :func:`read` gives an equal one.
 
-    The file appears whole or not at all: it is written beside its place and then moved there.
+    The file appears complete or not at all: a temporary file in the same folder is renamed.
 
     Raises
     ------

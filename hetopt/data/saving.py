@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and questions about a place before long work is done for it."""
+"""Files that appear complete or not at all, and checks of an output path before long work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetopt.errors import UnusableFile
 
 
 def save(content: str | bytes, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write text (in UTF-8) or bytes to a file: first beside its place, then moved there.
+    """Write text (in UTF-8) or bytes to a temporary file in the same folder, then rename it.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def save(content: str | bytes, path: str | os.PathLike[str], *, overwrite: bool 
 
 
 def _claim(draft: Path, target: Path) -> None:
-    """Give the draft its name, or raise FileExistsError: unlike a move, a link and a new file refuse what is there."""
+    """Rename the draft, or raise FileExistsError: a link and a new file refuse an existing one, unlike a move."""
     try:
         os.link(draft, target)
     except FileExistsError:
@@ -53,12 +53,12 @@ def _claim(draft: Path, target: Path) -> None:
 
 
 def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Refuse what is there already, unless it is a file and ``overwrite`` is True.
+    """Refuse an existing path, unless it is a file and ``overwrite`` is True.
 
     Raises
     ------
     UnusableFile
-        There is something; nothing has been written.
+        The path exists; nothing has been written.
     """
     with _system_errors(path, "written"):
         if Path(path).is_dir():
@@ -70,7 +70,7 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a place where no file can be written, by trying to write another one beside it.
+    """Refuse a path that cannot be written, by writing a test file to its folder.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _system_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         yield
     except FileExistsError:
         raise UnusableFile(
-            f"{path} is there already; say overwrite=True (--overwrite on the command line) to replace it"
+            f"{path} exists already; use overwrite=True (--overwrite on the command line) to replace it"
         ) from None
     except (OSError, ValueError) as problem:  # ValueError: a NUL in the name, text that is no Unicode
         raise UnusableFile(f"{path} cannot be {what}: {getattr(problem, 'strerror', None) or problem}") from None

@@ -1,6 +1,6 @@
-"""The form of an instance file, version 1: what keys there are, what they may hold, in which units.
+"""The form of an instance file, version 1: keys, allowed values and units.
 
-:func:`json_schema` exports it; the export stands in ``docs/schema/instance-v1.json``.
+:func:`json_schema` exports it; the export is ``docs/schema/instance-v1.json``.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ Speeds: TypeAlias = dict[Name, Speed]
 
 
 class Part(BaseModel):
-    """A mapping of the file; keys that it does not know are refused with the nearest that it knows."""
+    """A mapping of the file; an error for an unknown key names the nearest known one."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
@@ -124,7 +124,7 @@ class Part(BaseModel):
 
 
 def given(key: str) -> dict[str, Any]:
-    """For the JSON Schema: the key is there, and not null."""
+    """For the JSON Schema: the key is required, and not null."""
     return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
 
 
@@ -167,7 +167,7 @@ class ServerPart(Part):
 
 
 class ClusterPart(Part):
-    """The cluster: either ``gpu_types`` and ``servers``, or ``capacity`` and what is alike in all servers."""
+    """The cluster: either ``gpu_types`` and ``servers``, or ``capacity`` and the properties common to all servers."""
 
     model_config = ConfigDict(json_schema_extra=EITHER)
 
@@ -177,7 +177,7 @@ class ClusterPart(Part):
     capacity: dict[Name, Count] | None = None
     """GPU type -> GPUs of it in the whole cluster, types in order."""
     gpus_per_server: Natural | None = None
-    """With ``capacity``: GPUs of one type that share a host; without it all of a type stand in one."""
+    """With ``capacity``: GPUs of one type that share a host; by default one host has all GPUs of a type."""
     memory_bytes: dict[Name, Positive] | None = None
     """With ``capacity``: GPU type -> memory of one GPU in bytes."""
     nic_bytes_per_s: Positive | None = None
@@ -298,7 +298,7 @@ class InstancePart(Part):
     placed: dict[Name, dict[Name, dict[Name, Count]]] = Field(default_factory=dict)
     """Job -> server -> GPU type -> GPUs where it runs now."""
     expected: dict[Name, Any] = Field(default_factory=dict)
-    """What a paper or a proof says of this instance; read by ``hetopt.instances``, ignored by solvers."""
+    """Claims of a paper or a proof about this instance; read by ``hetopt.instances``, ignored by solvers."""
 
 
 def json_schema() -> str:

@@ -263,7 +263,7 @@ def from_tables(
     Warns
     -----
     SuspiciousSpeedups
-        The smallest speedup of a tenant above zero is not 1: it looks like throughputs.
+        The smallest speedup of a tenant above zero is not 1, as if these were throughputs.
     """
     given = {"servers": servers, "gpu_types": gpu_types, "tenants": tenants, "jobs": jobs, "stages": stages}
     for key, table in given.items():
@@ -306,12 +306,12 @@ def write_csv(instance: InstanceData, folder: str | os.PathLike[str], *, overwri
     Parameters
     ----------
     overwrite:
-        Replace the tables that are there already, and delete those that this instance does not have.
+        Replace existing tables, and delete those that this instance does not have.
 
     Raises
     ------
     UnusableFile
-        A table is there already and ``overwrite`` is False (then nothing is written), or the folder cannot be written.
+        A table exists and ``overwrite`` is False (then nothing is written), or the folder cannot be written.
     """
     check_folder(folder)
     paths = {name: Path(folder) / f"{name}.csv" for name in INDEX}
@@ -330,9 +330,9 @@ def write_csv(instance: InstanceData, folder: str | os.PathLike[str], *, overwri
 def read_csv(
     folder: str | os.PathLike[str], make: Callable[..., Made], *, any_scale: bool = False, **state: Any
 ) -> Made:
-    """The instance in ``servers.csv`` and, where present, the other tables of :func:`tables`; ``state`` goes before.
+    """The instance in ``servers.csv`` and, where present, the other tables of :func:`tables`; ``state`` overrides them.
 
-    ``any_scale`` and what is warned of are as of :func:`from_tables`.
+    ``any_scale`` and the warnings are those of :func:`from_tables`.
 
     Raises
     ------

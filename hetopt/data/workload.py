@@ -44,7 +44,7 @@ def speeds(value: Mapping[str, float], key: KeyPath) -> FrozenDict[str, float]:
 
 
 def _relative(throughput: Mapping[str, float], key: KeyPath) -> dict[str, float]:
-    """GPU type -> speedup: throughputs (any work per second) over the one on the slowest type that runs it at all."""
+    """GPU type -> speedup: throughputs (any work per second) over the one on the slowest type that runs it."""
     given = speeds(throughput, key)
     least = slowest(given)
     for t, v in given.items():
@@ -79,7 +79,7 @@ class JobType:
     Warns
     -----
     SuspiciousSpeedups
-        The smallest speedup above zero is not 1: it looks like throughputs.
+        The smallest speedup above zero is not 1, as if these were throughputs.
     """
 
     name: str
@@ -98,7 +98,7 @@ class JobType:
 
     @classmethod
     def from_throughput(cls, name: str, throughput: Mapping[str, float], memory_bytes: float = 0.0) -> JobType:
-        """Normalise throughputs (any work per second) by the slowest GPU type that runs the job at all.
+        """Normalise throughputs (any work per second) by the slowest GPU type that runs the job.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class JobType:
 
 @dataclass(frozen=True)
 class Tenant:
-    """A user or group to whom a fair share of the cluster is due.
+    """A user or group that gets a fair share of the cluster.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Tenant:
         Unique in the instance.
     job_types:
         One or more; several share the tenant's weight equally (OEF, section 4.2.4).
-        A bare mapping GPU type -> speedup stands for a single job type.
+        A bare mapping GPU type -> speedup is a single job type.
     weight:
         Importance pi > 0 (OEF, section 4.2.3).
     any_scale:
@@ -132,7 +132,7 @@ class Tenant:
     Warns
     -----
     SuspiciousSpeedups
-        The smallest value above zero of a bare mapping is not 1: it looks like throughputs.
+        The smallest value above zero of a bare mapping is not 1, as if these were throughputs.
     """
 
     name: str
@@ -351,7 +351,7 @@ def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:
 
 
 def slowest(speeds: Mapping[str, float]) -> float:
-    """The speed on the slowest GPU type that can be run on at all; one is positive."""
+    """The smallest positive speed; at least one is positive."""
     return min(v for v in speeds.values() if v > 0)
 
 
@@ -368,9 +368,9 @@ def check_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -
     smallest:
         (n,) smallest speedup above zero of each row; no unit.
     where:
-        Position of a row -> what it is called.
+        Position of a row -> its name in messages.
     remedy:
-        What to do where they are throughputs.
+        The remedy if they are throughputs.
 
     Warns
     -----

@@ -31,7 +31,7 @@ class Column:
     Attributes
     ----------
     meaning:
-        What the number is.
+        Description of the number.
     whole:
         Whether it counts something.
     least, most:

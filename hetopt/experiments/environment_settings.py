@@ -34,7 +34,7 @@ class EnvironmentSettings:
     local_disks:
         Datasets must be on the servers' disks.
     disk_bytes:
-        Size of every server's disk in bytes; 0: as the cluster says.
+        Size of every server's disk in bytes; 0: as in the cluster.
     source_bytes_per_s:
         Bandwidth from the repository of datasets to each server, in bytes/s; 0: limited by the network card only.
     evict_seconds, proactive:

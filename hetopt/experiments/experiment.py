@@ -129,7 +129,7 @@ class Experiment:
             system.build()
 
     def run(self, store: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None) -> list[RunRecord]:
-        """Run and store what is not stored yet.
+        """Run and store the missing runs.
 
         Parameters
         ----------

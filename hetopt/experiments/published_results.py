@@ -26,7 +26,7 @@ class PublishedResult:
     id:
         Identifier.
     paper, place, what:
-        The paper, the place in it, and what the number is.
+        The paper, the place in it, and the meaning of the number.
     metric:
         A name in :data:`hetopt.metrics.definitions.METRICS`.
     numerator:
@@ -34,7 +34,7 @@ class PublishedResult:
     denominator:
         Systems that may represent the one that it is divided by; empty if the number is not a ratio.
     value:
-        The number: numerator over denominator (0.83 where the paper says 17 % less), or the value. Two numbers are the
+        The number: numerator over denominator (0.83 if the paper states 17 % less), or the value. Two numbers are the
         ends of a range.
     printed:
         The number as printed in the paper.
@@ -149,7 +149,7 @@ _FIG_9, _FIG_10A, _FIG_10B = "section 6.2.2, Fig. 9(b)", "section 6.2.3, Fig. 10
 _FIG_11, _FIG_12 = "section 6.3.1, Fig. 11", "section 6.3.2, Fig. 12"
 _BELOW, _HIGHER = "Share of jobs with a finish-time fairness below 1", "Share of moves towards faster GPUs"
 _LONGEST, _FREQUENCY = "starvation_max", "switches_per_hour"
-_FASTER = "faster for the job; the paper says higher-end"
+_FASTER = "faster for the job; the paper writes higher-end"
 
 FFT = (
     _fft("026a", _FIG_7, "JCT of Gavel, Trace 1,", "jct_mean", FFT_GAVEL, 1.46),
@@ -290,7 +290,7 @@ def _seconds(key: str, system: str, seconds: float, workload: str) -> PublishedR
     return replace(result, printed=f"{seconds:g} s", **_mixes((workload,)))
 
 
-_WHICH = "the paper does not say on which cluster"
+_WHICH = "the paper does not state the cluster"
 _F4, _F8, _F9, _F10 = "section IV-C, Fig. 4", "section VI-C, Fig. 8", "section VI-C, Fig. 9", "section VI-C, Fig. 10"
 _MEDIAN: dict[str, Any] = {"note": "all jobs arrive at once, so the median JCT is the time of the first half"}
 

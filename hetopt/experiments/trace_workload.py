@@ -51,7 +51,7 @@ class ExperimentWorkload(Protocol):
         ...
 
     def prepare(self, system: System, seed: int) -> System:
-        """The system with what it has learnt from earlier jobs."""
+        """The system with its training on earlier jobs."""
         ...
 
     def as_settings(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class TraceWorkload:
             return next((known for known in fitting if drop_unknown_models(table, known) is table), fitting[0])
         have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
         raise InvalidOption(
-            f"no catalogue of models knows all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "
+            f"no catalogue of models has all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "
             f"{have}; name one that does (a CSV file with a column of speeds for each GPU type), see docs: use a trace"
         )
 

@@ -1,7 +1,7 @@
 """Formulations: ordered sets of components that together form a program.
 
-A component is one idea of a paper (an objective, a fairness rule, a cost) and the rows that state it. Components know
-nothing of each other; they meet in the shared variables of the :class:`~hetopt.programs.model.Model`.
+A component is one idea of a paper (an objective, a fairness rule, a cost) and the rows that state it. Components are
+independent of each other; they share the variables of the :class:`~hetopt.programs.model.Model`.
 """
 
 from __future__ import annotations
@@ -387,7 +387,7 @@ def _refuse(model: Model, left_out: dict[str, int]) -> None:
     text = ", ".join(f"{count} rows of {name}" for name, count in left_out.items())
     why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"
     # A parameter without a value: evaluating it raises an error that contains its index.
-    model.missing = pyo.Param([why], mutable=True, doc="stands for rows that are left out")
+    model.missing = pyo.Param([why], mutable=True, doc="placeholder for rows that are left out")
     model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)
 
 

@@ -129,7 +129,7 @@ class FormulationSession:
         Warns
         -----
         SuspiciousSpeedups
-            Speedups of tenants that began at 1 no longer do: they look like throughputs.
+            Speedups of tenants that began at 1 no longer do, as if they were throughputs.
         """
         old, new = self._compiled.entities, dict[str, Any]()
         if isinstance(capacity, Mapping):

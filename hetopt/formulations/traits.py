@@ -20,7 +20,7 @@ class Traits:
     fractional:
         Its allocations share GPUs in time, so they need rounds, or ``fluid=True``.
     places:
-        Its plans say on which servers jobs run.
+        Its plans have the servers on which jobs run.
     mixes:
         A gang may get GPUs of several types.
     forks:

@@ -20,7 +20,7 @@ class Unit(StrEnum):
 
     @property
     def label(self) -> str:
-        """Text beside a number or in a heading; empty for counts and numbers without unit."""
+        """Text after a number or in a heading; empty for counts and numbers without unit."""
         return "" if self in (Unit.NONE, Unit.COUNT) else self.value
 
 
@@ -55,7 +55,7 @@ class Metric:
     name:
         Its name in the summary and in stored runs.
     meaning:
-        What it is, as a phrase without a full stop.
+        Description: a phrase without a full stop.
     unit:
         Its unit.
     better:
@@ -173,7 +173,7 @@ METRICS: Mapping[str, Metric] = FrozenDict({metric.name: metric for metric in _a
 
 
 def metric_of(name: str) -> Metric:
-    """The metric of that name; one without direction for a name that this version does not know."""
+    """The metric of that name; one without direction for a name that this version does not have."""
     return METRICS.get(name) or Metric(name, "Not described", Unit.NONE, Better.NEITHER, Theme.OTHER)
 
 

@@ -37,7 +37,7 @@ class TenantShares:
     weight:
         (r, n) weight of each tenant; 0 while it is absent.
     gpus:
-        (r, n, k) GPUs of its jobs from that decision to the next; NaN where the log does not say.
+        (r, n, k) GPUs of its jobs from that decision to the next; NaN where the log does not have it.
     """
 
     entities: Entities

@@ -16,7 +16,7 @@ from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals
 
 MIXED = "mixed"
-"""Column of gangs over several types for which the log does not say how many GPUs of each they have."""
+"""Column of gangs over several types whose GPUs of each type the log does not have."""
 
 
 def _training(log: Log) -> tuple[Floats, Floats]:
@@ -32,8 +32,8 @@ def gru(log: Log, instance: Instance) -> float:
     "The percentage of the total job run-time during which GPUs are utilized" is read as the part of the total time
     duration in which a GPU trains, on average over all GPUs of the cluster: GPU-seconds of training / (GPUs * T), T
     from the first arrival (or the beginning of the log, where that is later) to the last finish, or to the end of the
-    log where a job is unfinished. So GPUs that are idle while jobs wait lower it, as Hadar says of Gavel, and so does
-    the cost of preemption, as it says of YARN-CS, which has none. Relative to the running time of each job, idle GPUs
+    log where a job is unfinished. Idle GPUs with waiting jobs lower it, as Hadar states for Gavel, and so does
+    the cost of preemption; Hadar states that YARN-CS has none. Relative to the running time of each job, idle GPUs
     would not show.
     """
     jobs = job_times(log, instance)
@@ -53,13 +53,13 @@ def cru_per_round(log: Log, instance: Instance) -> pd.Series[float]:
     Raises
     ------
     InvalidOption
-        The log does not say on which servers jobs ran.
+        The log does not have the servers of jobs.
     """
     job_times(log, instance)
     hosts = servers_of(log, instance)
     if any(not own for own in hosts):
         raise InvalidOption(
-            "the log does not say on which servers jobs ran, so that busy servers are unknown; simulate with a "
+            "the log does not have the servers of jobs, so busy servers are unknown; simulate with a "
             "placer, or take utilisation(), which counts GPUs"
         )
     nodes = {server.name: i for i, server in enumerate(s for s in instance.cluster.servers if s.gpus)}
@@ -87,7 +87,7 @@ def cru(log: Log, instance: Instance) -> float:
     Raises
     ------
     InvalidOption
-        The log does not say on which servers jobs ran.
+        The log does not have the servers of jobs.
     """
     per_round = cru_per_round(log, instance).to_numpy()
     length = (log.rounds["end"] - log.rounds["start"]).to_numpy(dtype=float)

@@ -1,1 +1,1 @@
-"""Tables, pictures and pages: the place that knows terminals, Matplotlib and HTML."""
+"""Tables, pictures and pages: the only package that uses terminals, Matplotlib and HTML."""

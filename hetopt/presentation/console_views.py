@@ -136,7 +136,7 @@ def show_instance(instance: Instance, as_json: bool) -> None:
 
 
 def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] | None = None) -> None:
-    """Jobs with their GPUs and servers, waiting jobs with the reason, and what was given up.
+    """Jobs with their GPUs and servers, waiting jobs with the reason, and abandoned steps.
 
     ``iteration`` has the time of an iteration of jobs, as far as it is known.
     """
@@ -223,7 +223,7 @@ def _run(stages: list[int]) -> str:
     return f"S{stages[0]}" if not each else f"S{stages[0]}-S{stages[-1]}{each}"
 
 
-STATUS = {"gap": "within the gap asked for", "time_limit": "stopped by the time limit"}
+STATUS = {"gap": "within the requested gap", "time_limit": "stopped by the time limit"}
 
 
 def _facts(mapping: GPUMapping) -> dict[str, str]:

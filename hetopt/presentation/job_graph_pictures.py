@@ -38,7 +38,7 @@ DASH = np.array([4.0, 2.5])
 def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") -> Figure:
     """The graph of a job, its vertices coloured and numbered by server; of several jobs below each other.
 
-    Stages stand side by side, their replicas below each other; long pipelines and many replicas are folded. An edge is
+    Stages are side by side, their replicas below each other; long pipelines and many replicas are folded. An edge is
     as wide as the bytes that it carries in an iteration; one between servers is dashed. Each server has the same colour
     and number throughout.
 

@@ -1,6 +1,6 @@
 """Pyomo models of formulations: the whole model, for reading and for any solver, and partial models.
 
-Components know nothing of each other; they meet in the shared parts of the :class:`Model`:
+Components are independent of each other; they share these parts of the :class:`Model`:
 
 ``model.share[e, k]``
     tenants: GPUs of type k for entity e; jobs: part of the time (or, in a binary round, whether) the gang runs on k

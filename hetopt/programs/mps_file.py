@@ -26,7 +26,7 @@ def mps_text(program: LinearProgram) -> str:
     """
     for i in np.flatnonzero(program.row_lower > program.row_upper)[:1].tolist():
         raise InvalidOption(
-            f"the row {program.row_names[i]!r} has a lower bound above its upper one, which MPS cannot say; write LP"
+            f"the row {program.row_names[i]!r} has a lower bound above its upper one, not possible in MPS; write LP"
         )
     goal = objective_name(program.row_names)
     rows = [mps_name(name) for name in program.row_names]

@@ -107,7 +107,7 @@ def statements_of(text: str) -> dict[str, Any]:
         elif heading and not section and "title" not in found:
             found["title"] = line
         elif heading or not section:
-            raise InvalidFormulation(f"the line {line!r} of a program stands in no section: {', '.join(KINDS)}")
+            raise InvalidFormulation(f"the line {line!r} of a program is in no section: {', '.join(KINDS)}")
         else:
             field, kind = KINDS[section]
             item = _item(line, formula, priority)

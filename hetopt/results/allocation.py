@@ -35,7 +35,7 @@ def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """Who gets how much of each GPU type.
+    """The share of each entity on each GPU type.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Allocation:
     x:
         (n, k) shares. Tenants: GPUs; jobs: part of the time that the gang runs on the type.
     certificate:
-        What is claimed of it and what was measured.
+        The solver's claims and the measured values.
     """
 
     entities: Entities
@@ -71,12 +71,12 @@ class Allocation:
 
     @property
     def exact(self) -> pd.DataFrame:
-        """(n, k) shares as fractions, where ``Options(exact=True)`` was asked for.
+        """(n, k) shares as fractions, with ``Options(exact=True)``.
 
         Raises
         ------
         ValueError
-            It was not asked for.
+            The result is not exact.
         """
         if self.certificate.exact is None or self.certificate.exact.share is None:
             raise ValueError("this allocation is not exact; solve with Options(exact=True)")

@@ -358,7 +358,7 @@ class Session:
         return self.options.method == "interior-point"
 
     def _status(self, status: highspy.HighsModelStatus) -> Status:
-        """HiGHS's status as ours, or the error that it stands for."""
+        """Convert HiGHS's status, or raise its error."""
         info = self._highs.getInfo()
         if status == _Status.kOptimal:
             gap = info.mip_gap if self._program.integer.any() else 0.0

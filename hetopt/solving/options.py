@@ -21,7 +21,7 @@ class Options:
     ----------
     solver:
         ``"highs"`` (default, installed with hetopt), ``"gurobi"`` (extra), or any name that Pyomo's
-        ``SolverFactory`` knows.
+        ``SolverFactory`` has.
     method:
         ``"auto"``: the fastest suitable method (one for the formulation's components if available, reduced-cost fixing
         for binary programs, else dual simplex). ``"simplex"``: a vertex. ``"interior-point"``: without crossover, so

@@ -79,7 +79,7 @@ def solve(program: LinearProgram, options: Options) -> Point:
     Raises
     ------
     SolverUnavailable
-        Pyomo does not know the solver, or cannot run it here.
+        Pyomo has no such solver, or cannot run it here.
     NotSolved
         No usable solution.
     """

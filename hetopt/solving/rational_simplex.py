@@ -165,7 +165,7 @@ class Vertex:
         return [(j, v) for j, v in sorted(change.items()) if self.status[j] != BASIC and v]
 
     def exchanged(self, entering: int, leaving: int, code: int) -> Vertex:
-        """The basis with ``entering`` in place of ``leaving``, which goes to the bound ``code``."""
+        """The basis with ``entering`` in place of ``leaving``, which moves to the bound ``code``."""
         status = list(self.status)
         status[entering], status[leaving] = BASIC, code
         return Vertex(self.program, tuple(status))

@@ -135,7 +135,7 @@ def check_mapping(mapping: object) -> GPUMapping:
 
 
 def check_room(pipeline: Pipeline, servers: Servers) -> None:
-    """Raise :class:`InvalidInstance` if the servers certainly have too little room for the job."""
+    """Raise :class:`InvalidInstance` if the servers certainly have too few GPUs for the job."""
     if isinstance(pipeline, Job):
         raise InvalidInstance(f"the pipeline is the job {pipeline.name!r}; give Pipeline.of(job)")
     expect(Pipeline, pipeline, "the pipeline")

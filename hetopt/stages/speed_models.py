@@ -113,7 +113,7 @@ FAMILIES: Mapping[str, str] = FrozenDict(
     | dict.fromkeys(("DenseNet", "DenseNet-121", "DenseNet-201"), "resnet101")
     | {"LSTM": "LM", "RNN": "LM"}
 )
-"""Model of :mod:`hetopt.traces.paper_models` -> the row of :data:`MEASURED` that stands for it. VGG-19 has 4 % more
+"""Model of :mod:`hetopt.traces.paper_models` -> the row of :data:`MEASURED` used for it. VGG-19 has 4 % more
 parameters than VGG-16. DenseNets compute at least as much for each byte of gradients as ResNet-101, and so lose no
 more. An RNN is the language model with simpler cells, so that it loses no less. Chronus measured with images of
 ImageNet's size; with smaller ones a gang computes less for each byte, and loses more. Bark, BERT, GPT and OPT are
@@ -132,7 +132,7 @@ class Spread:
         Model -> GPUs -> servers -> relative speed in (0, 1]. A missing number takes the value of the next smaller one
         (of GPUs: else of the smallest).
     families:
-        Model of a job (:attr:`hetopt.Job.model`) -> the row of ``table`` that stands for it; other models use their own
+        Model of a job (:attr:`hetopt.Job.model`) -> the row of ``table`` used for it; other models use their own
         row. None: :data:`FAMILIES`, as far as the table has their rows.
     otherwise:
         Relative speed on several servers of jobs whose model is not in the table.

@@ -170,7 +170,7 @@ class Catalogue(Mapping[str, TrainedModel]):
 
 BYTES = ("memory_bytes", "state_bytes", "dataset_bytes")
 TEXTS = ("model", "gpus", "dataset", "parallelism")
-"""Columns beside :data:`BYTES` that are not GPU types."""
+"""Columns in addition to :data:`BYTES` that are not GPU types."""
 
 
 def read_catalogue(path: FilePath) -> Catalogue:

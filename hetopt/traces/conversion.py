@@ -1,4 +1,4 @@
-"""From the table of a trace to an instance: each job gets a model, its speeds and what it needs."""
+"""From the table of a trace to an instance: each job gets a model, its speeds and its requirements."""
 
 from __future__ import annotations
 
@@ -243,12 +243,10 @@ def assign_models(
     nowhere, large = most == 0, (most > 0) & (asked > most)
     left = ~nowhere & ~(large & (too_large == "drop"))
     if not left.any():
-        raise InvalidInstance(
-            "no job of the table fits the cluster: all ask for more GPUs or more memory than there is"
-        )
+        raise InvalidInstance("no job of the table fits the cluster: all request more GPUs or more memory than it has")
     change = "dropped" if too_large == "drop" else "cut to as many GPUs as there are, so that they take longer"
     adjustments = (
-        Adjustment(int(large.sum()), f"ask for more GPUs than any type has that can train their model ({change})"),
+        Adjustment(int(large.sum()), f"request more GPUs than any type has that can train their model ({change})"),
         Adjustment(int(nowhere.sum()), "train a model that no GPU type can hold (dropped)"),
     )
     gpus = np.minimum(asked, most)[left]
@@ -325,7 +323,7 @@ def to_instance(
         of the cluster that can train it. None: no tenants; jobs keep the name of their ``user``, else of their
         ``tenant``.
     too_large:
-        Treatment of jobs that ask for more GPUs than any one type has that can train their model: ``"drop"``, or
+        Treatment of jobs that request more GPUs than any one type has that can train their model: ``"drop"``, or
         ``"cut"`` to the GPUs of the type, with a proportionally longer duration. Jobs whose model fits no type are
         always dropped. ``source`` has their number.
     name, source:

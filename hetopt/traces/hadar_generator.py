@@ -91,7 +91,7 @@ def _candidates(table: pd.DataFrame, most: int) -> tuple[pd.DataFrame, str]:
     inside = [(size.above < hours) & (hours <= size.most) for size in CLASSES]
     reasons = {
         "came at other hours": ~table["hour"].isin(HOURS) if "hour" in table.columns else np.zeros(len(table), bool),
-        "ask for more GPUs than there are": gpus > most,
+        "request more GPUs than there are": gpus > most,
         "are of no class by their GPU-hours": ~np.any(inside, axis=0),
     }
     left, counts = np.ones(len(table), dtype=bool), []
@@ -120,7 +120,7 @@ class HadarJobs:
     Parameters
     ----------
     most_gpus:
-        Jobs that ask for more are not drawn. The paper's cluster has 60 GPUs, 20 of each type; a job of more than 20
+        Jobs that request more are not drawn. The paper's cluster has 60 GPUs, 20 of each type; a job of more than 20
         cannot run on one type alone, and only policies that mix types can place it.
 
     Raises

@@ -30,7 +30,7 @@ def from_trace(
         As :func:`~hetopt.traces.philly_reader.read_philly` or :meth:`~hetopt.traces.philly_generator.PhillyLike.table`
         give it: ``job``, ``duration`` (seconds), ``gpus``, and ``hour`` to take the hour of the day into account.
     cluster:
-        With K80, P100 and V100, or some of them. No job is drawn that asks for more GPUs than it has.
+        With K80, P100 and V100, or some of them. No job is drawn that requests more GPUs than it has.
     jobs:
         How many to draw; none is drawn twice.
     seed:

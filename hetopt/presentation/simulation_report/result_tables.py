@@ -114,7 +114,7 @@ def meaning(metrics: Sequence[str]) -> str:
 
 
 def published(rows: pd.DataFrame) -> str:
-    """Published results beside those of runs, see :func:`hetopt.experiments.paper_comparison.compare_with_papers`."""
+    """Published results next to those of runs, see :func:`hetopt.experiments.paper_comparison.compare_with_papers`."""
     names = ("claim", "what", "workload", "systems", "printed", "as a ratio", "here", "here / claim", "note")
     head = "".join(f"<th scope='col'>{name}</th>" for name in names)
     plain, body = DisplayUnit(), []

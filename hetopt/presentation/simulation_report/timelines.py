@@ -49,7 +49,7 @@ UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 """Unit after a time -> seconds."""
 
 RULE = (
-    "the stretch in which the jobs that are present, running or waiting, ask for most GPUs, over all systems drawn "
+    "the stretch in which the jobs that are present, running or waiting, request most GPUs, over all systems drawn "
     "together; a quarter of the whole time, but from 1 to 4 hours; the first where there are several"
 )
 """Description of the default window on the page."""
@@ -301,7 +301,7 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
         shown, why = busiest_window(logs.values()), RULE
     else:
         check_window(window, logs.values(), what)
-        shown, why = window, "as asked for"
+        shown, why = window, "as requested"
     unit = time_unit([shown[1] - shown[0]])
     first, last = (f"{time / unit.size:.6g}" for time in shown)
     parts = [f"<p>Seed {loaded.seed}, from {first} to {last} {unit.name}: {why}.</p>"]
