@@ -28,7 +28,15 @@ EXECUTOR = (
 )
 """Files without a check, and, by the first entry, lines about them. Delete this once the executor is redesigned."""
 
-INTERFACE = ("--world", '"world"', "world.restart_seconds", "world.spread", "(world was", "world setting")
+INTERFACE = (
+    "fft/eq-3-nobody",
+    "--world",
+    '"world"',
+    "world.restart_seconds",
+    "world.spread",
+    "(world was",
+    "world setting",
+)
 """Names in commands and files that may not change, and messages that name them."""
 
 

@@ -194,7 +194,7 @@ CLAIMS = (
         proof=r"With $t = a_j$ and $\rho_j = 0$ the cost is $d_j W_j / \theta_j^i$.",
     ),
     Claim(
-        key="fft/eq-3-no-job",
+        key="fft/eq-3-nobody",
         paper="FFT",
         place="equation (3)",
         statement="Without the constraint (7), the only solution of (3) runs no job.",
