@@ -37,9 +37,10 @@ types: setup
 	$(BIN)/mypy
 
 unit: setup      ## tests alone
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 3 --dist worksteal
 
-test: check unit verify bench-small docs   ## all that must hold: style, types, tests, benchmarks at their smallest size, docs
+test: setup      ## all that must hold: style, types, tests, benchmarks at their smallest size, docs
+	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) check unit verify bench-small docs
 
 verify: setup    ## the ledger: stored counterexamples and 50 instances a claim
 	$(BIN)/hetopt verify --quick
@@ -57,8 +58,8 @@ docs: setup      ## build the pages; warnings are errors, and so is a page that 
 	$(BIN)/sphinx-build -q -E -W --keep-going docs docs/_build
 	@! grep -rnoE --include='*.html' '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//[^"]*' docs/_build
 
-long: setup      ## slow tests
-	$(BIN)/pytest -q -n 2 -m long
+long: setup      ## slow tests, and properties on more cases
+	HETOPT_LONG=1 $(BIN)/pytest -q -n 3 --dist worksteal -m 'long or hypothesis'
 
 clean:           ## remove all that make has made
 	rm -rf $(VENV) typings build dist demo docs/_build *.egg-info

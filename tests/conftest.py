@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
 import pytest
+from effort import examples
 from executor_leases import Clock, Runners
 from executor_stage import Stage
 from hypothesis import HealthCheck, settings
@@ -20,7 +23,11 @@ from hetopt.executor.engines.engine import Node
 matplotlib.use("Agg")
 # Derandomised, so that a red run is red again; without deadline, since other work may share the machine.
 settings.register_profile(
-    "hetopt", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "hetopt",
+    derandomize=True,
+    deadline=None,
+    max_examples=examples(25, 60),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("hetopt")
 
@@ -52,6 +59,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(lease_directory, "now", made)
     return made
+
+
+@pytest.fixture
+def counted_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time in searches for counterexamples: each look at the clock is a millisecond, on a machine of any speed."""
+    looks = itertools.count()
+    clock = SimpleNamespace(perf_counter=lambda: next(looks) / 1000)
+    monkeypatch.setattr("hetopt.proofs.ledger.counterexample_search.time", clock)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -280,7 +281,7 @@ def valid_or_refused(document: Any) -> hetopt.Instance | None:
 
 
 @given(mutations())
-@settings(max_examples=200)
+@settings(max_examples=examples(60, 200))
 def test_mutated_documents_raise_one_line_or_are_valid(document: dict[str, Any]) -> None:
     """Whatever is accepted gives finite arrays: nothing invalid slips through."""
     instance = valid_or_refused(document)

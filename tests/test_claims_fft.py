@@ -48,6 +48,7 @@ ALL = {claim.key: claim for claim in claims()}
 OWING = round_space(n=(1, 4), ages=integers(0, 9), rho=integers(0, 6))
 
 
+@pytest.mark.usefixtures("counted_time")
 @pytest.mark.parametrize("key", ["fft/eq-2", "fft/eq-3-srsf", "fft/eq-5-running", "fft/eq-6-faster", "fft/eq-7"])
 def test_a_search_finds_counterexamples_from_the_claim_alone(key: str) -> None:
     means = ALL[key].procedure

@@ -266,7 +266,7 @@ def test_a_policy_that_fails_or_answers_something_else(own: str) -> None:
     assert "has answered 7" in str(found.exception)
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_what_policies_print_is_no_result_and_no_folder_is_left(own: str, tmp_path: Path, jobs: str) -> None:
     words = ["--policy", f"{own}:Talks", "--instances", "2", "--seconds", "0", "--json", "--jobs", jobs]
     (tmp_path / "empty").mkdir()

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_simulation_properties import Random, cases
@@ -104,7 +105,7 @@ def _by_server(changes: tuple[ServerChange, ...]) -> dict[str, list[ServerChange
 
 
 @given(environments(), st.integers(0, 99), st.sampled_from([HierarchicalPlacer(), MoreWorkersFirst()]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25, 100), deadline=None)
 @pytest.mark.parametrize("seconds", [None, 300.0])
 def test_random_environments(seconds: float | None, case: tuple[Instance, Environment], seed: int, placer: Any) -> None:
     """Twice the same, once with jobs that stop booked one by one and once all in arrays."""
@@ -128,7 +129,7 @@ def test_random_environments(seconds: float | None, case: tuple[Instance, Enviro
 
 
 @given(environments())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, 60), deadline=None)
 def test_gavel_in_random_environments(case: tuple[Instance, Environment]) -> None:
     """The same for shares that are kept while no job arrives or finishes, and rounded by priority."""
     instance, environment = case

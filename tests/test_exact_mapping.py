@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -93,7 +94,7 @@ def test_local_search_lies_between_the_optimum_and_heavy_edge(case: Any, timing:
         assert found.iteration_seconds == pytest.approx(least, rel=EQUAL, abs=EQUAL)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(4, 15))
 @given(st.integers(0, 10_000), st.sampled_from([(8, 8, 12), (16, 4, 16)]))
 def test_at_the_size_of_the_papers_models(seed: int, size: tuple[int, int, int]) -> None:
     """Too large to enumerate: the two programs and the heuristics check each other, and bounds check all."""

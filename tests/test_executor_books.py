@@ -15,6 +15,7 @@ from threading import Timer
 from typing import Any
 
 import pytest
+from effort import examples
 from executor_scenes import form, granted, lab_of_jobs, opened, rows
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -169,7 +170,7 @@ class Books(RuleBasedStateMachine):
             assert (row["failures"], row["losses"]) == (self.failures[row["id"]], self.losses[row["id"]])
 
 
-Books.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Books.TestCase.settings = settings(max_examples=examples(12, 40), stateful_step_count=25, deadline=None)
 TestBooks = Books.TestCase
 
 
@@ -217,14 +218,14 @@ def _submit_many(folder: str, number: int) -> None:
 def test_many_may_submit_at_once(store: StateStore) -> None:
     """Every job is there once, every name is given once."""
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_submit_many, args=(str(store.folder), n)) for n in range(3)]
+    processes = [context.Process(target=_submit_many, args=(str(store.folder), n)) for n in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
         assert process.exitcode == 0
     names = [row["name"] for row in rows(store)]
-    assert len(names) == len(set(names)) == 120
+    assert len(names) == len(set(names)) == 80
 
 
 def test_one_controller_by_lock(store: StateStore) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from executor_scenes import form, opened, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,7 +91,7 @@ WHAT = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15, 40), deadline=None)
 @given(st.lists(WHAT, max_size=25))
 def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, int]]) -> None:
     """Nor does it take any back; copies are given halves of what is left where a round begins."""

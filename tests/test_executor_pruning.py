@@ -12,6 +12,7 @@ from unittest import mock
 
 import pandas as pd
 import pytest
+from effort import examples
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 from executor_leases import checkpoint
 from executor_old_leases import STEPS, Merging, Still, a_store, events, granted, leases_of_books, sealed, tree
@@ -193,7 +194,7 @@ class Histories(RuleBasedStateMachine):
         assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == list(range(1, before[-1] + 1))
 
 
-Histories.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+Histories.TestCase.settings = settings(max_examples=examples(10, 30), stateful_step_count=25, deadline=None)
 TestHistories = Histories.TestCase
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from effort import examples
 from executor_scenes import cards, form, node, rows, with_speeds
 from executor_stage import Stage
 from hypothesis import Phase, given, settings
@@ -307,7 +308,7 @@ def happen(lab: Stage, what: str, n: int) -> None:
         lab.restart()
 
 
-@settings(max_examples=80, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=examples(20, 80), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     history=histories(),
     policy=st.sampled_from(["fifo", "fft", "gavel", "oef-cooperative", "hadar", "hadare", "srtf", "tiresias-per-type"]),

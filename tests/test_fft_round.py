@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 
 import hetopt
@@ -20,7 +21,7 @@ from hetopt.solving.methods import method_for
 
 
 @given(job_instances(zeros=True, jobs=(1, 7)))
-@settings(max_examples=150)
+@settings(max_examples=examples(30, 150))
 def test_both_solve_paths_use_as_many_gpus_at_the_same_cost(instance: Instance) -> None:
     """The certificates are measured on the shares, so equal objectives are equal costs."""
     state = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from gavel_rounds import simulate_by_hand
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ def shares(policy: Formulation) -> object:
 
 
 @given(job_instances(arrivals=True, jobs=(1, 6)), st.sampled_from([64.0, 256.0, 300.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, 60), deadline=None)
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_finish_times_are_those_of_the_rules(policy: Formulation, instance: Instance, seconds: float) -> None:
     system = System(OnChange(policy), seconds, ByPriority())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hadar_oracles import best_total, gangs, speed
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ def same(a: float, b: float) -> bool:
 
 
 @given(mixed_instances(jobs=(1, 2), most_demand=2), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, 60), deadline=None)
 def test_all_methods_find_the_optimum_of_plain_enumeration(instance: Instance, slots: int) -> None:
     problem, best = hadar.OfflineProblem.of(instance, slots, 1.0), best_total(instance, slots, 1)
     for method in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
@@ -39,7 +40,7 @@ def test_all_methods_find_the_optimum_of_plain_enumeration(instance: Instance, s
 
 
 @given(mixed_instances(jobs=(1, 4), memory=True), SLOTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, 60), deadline=None)
 def test_the_three_methods_agree(instance: Instance, slots: int) -> None:
     problem = hadar.OfflineProblem.of(instance, slots, 1.0)
     try:
@@ -52,7 +53,7 @@ def test_the_three_methods_agree(instance: Instance, slots: int) -> None:
 
 
 @given(mixed_instances(jobs=(1, 3)), SLOTS, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, 60), deadline=None)
 def test_weak_duality_holds_in_fractions_at_any_prices(instance: Instance, slots: int, data: st.DataObject) -> None:
     """Exactly: no choice of schedules is worth more than the dual objective at prices >= 0 [Hadar, eq. 3]."""
     problem = hadar.OfflineProblem.of(instance, slots, 1.0).exact
@@ -94,7 +95,7 @@ def test_the_compiled_arrays_are_the_pyomo_model(instance: Instance, slots: int,
 
 
 @given(mixed_instances(jobs=(1, 1)), SLOTS, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, 60), deadline=None)
 def test_the_best_schedule_is_the_best_of_all(instance: Instance, slots: int, data: st.DataObject) -> None:
     problem = hadar.OfflineProblem.of(instance, slots, 1.0)
     prices = np.array([[data.draw(st.integers(0, 4)) / 4 for _ in problem.cells] for _ in range(slots)])

@@ -36,6 +36,8 @@ from hetopt.proofs.properties import property_matrix
 from hetopt.proofs.properties.property_matrix import known_counterexamples
 
 F = Fraction
+pytestmark = pytest.mark.usefixtures("counted_time")
+
 EVERY = list(all_claims().values())
 SPACE = Space({"n": (1, 3)}, {"a": TableShape(1, "n", integers(1, 9))}, lambda n: n.row("a"))
 FAST = Effort(instances=30, seconds=0.5)

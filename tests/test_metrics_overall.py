@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import by_hand, log_of, simulations
@@ -71,7 +72,7 @@ def test_copies_may_finish_faster_than_alone() -> None:
 
 
 @given(simulations() | simulations(tenants=True))
-@settings(max_examples=60)
+@settings(max_examples=examples(20, 60))
 def test_the_row_says_what_the_functions_say(case: tuple[Log, Instance]) -> None:
     log, instance = case
     found = summary(log, instance)

@@ -87,10 +87,11 @@ def test_noncooperative_is_pareto_efficient_where_all_speedups_are_positive(inst
     """No total is larger with every rate kept: a separate program, by scipy."""
     e = inst.entities()
     n, k = e.shape
-    rates = e.rate(hetopt.solve(oef.noncooperative(), inst).x)
+    x = hetopt.solve(oef.noncooperative(), inst).x
+    rates = e.rate(x)
     capacity = np.tile(np.eye(k), n)
     keep = -np.kron(np.eye(n), np.ones(k)) * e.speed.ravel()
-    bound = np.concatenate([e.capacity, -rates * (1 - FEASIBILITY)])
+    bound = np.concatenate([np.maximum(e.capacity, x.sum(0)), -rates])  # x itself is feasible, with nothing to spare
     best = -linprog(-e.speed.ravel(), A_ub=np.vstack([capacity, keep]), b_ub=bound).fun
     assert best <= rates.sum() * (1 + EQUAL)
 

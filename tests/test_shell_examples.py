@@ -67,6 +67,8 @@ def test_commands_run_in_an_empty_folder(
     for name, text in FILE.findall((ROOT / page).read_text()):
         (tmp_path / name).write_text(text)
     for words in SHOWN[page]:
+        if words[1] == "demo":
+            continue  # it takes long, and test_cli.py and test_cli_output.py have it
         monkeypatch.setattr(sys, "argv", sooner(words))
         with pytest.raises(SystemExit) as end:
             command_line.main()

@@ -16,7 +16,7 @@ def job(*stages: Stage) -> Job:
     return Job("j", {"V100": 1.0}, work=1, demand=sum(s.gpus for s in stages), stages=stages)
 
 
-@given(st.integers(1, 8), st.integers(1, 8), st.floats(0, 1e12))
+@given(st.integers(1, 8), st.integers(1, 8), st.just(0.0) | st.floats(1e-3, 1e12))
 def test_what_leaves_a_stage_enters_the_next(before: int, after: int, output: float) -> None:
     first = Stage(before, 1, 1, output_bytes=output)
     assert job(first, Stage(after, 1, 1, input_bytes=before * output / after)).demand == before + after
