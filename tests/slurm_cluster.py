@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from left_processes import LENT
+from left_processes import LENT, children
 from waiting import PATIENCE
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "scancel", "scontrol")
@@ -128,9 +128,13 @@ class SlurmCluster:
     def close(self) -> None:
         """Kill all that runs, jobs too, and remove the folder."""
         deadline = time.monotonic() + PATIENCE
-        while own := self.processes():
+        while own := [
+            *self.processes(),
+            *(below for daemon in self.daemons.values() for below in children(daemon.pid)),
+        ]:
             for pid in own:
                 _kill(pid)
+                LENT.discard(pid)
             for daemon in self.daemons.values():
                 daemon.poll()
             assert time.monotonic() < deadline, f"processes that cannot be killed: {own}"
@@ -141,7 +145,7 @@ class SlurmCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def processes(self) -> list[int]:
-        """Everything that was started with this cluster's configuration: daemons, steps, jobs."""
+        """What was started with this cluster's configuration: daemons, steps, jobs; slurmscriptd hides it."""
         wanted, found = f"SLURM_CONF={self.configuration}".encode(), []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -158,6 +162,7 @@ class SlurmCluster:
         """Start slurmctld; what it had written down is there again."""
         self._start("slurmctld", "slurmctld", "-D", "-f", str(self.configuration))
         self._wait(lambda: self.call("scontrol", "ping", check=False).endswith("UP"), "slurmctld")
+        LENT.update(children(self.daemons["slurmctld"].pid))  # slurmscriptd
 
     def start_node(self, name: str) -> None:
         """Start a node's slurmd."""
@@ -166,7 +171,10 @@ class SlurmCluster:
     def kill_daemon(self, name: str) -> None:
         """Kill slurmctld or a node's slurmd, by signal 9; what it has started lives on."""
         daemon = self.daemons.pop(name)
+        helpers = children(daemon.pid) if name == "slurmctld" else []  # slurmscriptd, which may outlive it for long
         daemon.kill()
+        for pid in helpers:
+            _kill(pid)
         daemon.wait()
         LENT.discard(daemon.pid)
 

@@ -31,6 +31,7 @@ EXECUTOR = (
 INTERFACE = (
     "fft/eq-3-nobody",
     "--world",
+    '"said"',
     '"world"',
     "world.restart_seconds",
     "world.spread",

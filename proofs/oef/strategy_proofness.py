@@ -57,7 +57,7 @@ def raw_misreport_space() -> Space[MisreportCase]:
     """True and reported throughputs of u1 in any unit, no reported one below the true one; then normalised."""
 
     def build(numbers: CaseNumbers) -> MisreportCase | None:
-        true, reported = numbers.row("true"), numbers.row("reported")
+        true, reported = numbers.row("true"), numbers.row("said")
         ascending = all(a <= b for row in (true, reported) for a, b in pairwise(row))
         if not ascending or true == reported or any(b < a for a, b in zip(true, reported, strict=True)):
             return None
@@ -68,7 +68,7 @@ def raw_misreport_space() -> Space[MisreportCase]:
 
     tables = {
         "true": TableShape(1, "k", integers(1, 8)),
-        "reported": TableShape(1, "k", integers(1, 8)),
+        "said": TableShape(1, "k", integers(1, 8)),
         "others": TableShape("n", "k-1", integers(1, 8)),
         "gpus": TableShape(1, "k", GPUS),
     }
