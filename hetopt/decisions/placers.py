@@ -77,8 +77,8 @@ class MoreWorkersFirst:
     Parameters
     ----------
     sticky:
-        Jobs that keep their GPU type keep their servers. OEF does not say so; a job's present server is preferred in
-        any case, where it has room.
+        Jobs that keep their GPU type keep their servers, which OEF does not specify. Without this, too, a job's
+        present server is preferred if it has room.
     whole:
         Kinds of parallelism whose jobs wait rather than be spread over several servers.
 
@@ -134,11 +134,8 @@ def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats 
 
 def _tightest(gpus: int, free: Mapping[str, int], near: set[str]) -> str | None:
     """The tightest fit for so many GPUs, among ``near`` if possible; None where no server has room."""
-    found, best = None, (True, 0)
-    for server, n in free.items():
-        if n >= gpus and (found is None or (server not in near, n) < best):
-            found, best = server, (server not in near, n)
-    return found
+    fits = (server for server, n in free.items() if n >= gpus)
+    return min(fits, key=lambda server: (server not in near, free[server]), default=None)
 
 
 @dataclass(frozen=True)
@@ -193,9 +190,7 @@ class PlacementRun:
         self.servers = instance.cluster.by_name
         self.x = np.rint(plan.x).astype(int)
         self.entities = plan.entities
-        self.free: dict[str, Seats] = {
-            t: {s.name: s.gpus[t] for s in instance.cluster.servers if s.gpus.get(t, 0)} for t in self.entities.types
-        }
+        self.free: dict[str, Seats] = {t: self._empty(t) for t in self.entities.types}
         self.placed = dict(instance.placed)
         self._was: dict[tuple[str, str], Seats] = {}
         self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
@@ -237,10 +232,7 @@ class PlacementRun:
         return seats
 
     def _place(self, job: Job, gpu_type: str, gpus: int) -> None:
-        near = {
-            *self.placed.get(job.name, {}),
-            *(s for own in self.hosts.get(job.name, {}).values() for s in own),
-        }
+        near = {*self.placed.get(job.name, {}), *self._servers(job.name)}
         seats = self.seats(job, gpus, self.free[gpu_type], near)
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
@@ -261,8 +253,9 @@ class PlacementRun:
             cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[part[0].name][part[1]]]
             return part[0].checkpoint_bytes / min(cards)
 
-        there = [part for part in stayed if part[0].name not in self.waiting]
-        spread = [part for part in there if len(self.hosts[part[0].name][part[1]]) > 1]
+        spread = [
+            (job, t, n) for job, t, n in stayed if job.name not in self.waiting and len(self.hosts[job.name][t]) > 1
+        ]
         for job, t, n in sorted(spread, key=seconds):
             before = self._release(job.name, t)
             seats = pack(n, self.free[t], before)
@@ -289,8 +282,11 @@ class PlacementRun:
 
     def _fewest(self, gpu_type: str, seats: Seats) -> int:
         """The fewest servers for so many GPUs in an empty cluster."""
-        empty = {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
-        return len(pack(sum(seats.values()), empty) or {})
+        return len(pack(sum(seats.values()), self._empty(gpu_type)) or {})
+
+    def _empty(self, gpu_type: str) -> Seats:
+        """The seats of an empty cluster."""
+        return {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
 
 
 LARGEST_TENSOR: Mapping[str, float] = FrozenDict(
@@ -380,7 +376,8 @@ class FirstFree:
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
-        return PlacementRun(plan, instance, seats=_first).run(lambda *_: (), self.sticky, False)
+        run = PlacementRun(plan, instance, seats=lambda _job, gpus, free, _near: first_seats(gpus, free))
+        return run.run(lambda *_: (), self.sticky, False)
 
 
 def first_seats(gpus: int, free: Mapping[str, int]) -> Seats | None:
@@ -391,10 +388,6 @@ def first_seats(gpus: int, free: Mapping[str, int]) -> Seats | None:
             seats[server] = min(gpus, room)
             gpus -= seats[server]
     return None if gpus > 0 else seats
-
-
-def _first(_job: Job, gpus: int, free: Mapping[str, int], _near: Iterable[str]) -> Seats | None:
-    return first_seats(gpus, free)
 
 
 def _part(value: float, key: str) -> float:

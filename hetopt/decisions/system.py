@@ -74,7 +74,7 @@ class Decision:
     given_up:
         Losses of rounding, selection and placement, by name.
     wake:
-        Second at which the policy asks for another decision if nothing happens before; None: it does not.
+        Second at which the policy decides again if nothing happens before; None: not specified.
     copies:
         Forked job -> its copies; their rates sum to its ``rate``.
     promised:
@@ -317,16 +317,16 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                 used[server, t] = used.get((server, t), 0) + n
                 if n < 0:
                     below.append(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
-    sits, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
+    on_servers, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
     for (e, t), n in placed.items():
         if t in types:
-            sits[e, types[t]] = n
-    wanted = plan.x.copy()
-    wanted[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
-    for e, k in np.argwhere(sits != wanted)[:1].tolist():
+            on_servers[e, types[t]] = n
+    planned = plan.x.copy()
+    planned[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
+    for e, k in np.argwhere(on_servers != planned)[:1].tolist():
         raise InvalidPlan(
-            f"job {jobs.names[e]!r} is placed on {sits[e, k]:g} GPUs of {jobs.types[k]!r}; "
-            f"the plan says {plan.x[e, k]:g}"
+            f"job {jobs.names[e]!r} is placed on {on_servers[e, k]:g} GPUs of {jobs.types[k]!r}; "
+            f"the plan has {plan.x[e, k]:g}"
         )
     if below:
         raise InvalidPlan(below[0])
@@ -400,7 +400,7 @@ class System:
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
 
     def steps(self, speeds: SpeedModel) -> DecisionSteps:
-        """The policy and its steps, for jobs as fast as ``speeds`` say."""
+        """The policy and its steps; ``speeds``: work per second of jobs with mapped stages."""
         steps = (self.rounder or ByKind(), self.selection or LongestStarved(), self.placer)
         return DecisionSteps(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
 
@@ -428,8 +428,8 @@ class CachedResult:
 class OnChange:
     """Call a policy only when an entity has arrived or left, or the cluster has changed, as Gavel does.
 
-    In the rounds between, its last result holds, and a rounder continues to share it in time. The policy does not see
-    the work left and the time until then. A change of the GPU types on which an entity can run calls it, too.
+    In the rounds between, its last result holds, and a rounder continues to share it in time. So the policy does not
+    react to the work left and to the time. A change of the GPU types on which an entity can run calls it, too.
 
     Parameters
     ----------
