@@ -1,4 +1,4 @@
-"""The metrics of a simulation as records: what each number is, its unit, and whether more of it is better."""
+"""The metrics of a simulation as records: meaning, unit, and whether higher or lower is better."""
 
 from __future__ import annotations
 
@@ -173,12 +173,12 @@ METRICS: Mapping[str, Metric] = FrozenDict({metric.name: metric for metric in _a
 
 
 def metric_of(name: str) -> Metric:
-    """The metric of that name; one without direction for a name that this version does not have."""
+    """The metric of that name; for names unknown to this version, one without direction."""
     return METRICS.get(name) or Metric(name, "Not described", Unit.NONE, Better.NEITHER, Theme.OTHER)
 
 
 def by_theme(names: Iterable[str]) -> dict[Theme, list[str]]:
-    """Theme -> those of ``names`` that belong to it; empty themes are left out."""
+    """Theme -> metrics among ``names`` that belong to it; empty themes are left out."""
     found: dict[Theme, list[str]] = {theme: [] for theme in Theme}
     for name in names:
         found[metric_of(name).theme].append(name)

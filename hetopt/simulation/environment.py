@@ -16,7 +16,7 @@ from hetopt.stages.speed_models import SpeedModel
 
 @dataclass(frozen=True)
 class Environment:
-    """What happens to jobs in a simulation, the same for every policy.
+    """The conditions of a simulation, which are the same for every policy.
 
     Parameters
     ----------

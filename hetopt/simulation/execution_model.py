@@ -20,7 +20,7 @@ from hetopt.tolerances import WORK
 
 @dataclass(frozen=True)
 class JobPlacement:
-    """The GPUs of one job by a decision: by type, and by server where it is placed."""
+    """The GPUs that a decision gives to one job: by type, and by server if it is placed."""
 
     gpus: Floats
     where: HeldGPUs
@@ -62,7 +62,7 @@ class ExecutionModel:
         if key not in self._places:
             pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
             place = JobPlacement(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
-            if self.fluid:  # fluid shares hardly repeat
+            if self.fluid:  # fluid shares rarely repeat
                 return place
             self._places[key] = place
         return self._places[key]
@@ -92,7 +92,7 @@ class ExecutionModel:
         return seconds
 
     def leave(self, i: int, place: HeldGPUs, time: float) -> None:
-        """Job i leaves these GPUs: its dataset is not used there any more."""
+        """End the use of job i's dataset on the servers of these GPUs."""
         if self.disks is not None:
             self.disks.leave(self.jobs[i], {server for server, _ in place}, time)
 
@@ -101,5 +101,5 @@ class ExecutionModel:
         every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0
-        written = math.floor(trained / every * (1 + WORK))  # with one that is due now, despite rounding
+        written = math.floor(trained / every * (1 + WORK))  # includes a checkpoint due now, despite rounding
         return rate * max(0.0, trained - written * every)

@@ -36,7 +36,7 @@ class Overheads:
     Parameters
     ----------
     restart_seconds:
-        To restart on other GPUs than the last ones, besides the transfer.
+        To restart on other GPUs than the last ones, without the transfer.
     resume_seconds:
         To resume on the last GPUs after a pause.
     start_seconds:

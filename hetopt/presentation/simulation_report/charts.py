@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 
 from hetopt.data.entities import Floats
 from hetopt.experiments.comparison import by_reason
-from hetopt.experiments.seed_statistics import SeedStatistics, cell
+from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import time_unit
 from hetopt.presentation.simulation_report import time_series as over_time
@@ -81,7 +81,7 @@ def _draw_bars(axes: Axes, statistics: SeedStatistics, metric: str, styles: Mapp
     size = unit_of(metric, statistics.most[metric]).size
     for place, system in enumerate(statistics.systems):
         spread = (statistics.mean, statistics.least, statistics.most)
-        mean, least, most = (cell(of, system, metric) / size for of in spread)
+        mean, least, most = (float(of[metric][system]) / size for of in spread)
         if np.isfinite(mean):
             axes.barh(place, mean, height=0.72, linewidth=0, **styles[system].bar())
             if most > least:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.experiments.seed_statistics import SeedStatistics, cell
+from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.definitions import by_theme, metric_of
 from hetopt.presentation.formatting import MISSING, DisplayUnit, format_number
 from hetopt.presentation.simulation_report.axes import unit_of
@@ -34,7 +34,7 @@ def number(value: float, unit: DisplayUnit, more: str = "", best: bool = False) 
     if pd.isna(value):
         return f"<td>{MISSING}</td>"
     kind = " class='best' title='best'" if best else ""
-    return f"<td{kind}><data value='{value!r}'>{unit.format(value)}</data>{more}</td>"
+    return f"<td{kind}><data value='{float(value)!r}'>{unit.format(value)}</data>{more}</td>"
 
 
 def units_of(statistics: SeedStatistics, metrics: Sequence[str]) -> dict[str, DisplayUnit]:
@@ -50,7 +50,7 @@ def numbers(statistics: SeedStatistics, metrics: Sequence[str], styles: Mapping[
     for name in statistics.systems:
         cells = "".join(
             number(
-                cell(statistics.mean, name, metric),
+                statistics.mean[metric][name],
                 units[metric],
                 _spread(statistics, name, metric, units[metric]),
                 name in best[metric],
@@ -70,8 +70,8 @@ def _heading(metric: str, unit: str) -> str:
 
 def _spread(statistics: SeedStatistics, name: str, metric: str, unit: DisplayUnit) -> str:
     """Range over seeds, and the number of seeds with a value if not all have one."""
-    known, runs = int(cell(statistics.known, name, metric)), len(statistics.seeds[name])
-    least, most = cell(statistics.least, name, metric), cell(statistics.most, name, metric)
+    known, runs = statistics.known[metric][name], len(statistics.seeds[name])
+    least, most = statistics.least[metric][name], statistics.most[metric][name]
     more = f"<small>{unit.format_range(least, most)}</small>" if known > 1 else ""
     return f"{more}<small>{known} of {runs} seeds</small>" if known < runs else more
 
@@ -85,9 +85,10 @@ def ratios(statistics: SeedStatistics, baseline: str, metrics: Sequence[str], st
     for name in statistics.systems:
         cells = []
         for metric in metrics:
-            low, high = cell(least, name, metric), cell(most, name, metric)
-            spread = f"<small>{plain.format_range(low, high)}</small>" if cell(known, name, metric) > 1 else ""
-            cells.append(number(cell(mean, name, metric), plain, "" if name == baseline else spread))
+            spread = ""
+            if name != baseline and known[metric][name] > 1:
+                spread = f"<small>{plain.format_range(least[metric][name], most[metric][name])}</small>"
+            cells.append(number(mean[metric][name], plain, spread))
         body.append(f"<tr>{first_column(name, styles)}{''.join(cells)}</tr>")
     head = "".join(_heading(metric, "") for metric in metrics)
     caption = f"Over {baseline} with the same seed: mean of these ratios, and from the least to the largest."

@@ -19,10 +19,11 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import end_of, seats_of
+from hetopt.metrics.step_functions import step_sums
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import time_unit
 from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, width_of
-from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns, jobs_with_work
+from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns
 from hetopt.presentation.simulation_report.report_style import (
     GRID,
     INK,
@@ -93,7 +94,7 @@ def demands(logs: Iterable[Log]) -> tuple[Floats, Floats, Floats]:
     """(jobs,) start and end of each job's presence in seconds, and its demand in GPUs, over all logs."""
     begins, ends, gpus = [], [], []
     for log in logs:
-        jobs = jobs_with_work(log)
+        jobs = log.jobs_with_work
         finish = jobs["finish"].to_numpy(dtype=float)
         begins.append(jobs["arrival"].to_numpy(dtype=float))
         ends.append(np.where(np.isnan(finish), end_of(log), finish))
@@ -115,10 +116,8 @@ def busiest_window(logs: Iterable[Log], length: float | None = None) -> Window:
         return first, last
     begins, ends, gpus = demands(every)
     times = np.unique(np.concatenate([begins, ends, [first, last]]))
-    change = np.zeros(len(times))
-    np.add.at(change, np.searchsorted(times, begins), gpus)
-    np.add.at(change, np.searchsorted(times, ends), -gpus)
-    until = np.concatenate([[0.0], np.cumsum(change.cumsum()[:-1] * np.diff(times))])
+    demand = step_sums(np.searchsorted(times, begins), np.searchsorted(times, ends), gpus, len(times))
+    until = np.concatenate([[0.0], np.cumsum(demand[:-1] * np.diff(times))])
     starts = np.unique(np.clip(np.concatenate([times, times - length]), first, last - length))
     area = np.interp(starts + length, times, until) - np.interp(starts, times, until)
     start = float(starts[int(np.argmax(area >= area.max() * (1 - PROVEN)))])
