@@ -1,9 +1,9 @@
 """Results that the four papers report for the systems, as far as :mod:`hetopt.metrics` measures them.
 
-They are in ``published_results.csv``, each with its place in the paper. Left out are results that need hardware or other
-tools (training quality, the effect of placement on speed, times of solvers, errors of predictors), and the largest and
-smallest completion times of single mixes [Hadar, Fig. 10], which no metric covers. FFT's Gavel is represented by the
-policy that FFT names [FFT, section 6.1.4], and by Gavel's default.
+They are in ``published_results.csv``, each with its place in the paper. Left out are results that need hardware or
+other tools (training quality, the effect of placement on speed, times of solvers, errors of predictors), and the
+largest and smallest completion times of single mixes [Hadar, Fig. 10], which no metric covers. FFT's Gavel is
+represented by the policy that FFT names [FFT, section 6.1.4], and by Gavel's default.
 """
 
 from __future__ import annotations

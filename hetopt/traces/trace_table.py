@@ -109,7 +109,7 @@ def make_trace(
     source:
         Name of the source in messages, e.g. the file.
     left_out:
-        Reason -> mask of rows. Each row counts for the first reason that applies.
+        As ``reasons`` of :func:`leave_out`.
     since_first:
         Whether arrivals count from the first row that is kept; else they stay as they are.
     rounded_up:
@@ -131,11 +131,7 @@ def make_trace(
     table = pd.DataFrame({key: columns[key] for key in (*REQUIRED, *OPTIONAL) if key in columns})
     if isinstance(locate, FileRows):
         table[LINE] = locate.lines
-    kept, counts = np.ones(len(table), dtype=bool), {}
-    for reason, rows in (left_out or {}).items():
-        if number := int(np.count_nonzero(kept & np.asarray(rows, dtype=bool))):
-            counts[reason] = number
-        kept &= ~np.asarray(rows, dtype=bool)
+    kept, counts = leave_out(left_out or {}, len(table))
     if not kept.any():
         reasons = ", ".join(f"{number} with {reason}" for reason, number in counts.items())
         raise InvalidInstance(f"{source} has no job that can be used: {reasons or 'it is empty'}")
@@ -148,6 +144,23 @@ def make_trace(
             table[key] = table[key].astype(np.int64)
     table.attrs = {"left_out": counts, "rounded_up": rounded}
     return table
+
+
+def leave_out(reasons: Mapping[str, Any], rows: int) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """(rows,) whether a row is kept, and the number of rows that are not, by the first reason that applies.
+
+    Parameters
+    ----------
+    reasons:
+        Reason -> (rows,) mask of the rows that it excludes.
+    """
+    kept, counts = np.ones(rows, dtype=bool), {}
+    for reason, mask in reasons.items():
+        excluded = np.asarray(mask, dtype=bool)
+        if number := int(np.count_nonzero(kept & excluded)):
+            counts[reason] = number
+        kept &= ~excluded
+    return kept, counts
 
 
 def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, row: str = "job") -> None:
