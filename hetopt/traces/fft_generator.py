@@ -108,7 +108,7 @@ class FFTTrace:
         return SETTINGS[self.number]
 
     def table(self, jobs: int | None = None, seed: int = 0) -> pd.DataFrame:
-        """Generate jobs with models, as :class:`~hetopt.traces.sampling.Generator`; default: as many as in the paper."""
+        """Generate jobs with models, as :class:`~hetopt.traces.sampling.Generator`; default: as many as the paper."""
         setting = self.setting
         jobs = setting.jobs if jobs is None else whole(jobs, "jobs", 1)
         philly = PhillyBatches(jobs_per_hour=setting.jobs_per_hour, lengths=setting.lengths, virtual_clusters={})
