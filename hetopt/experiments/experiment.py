@@ -1,4 +1,4 @@
-"""Simulating every system on every workload with every seed, on one core or many, and resuming after interruptions."""
+"""Simulations of every system on every workload with every seed, in parallel, and resumable after interruptions."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Experiment:
         for spec in self.runs():
             there = folders.setdefault(spec.key.folder(), spec.key)
             if there != spec.key:
-                raise InvalidOption(f"{spec.key} and {there} would share a folder; give one another label")
+                raise InvalidOption(f"{spec.key} and {there} would share a folder; give one of them another label")
         if self.until is not None:
             at_least(self.until, "until", 0.0, InvalidOption, strict=True)
 
@@ -174,7 +174,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The settings of one run, which can be sent to another process; calling it simulates."""
+    """The settings of one run, which can be sent to another process; a call simulates it."""
 
     workload: ExperimentWorkload
     system: SystemVariant
@@ -204,7 +204,7 @@ class RunSpec:
         }
 
     def __call__(self, watch: ProgressCallback | None = None) -> RunResult:
-        """Simulate; if the system refuses the instance, the record has the reason, and there is no log.
+        """Simulate; if the system refuses the instance, the record has the reason, and the log is None.
 
         Raises
         ------
@@ -212,9 +212,8 @@ class RunSpec:
             The policy failed, or gave a plan that cannot be carried out.
         """
         instance = self.workload.instance(self.seed)
-        instance = (
-            instance.replace(cluster=self.environment.on(instance.cluster)) if self.environment.disk_bytes else instance
-        )
+        if self.environment.disk_bytes:
+            instance = instance.replace(cluster=self.environment.on(instance.cluster))
         capacity = float(sum(instance.cluster.capacity.values()))
         environment = self.environment.build(instance.cluster, self.seed)
         progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))

@@ -34,16 +34,11 @@ UNKNOWN = (None, "None", "")
 Objects = list[dict[str, Any]]
 
 
-def _recognises(head: Head) -> bool:
-    header = head.cells()
-    return _is_log(head) or any(layout.fits(header) for layout in PHILLY)
-
-
 def _is_log(head: Head) -> bool:
     return "".join(head.lines).lstrip().startswith("[")
 
 
-@recognised_by(_recognises)
+@recognised_by(lambda head: _is_log(head) or any(layout.fits(head.cells()) for layout in PHILLY))
 def read_philly(path: FilePath) -> pd.DataFrame:
     """Read the jobs in a file of the trace, in order of arrival.
 

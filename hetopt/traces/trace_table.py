@@ -10,8 +10,8 @@ One row per job in order of arrival, with the columns :data:`REQUIRED` and, wher
 ``gpus``
     Number of GPUs that the job uses at once, whole and >= 1.
 ``tenant``, ``user``, ``group``, ``model``, ``gpu_type``, ``status``
-    Text, empty where the source has none: virtual cluster or organisation; submitting user; what recurring submissions
-    share; trained model; requested or received GPU type; final state.
+    Text, empty where the source has none: virtual cluster or organisation; submitting user; group of recurring
+    submissions; trained model; requested or received GPU type; final state.
 ``iterations``
     Total number of steps.
 ``hour``
@@ -202,7 +202,7 @@ def numbers_of(
     Raises
     ------
     InvalidInstance
-        The first cell that is not such a number, with its location.
+        A cell is not such a number; the message has the location of the first.
     """
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
     limit = (MOST_COUNTED if whole else MOST) if most is None else most
@@ -225,7 +225,7 @@ def names_of(column: pd.Series[Any], locate: Locate, *, unique: bool = False, em
     Raises
     ------
     InvalidInstance
-        The first cell that is not such a name, with its location.
+        A cell is not such a name; the message has the location of the first.
     """
     good = [is_text(value) or (empty and value == "") for value in column.tolist()]
     check_cells(column, good, locate, f"a {'' if empty else 'non-empty '}name on one line")
@@ -240,7 +240,7 @@ def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False) -> p
     Raises
     ------
     InvalidInstance
-        The first other cell that is not a timestamp, with its location.
+        Another cell is not a timestamp; the message has the location of the first.
     """
     when = pd.to_datetime(column.astype(object), format="%Y-%m-%d %H:%M:%S", errors="coerce")
     check_cells(column, when.notna() | empty, locate, "a time such as 2017-09-04 10:30:41")
