@@ -8,12 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from itertools import count
 from threading import Thread
 from typing import Any, TypeVar
 
 from hetopt.errors import InvalidOption
 
 Result = TypeVar("Result")
+
+CALLS = count()
+"""Numbers the calls of :func:`run_parallel`."""
 
 POLL_SECONDS = 0.5
 """Time between two checks of a worker for the end of its parent."""
@@ -24,8 +28,9 @@ def run_parallel(
 ) -> Iterator[tuple[tuple[Any, ...], Result]]:
     """Yield the arguments and the result of each task, in order of completion.
 
-    Workers leave Ctrl-C to this process and print to standard error. They end when a task raises an error, when the
-    iterator is closed, and when this process ends, whatever they are doing.
+    Workers are new processes, which start in the current folder, leave Ctrl-C to this process and print to standard
+    error. They end when a task raises an error, when the iterator is closed, and when this process ends, whatever they
+    are doing.
 
     Parameters
     ----------
@@ -47,9 +52,8 @@ def run_parallel(
         return
     from joblib import Parallel, delayed
 
-    pool = Parallel(
-        jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=(os.getpid(),)
-    )
+    start = (os.getpid(), next(CALLS))  # with other arguments than before, joblib starts new processes
+    pool = Parallel(jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=start)
     try:
         for i, result in pool(delayed(_run)(work, i, task) for i, task in enumerate(tasks)):
             yield tasks[i], result
@@ -63,7 +67,7 @@ def _run(work: Callable[..., Result], i: int, task: tuple[Any, ...]) -> tuple[in
     return i, work(*task)
 
 
-def _start_worker(parent: int) -> None:
+def _start_worker(parent: int, _call: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr
     Thread(target=_end_with_parent, args=(parent,), daemon=True).start()

@@ -25,6 +25,13 @@ def test_every_result_comes_with_its_arguments(jobs: int) -> None:
     assert dict(run_parallel(pow, [(2, n) for n in range(5)], jobs)) == {(2, n): 2**n for n in range(5)}
 
 
+def test_workers_are_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after an earlier call in another folder."""
+    for folder in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(folder)
+        assert list(run_parallel(os.getcwd, [(), ()], 2)) == [((), str(folder))] * 2
+
+
 @pytest.mark.filterwarnings(STOPPED)
 def test_a_finished_task_does_not_wait_for_others() -> None:
     results = run_parallel(time.sleep, [(600,), (0,)], 2)
