@@ -243,7 +243,7 @@ def test_options_are_heard(runs: Path) -> None:
     [
         (ReportOptions(baseline="gavle"), UnknownName, "'gavle' to compare with.*did you mean 'gavel'"),
         (ReportOptions(baseline="gandiva-fair"), UnknownName, "no system 'gandiva-fair' to compare with"),
-        (ReportOptions(seed=7), InvalidOption, "seed is 7, with which nothing.*one of 0, 1"),
+        (ReportOptions(seed=7), InvalidOption, "seed is 7, but no run.*one of 0, 1"),
         (ReportOptions(window=(1e9, 2e9)), InvalidOption, "fft-trace-1 lasts from 0 to"),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_window_outside_of_one_workload_is_noted_there(runs: Path) -> None:
     ends = [run.log.end for run in RunFolder.of(runs, ["fft"]).runs if run.key.seed == 0]
     start, end = sorted(ends)
     found = Page(page(RunFolder.of(runs, ["fft"]), ReportOptions(window=(start + 1.0, end))))
-    assert "choose one that lies in it" in found.text
+    assert "choose one within it" in found.text
     assert "as requested" in found.text
 
 

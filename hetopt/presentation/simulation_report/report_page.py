@@ -1,4 +1,4 @@
-"""The HTML page about a folder of simulations: one file that loads nothing from elsewhere and needs no scripts."""
+"""The HTML page of a folder of simulations: a single self-contained file without scripts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ReportOptions:
     Raises
     ------
     UnknownName
-        There is no such definition.
+        The definition does not exist.
     """
 
     baseline: str | None = None
@@ -116,7 +116,7 @@ def _seeds(folder: RunFolder, wanted: int | None) -> dict[str, int | None]:
     ran = sorted({seed for part in folder.workloads for own in part.statistics.seeds.values() for seed in own})
     if wanted is not None and wanted not in ran:
         there = ", ".join(map(str, ran)) or "none"
-        raise InvalidOption(f"seed is {wanted}, with which nothing in {folder.path} ran; it must be one of {there}")
+        raise InvalidOption(f"seed is {wanted}, but no run in {folder.path} has it; it must be one of {there}")
     return {part.name: part.seed(wanted) for part in folder.workloads}
 
 
@@ -133,7 +133,7 @@ def _baselines(folder: RunFolder, wanted: str | None) -> dict[str, str]:
 
 
 def _outside(found: Mapping[str, LoadedRuns], window: tuple[float, float] | None) -> dict[str, str]:
-    """Workload -> why the window shows nothing of it; an error if it shows nothing of any workload."""
+    """Workload -> why the window does not overlap it; an error if the window overlaps no workload."""
     problems: dict[str, InvalidOption] = {}
     ran = {name: own for name, own in found.items() if own.logs}
     for name, own in ran.items():

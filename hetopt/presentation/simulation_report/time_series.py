@@ -1,6 +1,6 @@
 """Curves over time, in equal intervals common to all systems: GPUs in use, waiting jobs, throughput.
 
-Each number is a mean over its interval, so that areas under the curves are those of the log.
+Each number is a mean over its interval, so that curves have the same areas as the log.
 """
 
 from __future__ import annotations

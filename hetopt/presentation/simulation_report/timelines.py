@@ -1,4 +1,4 @@
-"""Gantt charts of a window of time: which window is drawn, and the bars of jobs on servers or in rows of their own."""
+"""Gantt charts of a window of time: the choice of the window, and the bars of jobs, in rows of servers or of jobs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def check_window(window: Window, logs: Iterable[Log], what: str) -> None:
     if window[0] >= last or window[1] <= first:
         raise InvalidOption(
             f"window is {window[0]:g}:{window[1]:g} seconds, and {what} lasts from {first:g} to {last:g}; "
-            "choose one that lies in it"
+            "choose one within it"
         )
 
 
@@ -155,7 +155,7 @@ class GanttBar:
 def server_sizes(logs: Sequence[Log], instance: Instance | None) -> dict[str, int] | None:
     """Server -> its GPUs; None if some spans have no servers.
 
-    The servers of the instance; without it those of the logs, with the largest number of GPUs in use.
+    The servers of the instance; without it the servers in the logs, with the largest number of GPUs in use.
     """
     if any((log.spans["servers"] == "").any() for log in logs):
         return None
@@ -221,7 +221,7 @@ def bars_on_servers(log: Log, window: Window, sizes: Mapping[str, int]) -> list[
 
 
 def _free_rows(busy: Floats, number: int, now: float) -> list[int]:
-    """``number`` rows of a server: the first free ones, then those that become free first."""
+    """``number`` rows of a server: the first free rows, then the rows that become free first."""
     empty = np.flatnonzero(busy <= now).tolist()
     soonest = [i for i in np.argsort(busy, kind="stable").tolist() if busy[i] > now]
     return [int(i) for i in (*empty, *soonest)][:number]
@@ -372,7 +372,7 @@ def _short(names: Sequence[str]) -> list[str]:
 
 
 def _colours(bars: Iterable[GanttBar], window: Window) -> tuple[Colours, list[str]]:
-    """The colour of each kind, and the kinds with their own colour: those with the largest area of bars."""
+    """The colour of each kind, and the kinds with their own colour: the ones with the largest area of bars."""
     area: dict[str, float] = {}
     for bar in bars:
         length = min(bar.end, window[1]) - max(bar.start, window[0])
