@@ -22,7 +22,13 @@ class Placer(Protocol):
     """Chooses servers for the jobs of a plan."""
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
-        """The servers of each job that can be placed, and the reason for each that cannot."""
+        """The servers of each job that can be placed, and the reason for each that cannot.
+
+        Raises
+        ------
+        InvalidPlan
+            The plan is over tenants or has more GPUs than there are.
+        """
         ...
 
 
@@ -50,8 +56,6 @@ class HierarchicalPlacer:
     ------
     InvalidOption
         ``whole`` names no kind of parallelism.
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     sticky: bool = True
@@ -86,8 +90,6 @@ class MoreWorkersFirst:
     ------
     InvalidOption
         ``whole`` names no kind of parallelism.
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     sticky: bool = False
@@ -321,8 +323,6 @@ class TensorSkew:
     ------
     InvalidOption
         A number out of its range.
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     largest: Mapping[str, float] = field(default_factory=lambda: LARGEST_TENSOR)
@@ -365,11 +365,6 @@ class FirstFree:
     ----------
     sticky:
         Jobs that keep their GPU type keep their servers.
-
-    Raises
-    ------
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     sticky: bool = True

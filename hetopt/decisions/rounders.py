@@ -554,6 +554,11 @@ class ByKind:
         return rounder(allocation, instance, state)
 
 
+def with_rounds(traits: Traits, seconds: float | None) -> Traits:
+    """The traits with rounds of this length; None: unchanged."""
+    return traits if seconds is None else replace(traits, round_seconds=seconds)
+
+
 @dataclass(frozen=True)
 class Rounded:
     """A policy that rounds the allocations of another policy.
@@ -584,8 +589,7 @@ class Rounded:
     @property
     def traits(self) -> Traits:
         """Those of the policy, with the length of the rounds; plans are in whole GPUs."""
-        own = replace(traits_of(self.policy), fractional=False)
-        return own if self.round_seconds is None else replace(own, round_seconds=self.round_seconds)
+        return with_rounds(replace(traits_of(self.policy), fractional=False), self.round_seconds)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""

@@ -20,10 +20,10 @@ from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.trace_table import (
-    REQUIRED,
     Integers,
     Locate,
     check_cells,
+    check_trace,
     locate_in,
     names_of,
     numbers_of,
@@ -139,14 +139,6 @@ def _refuse_unknown_models(
             f"{locate(row)}: model is {shown(name)}, which is not in {catalogue.name!r}; "
             f"{choices(str(name), catalogue)}; drop_unknown_models() or --unknown-models draw replaces it"
         )
-
-
-def check_trace(table: pd.DataFrame) -> Locate:
-    """Refuse a table that is not a trace; return the locations of its rows."""
-    if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
-    require_columns(table, REQUIRED, "table")
-    return locate_in(table)
 
 
 def _groups(table: pd.DataFrame) -> Integers:

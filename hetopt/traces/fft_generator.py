@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -132,46 +133,20 @@ class FFTTrace:
         return gpus, models
 
 
-def trace_1() -> FFTTrace:
-    """FFT's trace 1: 800 jobs over two days, all with four workers, for the testbed of 36 GPUs."""
-    return FFTTrace(1)
+def _trace(number: int, description: str) -> Callable[[], FFTTrace]:
+    def trace() -> FFTTrace:
+        return FFTTrace(number)
+
+    trace.__doc__ = f"FFT's trace {number}: {description}."
+    return trace
 
 
-def trace_2() -> FFTTrace:
-    """FFT's trace 2: 800 jobs over two days with 1 to 8 workers, for the testbed of 36 GPUs."""
-    return FFTTrace(2)
-
-
-def trace_3() -> FFTTrace:
-    """FFT's trace 3: 20,000 jobs, four per hour."""
-    return FFTTrace(3)
-
-
-def trace_4() -> FFTTrace:
-    """FFT's trace 4: 20,000 jobs, five per hour."""
-    return FFTTrace(4)
-
-
-def trace_5() -> FFTTrace:
-    """FFT's trace 5: 20,000 jobs, six per hour."""
-    return FFTTrace(5)
-
-
-def trace_6() -> FFTTrace:
-    """FFT's trace 6: trace 4 with half of the models large."""
-    return FFTTrace(6)
-
-
-def trace_7() -> FFTTrace:
-    """FFT's trace 7: 20,000 jobs, ten per hour, the highest rate."""
-    return FFTTrace(7)
-
-
-def trace_8() -> FFTTrace:
-    """FFT's trace 8: 20,000 jobs, seven per hour."""
-    return FFTTrace(8)
-
-
-def trace_9() -> FFTTrace:
-    """FFT's trace 9: trace 4 with lengths that differ by a factor of 3 at most."""
-    return FFTTrace(9)
+trace_1 = _trace(1, "800 jobs over two days, all with four workers, for the testbed of 36 GPUs")
+trace_2 = _trace(2, "800 jobs over two days with 1 to 8 workers, for the testbed of 36 GPUs")
+trace_3 = _trace(3, "20,000 jobs, four per hour")
+trace_4 = _trace(4, "20,000 jobs, five per hour")
+trace_5 = _trace(5, "20,000 jobs, six per hour")
+trace_6 = _trace(6, "trace 4 with half of the models large")
+trace_7 = _trace(7, "20,000 jobs, ten per hour, the highest rate")
+trace_8 = _trace(8, "20,000 jobs, seven per hour")
+trace_9 = _trace(9, "trace 4 with lengths that differ by a factor of 3 at most")

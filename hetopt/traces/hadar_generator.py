@@ -16,7 +16,7 @@ from hetopt.checks import whole
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.philly_generator import PhillyLike
 from hetopt.traces.sampling import HOUR, streams
-from hetopt.traces.trace_table import leave_out, locate_in, names_of, numbers_of, require_columns
+from hetopt.traces.trace_table import check_trace, leave_out, names_of, numbers_of
 
 DRAWN_FROM = 20
 """Number of jobs like Philly's that are generated for each job that is drawn."""
@@ -82,10 +82,7 @@ def draw_jobs(table: pd.DataFrame, jobs: int, seed: int, most_gpus: int) -> tupl
 
 def _candidates(table: pd.DataFrame, most: int) -> tuple[pd.DataFrame, str]:
     """Eligible rows with the models of their class, and a sentence on the others."""
-    if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
-    require_columns(table, ("job", "duration", "gpus"), "table")
-    locate = locate_in(table)
+    locate = check_trace(table, ("job", "duration", "gpus"))
     seconds, gpus = numbers_of(table["duration"], locate), numbers_of(table["gpus"], locate, whole=True)
     hours = seconds * gpus / HOUR
     inside = [(size.above < hours) & (hours <= size.most) for size in CLASSES]

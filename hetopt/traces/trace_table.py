@@ -177,6 +177,14 @@ def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, ro
         raise InvalidInstance(f"{source} has no row; it must have one for each {row}")
 
 
+def check_trace(table: pd.DataFrame, columns: Iterable[str] = REQUIRED) -> Locate:
+    """Refuse a table that is not a trace; return the locations of its rows."""
+    if not isinstance(table, pd.DataFrame):
+        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
+    require_columns(table, columns, "table")
+    return locate_in(table)
+
+
 def numbers_of(
     column: pd.Series[Any],
     locate: Locate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -44,9 +44,9 @@ APART = 20
 """Ratio of the longest to the median queue above which the common axis is logarithmic."""
 
 
-def short_names(systems: Mapping[str, object] | list[str]) -> list[str]:
-    """Names of systems, short enough for a picture."""
-    return [label(name, number + 1, 26) for number, name in enumerate(systems)]
+def short_names(names: Iterable[str], most: int = 26) -> list[str]:
+    """Names that are short enough for a picture: at most the width of ``most`` letters."""
+    return [label(name, number, most) for number, name in enumerate(names, 1)]
 
 
 def bars(statistics: SeedStatistics, fairness: str, styles: Mapping[str, SystemStyle], name: str) -> str:

@@ -37,14 +37,9 @@ def number(value: float, unit: DisplayUnit, more: str = "", best: bool = False) 
     return f"<td{kind}><data value='{float(value)!r}'>{unit.format(value)}</data>{more}</td>"
 
 
-def units_of(statistics: SeedStatistics, metrics: Sequence[str]) -> dict[str, DisplayUnit]:
-    """Metric -> unit of its column."""
-    return {metric: unit_of(metric, statistics.most[metric]) for metric in metrics}
-
-
 def numbers(statistics: SeedStatistics, metrics: Sequence[str], styles: Mapping[str, SystemStyle], caption: str) -> str:
     """Systems by metrics: mean over seeds, and below it the range."""
-    units = units_of(statistics, metrics)
+    units = {metric: unit_of(metric, statistics.most[metric]) for metric in metrics}
     best = {metric: statistics.best(metric) for metric in metrics}
     body = []
     for name in statistics.systems:

@@ -23,6 +23,7 @@ from hetopt.metrics.step_functions import step_sums
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import time_unit
 from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, width_of
+from hetopt.presentation.simulation_report.charts import short_names
 from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns
 from hetopt.presentation.simulation_report.report_style import (
     GRID,
@@ -309,7 +310,7 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
     if len(sizes) > MOST:
         everywhere, sizes = [], {}
     jobs = chosen_jobs(list(logs.values()), shown)
-    wide = 0.2 + width_of(_short([*sizes, *jobs]), 8)
+    wide = 0.2 + width_of(short_names([*sizes, *jobs], 24), 8)
     on = {system: bars_on_servers(log, shown, sizes) for system, log in logs.items() if log in everywhere and sizes}
     of = {system: bars_of_jobs(log, shown, jobs) for system, log in logs.items() if system not in on}
     if on:
@@ -365,10 +366,6 @@ def _drawn(
             caption = f"{escape(system)}: {len({bar.job for bar in own})} jobs in this window."
             parts.append(picture(figure, f"{name}{number}", alone, caption))
     return "".join(parts)
-
-
-def _short(names: Sequence[str]) -> list[str]:
-    return [label(name, number + 1, 24) for number, name in enumerate(names)]
 
 
 def _colours(bars: Iterable[GanttBar], window: Window) -> tuple[Colours, list[str]]:
@@ -448,7 +445,7 @@ def _draw_groups(axes: Axes, names: Sequence[str], heights: Sequence[int], inche
         top += height
     axes.set_ylim(top, 0)
     size = min(8.0, 72 * inches * min(heights, default=1) * 0.95)
-    axes.set_yticks(middles, _short(names), fontsize=size)
+    axes.set_yticks(middles, short_names(names, 24), fontsize=size)
     axes.tick_params(left=False, labelsize=size, axis="y")
     axes.tick_params(labelsize=8, axis="x")
     axes.grid(axis="x", linewidth=0.6, zorder=0)
