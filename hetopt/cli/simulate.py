@@ -31,7 +31,7 @@ SHOWN = {
     "jct_p99": "JCT p99",
     "makespan": "makespan",
     "ftf_themis_mean": "FTF mean",
-    "starvation_max": "starved at most",
+    "starvation_max": "max starvation",
     "switches_mean": "switches",
     "utilisation": "utilisation",
     "decision_mean": "decision",
@@ -98,7 +98,7 @@ def simulate(
     """Simulate several policies on the same jobs, and store the results.
 
     Results in the folder are reused, so an interrupted command can be repeated.
-    `hetopt report FOLDER` makes a page of them.
+    `hetopt report FOLDER` writes a page about them.
     """
     if seeds < 1:
         raise InvalidOption(f"--seeds is {seeds}; it must be at least 1")
@@ -167,7 +167,7 @@ def system_variants(
     """
     names = [name.strip() for name in policies.split(",") if name.strip()]
     if not names:
-        raise InvalidOption("--policies is empty; name at least one, by commas")
+        raise InvalidOption("--policies is empty; name at least one, or several separated by commas")
     own: dict[str, dict[str, Any]] = {name: {} for name in names}
     for pair in settings or []:
         owner = next((name for name in sorted(names, key=len, reverse=True) if pair.startswith(f"{name}.")), None)

@@ -27,7 +27,7 @@ class LocalDisks:
     source_bytes_per_s:
         Bandwidth from the repository to each server, in bytes/s; infinity: limited by the server's network card only.
     evict_seconds:
-        To delete one dataset.
+        Seconds to delete one dataset.
     proactive:
         Evict as soon as a disk has less room than its largest dataset takes, in the background [FFT, section 6.2.3];
         else only when the next dataset needs the room, and its job waits for the deletion. The least recently used

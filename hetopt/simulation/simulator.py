@@ -64,11 +64,11 @@ def simulate(
         override the system's. The policy sees the unfinished jobs that have arrived, their tenants and job types, the
         time, the work done, the GPUs held and the servers; its only memory is the state that it returns.
     instance:
-        The jobs, with their arrivals; time starts at ``instance.time``. Jobs that hold GPUs or are placed then, run.
+        The jobs, with their arrivals; time starts at ``instance.time``. Jobs that hold GPUs or are placed, run.
     round_seconds:
-        Length of a round: decisions at the start of each round, jobs that arrive in between wait, and a job that
-        finishes frees its GPUs at the end of the round. Default: that of the policy's traits. Without one,
-        there is a decision at each arrival and at each completion.
+        Length of a round: decisions are made at the start of each round, jobs that arrive in between wait, and a job
+        that finishes frees its GPUs at the end of the round. Default: the policy's traits. Without rounds, a decision
+        is made at each arrival and at each completion.
     fluid:
         Run shares of jobs as rates, without rounding and restarts.
     rounder, selection, placer:
@@ -160,8 +160,8 @@ ScheduledEvent: TypeAlias = tuple[float, EventKind, int, Callable[[], None]]
 class Simulator:
     """Handles events in the order (time, kind, counter), and calls the policy with all present jobs between them.
 
-    A decision costs the time of the policy, some operations on arrays of the present jobs, and the handling of the jobs
-    whose GPUs change; jobs that stay as they are cost nothing more.
+    A decision takes the time of the policy, of some operations on arrays of the present jobs, and of handling the jobs
+    whose GPUs change; the other jobs take no further time.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ def _groups(table: pd.DataFrame) -> Integers:
 
 
 class Adjustment(NamedTuple):
-    """A number of jobs that differ from the table, and why."""
+    """The number of jobs that were changed or dropped for a reason."""
 
     number: int
     reason: str

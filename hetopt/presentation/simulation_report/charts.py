@@ -13,7 +13,7 @@ from hetopt.data.entities import Floats
 from hetopt.experiments.comparison import by_reason
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.presentation.fonts import label
-from hetopt.presentation.formatting import time_unit
+from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.simulation_report import time_series as over_time
 from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, unit_of, width_of
 from hetopt.presentation.simulation_report.loaded_runs import JobSample, LoadedRuns
@@ -183,8 +183,7 @@ def timelines(loaded: LoadedRuns, baseline: str, styles: Mapping[str, SystemStyl
         for axes, system in zip(grid[:, 0], short, strict=True):
             axes.set_ylabel(system, rotation=0, ha="right", va="center")
         text = f"GPUs in use and waiting jobs over time for {', '.join(logs)}."
-        stretch = time_unit([edges[1] - edges[0]])
-        caption = f"Seed {loaded.seed}, means over stretches of {stretch.format(edges[1] - edges[0])} {stretch.name}."
+        caption = f"Seed {loaded.seed}, means over intervals of {format_duration(edges[1] - edges[0])}."
         if baseline in logs and len(logs) > 1:
             caption += f" Thin grey line: {escape(baseline)}, for comparison."
         if apart:
@@ -193,7 +192,7 @@ def timelines(loaded: LoadedRuns, baseline: str, styles: Mapping[str, SystemStyl
 
 
 def _queues_axis(axes: Axes, curves: Sequence[Floats]) -> bool:
-    """Set common limits of all panels; whether their maxima differ so much that the scale is logarithmic above 1."""
+    """Set common limits of all panels; return whether their maxima differ so much that the scale is logarithmic."""
     tops = [float(np.nanmax(curve, initial=0.0)) for curve in curves]
     apart = max(tops) > APART * max(1.0, float(np.median(tops)))
     if apart:

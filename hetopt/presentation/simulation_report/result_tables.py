@@ -1,4 +1,4 @@
-"""HTML tables of the page: numbers of all systems with their range and, in the markup, with all digits."""
+"""HTML tables of the page: numbers of all systems with their range; the markup has all digits."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def all_numbers(statistics: SeedStatistics, styles: Mapping[str, SystemStyle]) -
         caption = f"{heading}: mean over seeds, and from the least to the largest."
         parts.append(f"<h4>{escape(heading)}</h4>{numbers(statistics, metrics, styles, caption)}{meaning(metrics)}")
     if statistics.absent:
-        parts.append(f"<p class='quiet'>None of these systems has: {escape(', '.join(statistics.absent))}.</p>")
+        parts.append(f"<p class='quiet'>Not available for these systems: {escape(', '.join(statistics.absent))}.</p>")
     return "".join(parts)
 
 
@@ -131,7 +131,7 @@ def published(rows: pd.DataFrame) -> str:
 
 
 def _side(row: Mapping[Hashable, Any]) -> str:
-    """Whether the result is on the same side of 1 as the published one."""
+    """HTML on whether the result is on the same side of 1 as the published one."""
     low, high, ours = (float(row[key]) for key in ("claim", "claim_to", "ours_mean"))
     if not row["denominator"] or low <= 1 <= high:
         return ""

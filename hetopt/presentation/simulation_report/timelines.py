@@ -51,8 +51,8 @@ UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 """Unit after a time -> seconds."""
 
 RULE = (
-    "the stretch in which the jobs that are present, running or waiting, request most GPUs, over all systems drawn "
-    "together; a quarter of the whole time, but from 1 to 4 hours; the first where there are several"
+    "the period in which the jobs present (running or waiting) request most GPUs, over all systems drawn together; "
+    "a quarter of the whole time, but from 1 to 4 hours; the first if there are several"
 )
 """Description of the default window on the page."""
 
@@ -104,7 +104,7 @@ def demands(logs: Iterable[Log]) -> tuple[Floats, Floats, Floats]:
 
 
 def busiest_window(logs: Iterable[Log], length: float | None = None) -> Window:
-    """The first window of this length with the largest demand in GPU-seconds of the jobs present.
+    """The first window of this length in which the jobs present request most GPU-seconds.
 
     The default length is a quarter of the logs, between one and four hours; shorter logs are shown completely. The
     window starts or ends where the demand changes: in between its sum is linear in time, so no other is larger.
@@ -320,7 +320,7 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
             _drawn(on, shown, _Groups(tuple(sizes), tuple(sizes.values())), wide, f"{name}-servers", what, text)
         )
     if of:
-        text = f"A row per job: the {len(jobs)} with most GPU time here, over all systems. Thin lines: they wait."
+        text = f"A row per job: the {len(jobs)} with most GPU time here, over all systems. Thin lines: waiting jobs."
         groups = _Groups(tuple(jobs), (1,) * len(jobs), {system: logs[system] for system in of})
         parts.append(_drawn(of, shown, groups, wide, f"{name}-jobs", "GPU types", text))
     return "".join(parts)
@@ -362,7 +362,7 @@ def _drawn(
             _draw_groups(axes, groups.names, groups.rows, tall / max(1, sum(groups.rows)))
             time_axis(axes, *window)
             axes.set_title(label(system, 1, 60))
-            alone = f"Timeline of {system}: {len(own)} stretches of jobs in {len(groups.names)} rows."
+            alone = f"Timeline of {system}: {len(own)} bars of jobs in {len(groups.names)} rows."
             caption = f"{escape(system)}: {len({bar.job for bar in own})} jobs in this window."
             parts.append(picture(figure, f"{name}{number}", alone, caption))
     return "".join(parts)
