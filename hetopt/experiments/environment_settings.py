@@ -83,15 +83,12 @@ class EnvironmentSettings:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(item.default, bool):
-                if not isinstance(value, bool):
-                    raise InvalidOption(f"world setting {item.name} is {value!r}; it must be true or false")
-            elif isinstance(item.default, str):
-                if not isinstance(value, str):
-                    raise InvalidOption(f"world setting {item.name} is {value!r}; it must be a tenant's name")
-            else:
-                object.__setattr__(self, item.name, at_least(value, f"world setting {item.name}", 0.0, InvalidOption))
+            key, value = f"world setting {item.name}", getattr(self, item.name)
+            if isinstance(item.default, float):
+                object.__setattr__(self, item.name, at_least(value, key, 0.0, InvalidOption))
+            elif not isinstance(value, type(item.default)):
+                wanted = "true or false" if isinstance(item.default, bool) else "a tenant's name"
+                raise InvalidOption(f"{key} is {value!r}; it must be {wanted}")
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
                 f"world settings liar and lie are {self.liar!r} and {self.lie!r}; "

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import at_least, whole
+from hetopt.checks import at_least, boolean, whole
 from hetopt.errors import InvalidOption
 from hetopt.traces.philly_generator import LENGTHS, PhillyBatches
 from hetopt.traces.sampling import HOUR, Lengths, Names, numbered, streams
@@ -71,7 +71,7 @@ class FourUsers:
     Raises
     ------
     InvalidOption
-        A setting that is neither true nor false.
+        A setting is not True or False.
     """
 
     quits: bool = True
@@ -79,8 +79,7 @@ class FourUsers:
 
     def __post_init__(self) -> None:
         for key in ("quits", "second_type"):
-            if not isinstance(getattr(self, key), bool):
-                raise InvalidOption(f"FourUsers.{key} is {getattr(self, key)!r}; it must be true or false")
+            boolean(getattr(self, key), f"FourUsers.{key}")
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
         """Generate jobs as :class:`~hetopt.traces.sampling.Generator`; all seeds give the same jobs."""

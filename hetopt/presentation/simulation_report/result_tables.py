@@ -116,15 +116,15 @@ def published(rows: pd.DataFrame) -> str:
     plain, body = DisplayUnit(), []
     for row in rows.to_dict("records"):
         pair = f"{row['numerator']} / {row['denominator']}" if row["denominator"] else row["numerator"]
-        claimed = format_number(row["claim"]) + (
-            f" to {format_number(row['claim_to'])}" if row["claim_to"] != row["claim"] else ""
-        )
+        claimed = " to ".join(format_number(end) for end in dict.fromkeys((row["claim"], row["claim_to"])))
         words = (row["workload"], pair, row["printed"])
         spread = f"<small>{plain.format_range(row['ours_min'], row['ours_max'])}</small>" if row["pairs"] > 1 else ""
         place = f"<small>{escape(row['paper'])}, {escape(row['place'])}</small>"
         cells = f"<td>{escape(row['what'])}{place}</td>" + "".join(f"<td>{escape(str(word))}</td>" for word in words)
         cells += f"<td class='n'>{claimed}</td>{number(row['ours_mean'], plain, spread + _side(row))}"
-        cells += f"<td class='n'>{_difference(row['ratio_ours_over_claimed'])}</td>"
+        ratio = row["ratio_ours_over_claimed"]
+        percent = f"<small>{100 * (ratio - 1):+.0f} %</small>"
+        cells += f"<td class='n'><data value='{ratio!r}'>{format_number(ratio)}</data>{percent}</td>"
         cells += f"<td class='quiet'>{escape(row['note'])}</td>"
         body.append(f"<tr><th scope='row'>{escape(row['id'])}</th>{cells}</tr>")
     return table(head, body, "", "words")
@@ -135,14 +135,7 @@ def _side(row: Mapping[Hashable, Any]) -> str:
     low, high, ours = (float(row[key]) for key in ("claim", "claim_to", "ours_mean"))
     if not row["denominator"] or low <= 1 <= high:
         return ""
-    return (
-        "<small>same side of 1</small>" if (ours > 1) == (low > 1) and ours != 1 else "<small>other side of 1</small>"
-    )
-
-
-def _difference(ratio: float) -> str:
-    """A ratio, and its deviation from 1 in percent."""
-    return f"<data value='{ratio!r}'>{format_number(ratio)}</data><small>{100 * (ratio - 1):+.0f} %</small>"
+    return f"<small>{'same' if (ours > 1) == (low > 1) and ours != 1 else 'other'} side of 1</small>"
 
 
 def table(head: str, body: Sequence[str], caption: str, kind: str = "") -> str:

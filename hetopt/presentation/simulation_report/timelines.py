@@ -137,8 +137,8 @@ class GanttBar:
     ----------
     job, kind:
         The job, and what determines the colour: its tenant (the job itself without one), or the GPU type.
-    start, lost, end:
-        Start, end of starting or moving, and end, in seconds.
+    start, trains, end:
+        Start, beginning of the training, and end, in seconds.
     group, row, height:
         The group (a server or a job), its first row there, and the number of rows.
     """
@@ -146,7 +146,7 @@ class GanttBar:
     job: str
     kind: str
     start: float
-    lost: float
+    trains: float
     end: float
     group: int
     row: int
@@ -179,7 +179,7 @@ def server_sizes(logs: Sequence[Log], instance: Instance | None) -> dict[str, in
 
 
 class JobSpan(NamedTuple):
-    """A row of the spans of a log."""
+    """A row of the spans of a log; training begins at ``trains``."""
 
     job: str
     tenant: str | None
@@ -187,7 +187,7 @@ class JobSpan(NamedTuple):
     end: float
     gpu_type: str
     gpus: float
-    lost: float
+    trains: float
     on: Mapping[str, int]
     """Server -> its GPUs."""
 
@@ -197,6 +197,7 @@ def spans_in(log: Log, window: Window) -> list[JobSpan]:
     spans = log.spans
     there = spans[(spans["start"] < window[1]) & (spans["end"] > window[0])]
     there = there.sort_values(["start", "end", "job"], kind="stable")
+    there = there.assign(trains=np.minimum(there["start"] + there["lost"], there["end"]))
     on = [{s: round(sum(here.values())) for s, here in seats.items()} for seats in seats_of(replace(log, spans=there))]
     columns = (there[key].tolist() for key in JobSpan._fields[:-1])
     return [JobSpan(*row) for row in zip(*columns, on, strict=True)]
@@ -215,9 +216,8 @@ def bars_on_servers(log: Log, window: Window, sizes: Mapping[str, int]) -> list[
             rows = _free_rows(free[server], number, span.start)
             free[server][rows] = span.end
             for first, height in _adjacent(rows):
-                lost = min(span.start + span.lost, span.end)
                 kind = span.job if span.tenant is None else span.tenant
-                bars.append(GanttBar(span.job, kind, span.start, lost, span.end, group[server], first, height))
+                bars.append(GanttBar(span.job, kind, span.start, span.trains, span.end, group[server], first, height))
     return bars
 
 
@@ -262,8 +262,7 @@ def bars_of_jobs(log: Log, window: Window, jobs: Sequence[str]) -> list[GanttBar
             until = busy[span.job]
             row = next((i for i, end in enumerate(until) if end <= span.start), len(until))
             until[row : row + 1] = [span.end]
-            lost = min(span.start + span.lost, span.end)
-            bars.append(GanttBar(span.job, span.gpu_type, span.start, lost, span.end, group[span.job], row, 1))
+            bars.append(GanttBar(span.job, span.gpu_type, span.start, span.trains, span.end, group[span.job], row, 1))
     return bars
 
 
@@ -413,8 +412,8 @@ def _draw(
     for bar, (upper, lower) in zip(bars, boxes, strict=True):
         start, end = max(bar.start, window[0]), min(bar.end, window[1])
         shapes.setdefault(colours[bar.kind], []).append((start, end, upper, lower))
-        if bar.lost > start:
-            shapes.setdefault((INK, 1.0), []).append((start, min(bar.lost, end), upper, lower))
+        if bar.trains > start:
+            shapes.setdefault((INK, 1.0), []).append((start, min(bar.trains, end), upper, lower))
     if many:
         axes.set_facecolor(PAGES["light"])
     for (colour, alpha), own in sorted(shapes.items(), key=lambda item: item[0][0] == INK):
