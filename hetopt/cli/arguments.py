@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> Instance:
-    """The instance in a file or a folder of CSV files, or the included one of that name.
+    """The instance in a file or a folder of CSV files, or the included instance of that name.
 
     A name has precedence over a file or folder with this name, unless the file has the suffix of an instance.
 

@@ -237,7 +237,7 @@ def show_command(
 ) -> None:
     """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
     if as_latex and as_json:
-        raise InvalidOption("--latex and --json are two forms; leave out one of them")
+        raise InvalidOption("--latex and --json exclude each other; leave out one of them")
     mathematics = named_program(name, settings, kind)
     if as_json:
         print(json.dumps(asdict(mathematics), indent=2))

@@ -39,9 +39,9 @@ class HierarchicalPlacer:
     1. A job that keeps its GPU type keeps its servers.
     2. Of the others, tensor- and data-parallel jobs are packed first, larger ones first, each into as few servers
        as possible; then pipeline-parallel jobs, which lose less by network hops.
-    3. Jobs that keep their servers but are spread over several move into a single one with room, those with the
-       cheapest migration (checkpoint bytes over the slowest of their network cards) first. Room appears when jobs
-       arrive and finish, so this happens at churn events only.
+    3. Jobs that keep their servers but are spread over several move to a single server with room, in the order of
+       their migration costs (checkpoint bytes over the slowest of their network cards). Room appears when jobs arrive
+       and finish, so this happens at these events only.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
 
 
 def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
-    """Seats for ``gpus`` GPUs on as few of the servers as possible, or None where there is not enough room.
+    """Seats for ``gpus`` GPUs on as few of the servers as possible, or None if there is not enough room.
 
     If a single server has room: the tightest fit among ``near``, else the tightest fit among all, which leaves large
     holes to large gangs. Otherwise the emptiest server is filled and the rest packed in the same way, which takes the
@@ -135,21 +135,21 @@ def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats 
 
 
 def _tightest(gpus: int, free: Mapping[str, int], near: set[str]) -> str | None:
-    """The tightest fit for so many GPUs, among ``near`` if possible; None where no server has room."""
+    """The server with the tightest fit, among ``near`` if possible; None if no server has room."""
     fits = (server for server, n in free.items() if n >= gpus)
     return min(fits, key=lambda server: (server not in near, free[server]), default=None)
 
 
 @dataclass(frozen=True)
 class NoServerFits:
-    """No single server has room for a job that is not to be spread over several.
+    """No single server has room for a job that must not be spread over several.
 
     Attributes
     ----------
     gpus, gpu_type:
-        What the job needs.
+        GPUs that the job needs, and their type.
     parallelism:
-        Why it is not spread.
+        Kind of parallelism that prevents spreading.
     """
 
     gpus: int
@@ -161,7 +161,7 @@ class NoServerFits:
 
 
 Chooser = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
-"""(job, GPUs, free GPUs by server, present servers) -> its seats, or None where there is not enough room."""
+"""(job, GPUs, free GPUs by server, present servers) -> its seats, or None if there is not enough room."""
 
 
 class PlacementRun:
@@ -283,7 +283,7 @@ class PlacementRun:
         return Placement(hosts, self.waiting, given_up)
 
     def _fewest(self, gpu_type: str, seats: Seats) -> int:
-        """The fewest servers for so many GPUs in an empty cluster."""
+        """The fewest servers of an empty cluster that have as many GPUs."""
         return len(pack(sum(seats.values()), self._empty(gpu_type)) or {})
 
     def _empty(self, gpu_type: str) -> Seats:
@@ -295,11 +295,11 @@ LARGEST_TENSOR: Mapping[str, float] = FrozenDict(
     {"VGG-16": 392 / 526.8, "VGG-19": 392 / 547.1, "ResNet-50": 9 / 80.6, "ResNet-152": 9 / 149.6, "VGG": 392 / 526.8}
 )
 """Model -> part of its parameters in the largest tensor: MB of tensors in the simulator that Tiresias' authors
-published (Apache-2.0); VGG stands for VGG-16. Of the language models and DenseNets of :mod:`hetopt.traces.paper_models`
-none has a quarter of its parameters in one tensor."""
+published (Apache-2.0); VGG stands for VGG-16. No language model or DenseNet of :mod:`hetopt.traces.paper_models` has a
+quarter of its parameters in one tensor."""
 
 PACK_LIMIT = 0.5
-"""Between the VGGs (0.7 and more) and all others (0.25 and less); Tiresias learns the limit and prints none."""
+"""Between the VGGs (0.7 and more) and all others (0.25 and less); Tiresias learns the limit, and does not print it."""
 
 
 @dataclass(frozen=True)
@@ -376,7 +376,7 @@ class FirstFree:
 
 
 def first_seats(gpus: int, free: Mapping[str, int]) -> Seats | None:
-    """The first ``gpus`` free seats, server by server in the order of ``free``; None where there are not so many."""
+    """The first ``gpus`` free seats, server by server in the order of ``free``; None if there are fewer."""
     seats: Seats = {}
     for server, room in free.items():
         if gpus > 0 and room > 0:

@@ -274,7 +274,7 @@ class WholeGPUs:
 
 def _tenants(allocation: Allocation) -> Entities:
     if allocation.entities.kind != "tenants":
-        raise InvalidOption("this rounder is for shares of tenants; for those of jobs take hetopt.WholeJobs")
+        raise InvalidOption("this rounder is for shares of tenants; for shares of jobs use hetopt.WholeJobs")
     return allocation.entities
 
 
@@ -401,7 +401,7 @@ class WholeJobs:
         """The jobs that run now, and the new deviations."""
         entities = allocation.entities
         if entities.kind != "jobs":
-            raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+            raise InvalidOption("WholeJobs rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
         names = keys(entities, instance)
         due = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
         x = most_due(entities, due / TICKS, Options(time_limit=self.time_limit))
@@ -505,7 +505,7 @@ class ByPriority:
         """The jobs that run now, and the rounds received with this one."""
         entities = allocation.entities
         if entities.kind != "jobs":
-            raise InvalidOption("ByPriority rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+            raise InvalidOption("ByPriority rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
         if state is None or state.allocation is not allocation:
             state = Received.of(allocation)
         due = np.full(len(state.share), -np.inf)  # minus the priority: infinite where it has not run
@@ -537,7 +537,7 @@ def _greedy(job: Positions, kind: Positions, entities: Entities) -> list[int]:
 
 @dataclass(frozen=True)
 class ByKind:
-    """One rounder for allocations over tenants, one for those over jobs: the simulator's default.
+    """The simulator's default: one rounder for allocations over tenants, and one for allocations over jobs.
 
     Parameters
     ----------
@@ -570,7 +570,7 @@ class Rounded:
     rounder:
         The rounder.
     round_seconds:
-        Length of a round in seconds; None: that of ``policy``, if it has one.
+        Length of a round in seconds; None: as in the traits of ``policy``.
 
     Raises
     ------
@@ -588,7 +588,7 @@ class Rounded:
 
     @property
     def traits(self) -> Traits:
-        """Those of the policy, with the length of the rounds; plans are in whole GPUs."""
+        """The traits of the policy, with the length of the rounds; plans are in whole GPUs."""
         return with_rounds(replace(traits_of(self.policy), fractional=False), self.round_seconds)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:

@@ -49,7 +49,7 @@ class LongestStarved:
     def __call__(
         self, plan: Plan, instance: Instance, state: Mapping[str, float] | None = None
     ) -> tuple[Plan, Mapping[str, float]]:
-        """The jobs' plan; ``given_up`` adds the GPUs that no job can use (``"idle"``) to what the plan gave up.
+        """The jobs' plan; its ``given_up`` also counts the GPUs that no job can use (``"idle"``).
 
         Raises
         ------
@@ -87,7 +87,7 @@ class LongestStarved:
 
 
 def _gang(jobs: Entities, i: int, left: Floats, mix: bool) -> Floats:
-    """(k,) GPUs that job i takes of those ``left``: all that it demands, or none."""
+    """(k,) GPUs that job i takes of the GPUs ``left``: all that it demands, or none."""
     demand, gang = jobs.demand[i], np.zeros(len(left))
     held = np.zeros(len(left)) if jobs.held is None else jobs.held[i]
     fastest = np.lexsort((-held, -jobs.task_speed[i]))  # by speed, then by GPUs held, then in the cluster's order

@@ -351,7 +351,7 @@ class System:
     policy:
         The policy.
     round_seconds:
-        Length of a round; None: that of the policy's traits, else decisions at arrivals and completions.
+        Length of a round; None: as in the policy's traits, else decisions at arrivals and completions.
     rounder, selection, placer:
         As in :func:`hetopt.simulate`.
     fluid:
@@ -425,7 +425,7 @@ class OnChange:
     policy:
         A formulation or any policy.
     round_seconds:
-        Length of a round in seconds; None: that of ``policy``, if it has one.
+        Length of a round in seconds; None: as in the traits of ``policy``.
     factor:
         Also call it when a speed has changed by this factor, up or down; None: never.
 
@@ -448,7 +448,7 @@ class OnChange:
 
     @property
     def traits(self) -> Traits:
-        """Those of the policy, with the length of the rounds."""
+        """The traits of the policy, with the length of the rounds."""
         return with_rounds(traits_of(self.policy), self.round_seconds)
 
     def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:

@@ -139,7 +139,7 @@ def _of_system(runs: pd.DataFrame, label: str) -> pd.DataFrame:
 def _notes(
     result: PublishedResult, where: list[str], used: list[pd.DataFrame], clusters: Mapping[str, str | None]
 ) -> Iterator[str]:
-    """Differences between the paper's setup and that of the runs ``used``."""
+    """Differences between the setups of the paper and of the runs ``used``."""
     if result.bound == "up to":
         yield "the paper's number is the largest of several cases"
     if result.workloads is None:

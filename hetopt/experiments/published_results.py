@@ -29,20 +29,20 @@ class PublishedResult:
     id:
         Identifier.
     paper, place, what:
-        The paper, the place in it, and the meaning of the number.
+        The paper, the section or figure, and the meaning of the number.
     metric:
         A name in :data:`hetopt.metrics.definitions.METRICS`.
     numerator:
         Systems that may represent the reported one, by label or by name without settings.
     denominator:
-        Systems that may represent the one that it is divided by; empty if the number is not a ratio.
+        Systems that may represent the system of the denominator; empty if the number is not a ratio.
     value:
         The number: numerator over denominator (0.83 if the paper states 17 % less), or the value. Two numbers are the
         ends of a range.
     printed:
         The number as printed in the paper.
     workloads:
-        Names of the corresponding workloads; None: there is none.
+        Names of the corresponding workloads; None: none corresponds.
     bound:
         ``"up to"`` if the paper reports the largest of several cases.
     elsewhere:

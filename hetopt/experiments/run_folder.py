@@ -139,7 +139,7 @@ def instance_of(run: StoredRun) -> Instance:
 
 
 SAME = ("arrival", "demand", "work")
-"""Attributes that a job of a log shares with that of its instance."""
+"""Attributes of a job that are equal in the log and in the instance."""
 
 
 def check_instance(instance: Instance, log: Log) -> None:

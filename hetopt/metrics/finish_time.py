@@ -38,9 +38,9 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
             a gang uses at most d at once, the fastest first: :func:`~hetopt.data.worth.worth`.
         ``"gavel"``
             The time with 1/n(t) of every type, n(t) being the number of jobs present at t, until its work is done,
-            [Gavel, section 4.2]. The rate is that of Gavel's isolated share, ``sum_k v[k] m[k] min(1 / (n d), 1/M)``: a
-            gang runs on type k for ``m[k] / (n d)`` of the time, less where these parts are more than all of it. Where
-            a job would take longer than it did, n(t) counts it as present until then.
+            [Gavel, section 4.2]. The rate of Gavel's isolated share is ``sum_k v[k] m[k] min(1 / (n d), 1/M)``: a gang
+            runs on type k for ``m[k] / (n d)`` of the time, less if these parts sum to more than the whole time. If a
+            job would take longer than it did, n(t) counts it as present until then.
 
     Returns
     -------

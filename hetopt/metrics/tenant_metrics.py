@@ -115,7 +115,7 @@ def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
     UnknownName
         The log has no estimates: the policy does not share among tenants, or something else wrote the log.
     InvalidInstance
-        It has none for some of its decisions, or its tenants are not those of the instance.
+        The log has no estimates for some decisions, or other tenants than the instance.
     """
     job_times(log, instance)
     if log.estimated.empty:
@@ -268,7 +268,7 @@ def _cross_rates(own: TenantShares, r: int) -> Floats:
 
 
 def _worst(gain: Floats, rows: Positions, names: tuple[str, ...]) -> tuple[list[str | None], list[float]]:
-    """For each of ``rows``, the other with the largest gain, and the gain; None and NaN without any."""
+    """For each of ``rows`` the other tenant with the largest gain, and the gain; None and NaN if there is none."""
     gain = gain.copy()
     np.fill_diagonal(gain, np.nan)
     whom: list[str | None] = []

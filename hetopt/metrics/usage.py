@@ -80,7 +80,7 @@ def _per_round(log: Log, begins: Floats, ends: Floats, rates: Floats) -> tuple[F
 def cru(log: Log, instance: Instance) -> float:
     """Cluster resource utilisation, [Hadar, section VI-C]; no unit.
 
-    Busy time of all servers / (servers * length of all rounds, up to the end of the one in which the last job
+    Busy time of all servers / (servers * length of all rounds, up to the end of the round in which the last job
     finished): the mean of :func:`cru_per_round` over time. Hadar's clusters there have one GPU per server; in its
     Fig. 1 the nodes are GPUs, as in the ``all`` of :func:`utilisation`.
 

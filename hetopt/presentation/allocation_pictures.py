@@ -130,7 +130,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
     title:
         Title of the figure.
     judged:
-        Result for the envy matrix, e.g. of tenants if ``result`` is one of their jobs; default: ``result``.
+        Result for the envy matrix, e.g. over tenants if ``result`` is over their jobs; default: ``result``.
     """
     judged = result if judged is None else judged
     priced = _prices(result) is not None

@@ -89,7 +89,7 @@ class Dispatcher:
             self.record_work(i)
 
     def trained_since(self, who: Positions, time: float) -> bool:
-        """Whether one of these jobs has trained since its start and since that time."""
+        """Whether one of these jobs has trained after its start and after ``time``."""
         began = np.maximum(np.maximum(self.states.ready[who], self.states.since[who]), time)
         return bool((self.states.running[who] & (self.states.rate[who] > 0) & (began < self.time)).any())
 
@@ -158,7 +158,7 @@ class Dispatcher:
         states.failed.add(i)
 
     def delay(self, i: int, seconds: float) -> None:
-        """Pause job i on its GPUs for so many seconds; copies do not pause."""
+        """Pause job i on its GPUs for ``seconds``; copies do not pause."""
         if i not in self.states.forked:
             self.record_work(i)
             self.record.pause(self.time, self.states.jobs[i].name)

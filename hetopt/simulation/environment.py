@@ -32,7 +32,7 @@ class Environment:
     changes:
         Servers that go down, come back or are added.
     checkpoint_seconds:
-        Training jobs write a checkpoint every so many seconds; the work since then is lost when a server fails (and
+        Seconds between checkpoints of a training job. The work since the last one is lost when a server fails (and
         counted as ``wasted``); of a forked job, the work of the copy there since the last decision. None: nothing is
         lost. A decision that stops a job loses no work.
     estimate_errors:

@@ -77,7 +77,7 @@ class ExecutionModel:
         return min([speed.item(i, k) for k in place.kinds])
 
     def copy_rate(self, i: int, copy: Copy) -> float:
-        """Work per second of one copy of job i, that of its slowest GPU."""
+        """Work per second of one copy of job i, as of its slowest GPU."""
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
 
@@ -97,7 +97,7 @@ class ExecutionModel:
             self.disks.leave(self.jobs[i], {server for server, _ in place}, time)
 
     def undone(self, rate: float, trained: float) -> float:
-        """Work since the last checkpoint of a job that trained so many seconds at that rate."""
+        """Work since the last checkpoint of a job that has trained for ``trained`` seconds at ``rate``."""
         every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0

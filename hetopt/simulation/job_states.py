@@ -174,7 +174,7 @@ class JobStates:
         return self._ending[0][0] if self._ending else math.inf
 
     def pop_finished(self, time: float) -> int | None:
-        """A running job that has done its work by ``time``, within a tolerance; None without any."""
+        """A running job that has done its work by ``time``, within a tolerance; None if there is none."""
         end = self.next_end
         if math.isinf(end):
             return None

@@ -205,7 +205,7 @@ def read_catalogue(path: FilePath) -> Catalogue:
     names = names_of(raw["model"], locate, unique=True).tolist()
     sizes = {key: _numbers(raw, key, locate).tolist() for key in BYTES if key in raw}
     speeds = np.column_stack([_numbers(raw, t, locate) for t in types])
-    check_cells(raw[types[0]], speeds.any(axis=1), locate, "a speed > 0, or one of another GPU type must be")
+    check_cells(raw[types[0]], speeds.any(axis=1), locate, "> 0, unless the speed of another GPU type is")
     gpus = _cells(raw, "gpus", "1")
     check_cells(
         gpus, [_counts(cell) is not None for cell in gpus], locate, "numbers of GPUs joined by +, such as 1+2+4"

@@ -1,4 +1,4 @@
-"""Reading a trace of any kind: the given kind, or the one detected from the start of the file."""
+"""Reading a trace of any kind; the kind is given, or detected from the start of the file."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Week:
     Raises
     ------
     InvalidOption
-        A wrong number of rates, or one that is not above 0.
+        A wrong number of rates, or a rate that is not above 0.
     """
 
     hours: tuple[float, ...] = (1.0,) * 24
@@ -167,7 +167,7 @@ class Week:
             object.__setattr__(self, key, checked)
 
     def clock(self, even: Floats) -> Floats:
-        """Hours since Monday, 0:00, when the cumulative rate equals that of ``even`` hours at a constant rate."""
+        """Hours since Monday, 0:00, at which the cumulative rate equals ``even`` hours at a constant rate."""
         busy = np.outer(self.days, self.hours).ravel()
         come = np.concatenate([[0.0], np.cumsum(busy)]) * (HOURS / busy.sum())
         weeks, rest = np.divmod(even, HOURS)
@@ -181,7 +181,7 @@ LENGTHS = Lengths(
     ((0.1302, 5.0608, 0.4811), (0.5514, 7.0722, 0.5399), (0.3183, 10.316, 1.5567)), shortest=60.0, longest=4_628_226.0
 )
 """Fitted to the 97.6 % of the jobs that take a minute or more (largest difference of the distributions 0.0128). The
-longest is that of the trace; untruncated, the mixture would have jobs ten times as long."""
+longest is the longest of the trace; untruncated, the mixture would have jobs ten times as long."""
 
 WEEK = Week(
     hours=(
@@ -205,7 +205,7 @@ class PhillyBatches:
 
     Two virtual clusters of the trace submit 70 % of its jobs, short ones on one GPU. The numbers here are fitted to the
     other 24,930 jobs [Philly] (CC-BY-4.0, modified: fitted). Users submit batches, e.g. for a hyperparameter search:
-    jobs of one virtual cluster with equal numbers of GPUs, each less than a minute after the one before.
+    jobs of one virtual cluster with equal numbers of GPUs, each less than a minute after the previous one.
     (:class:`PhillyLike` generates jobs like all jobs of the trace.)
 
     Parameters
@@ -223,8 +223,8 @@ class PhillyBatches:
         is 2.1; it is 3.6 in the trace, where one batch in a hundred has 80 or more jobs, here one in a thousand.
     gap_cv:
         Times between the starts of batches are lognormal with this coefficient of variation. (The times between all
-        jobs of the trace fit a lognormal best of four distributions; the standard deviation of their logarithm is 2.04,
-        that of a lognormal with this coefficient 2.02.)
+        jobs of the trace fit a lognormal best of four distributions; the standard deviation of their logarithm is 2.04;
+        for a lognormal with this coefficient it is 2.02.)
     seconds_within:
         Mean of the exponential times between jobs of a batch, in seconds, as measured in the trace.
     jobs_per_hour:

@@ -62,7 +62,7 @@ def read_philly(path: FilePath) -> pd.DataFrame:
     -------
     DataFrame
         See :mod:`~hetopt.traces.trace_table`: ``job`` (in the log its own name; in CSV ``j`` and its number in the
-        file), ``arrival``, ``duration``, ``gpus``, and as far as the file has them ``tenant`` (the virtual cluster),
+        file), ``arrival``, ``duration``, ``gpus``, and if the file has them ``tenant`` (the virtual cluster),
         ``user``, ``model``, ``iterations``, ``status``, and ``hour`` of the submission, 0 to 23 on the trace's clock
         (its time zone is not documented). ``attrs["left_out"]`` has the number of jobs left out, by reason.
 
@@ -147,7 +147,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _times(values: list[Any], key: str, locate: Locate) -> pd.Series[Any]:
-    """Timestamps; NaT where the log has none."""
+    """Timestamps; NaT for unknown times."""
     column = pd.Series(values, dtype=object, name=key)
     empty = np.array([type(value) in (str, type(None)) and value in UNKNOWN for value in values], dtype=bool)
     text = np.array([type(value) is str for value in values], dtype=bool)

@@ -256,12 +256,12 @@ def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False) -> p
 
 
 def check_cells(column: pd.Series[Any], good: Any, locate: Locate, wanted: str) -> None:
-    """Refuse the column if a cell is not ``good``; the message has its location, its value and what is ``wanted``.
+    """Refuse the column if a cell is not ``good``.
 
     Raises
     ------
     InvalidInstance
-        See above.
+        The message has location and value of the first such cell, and ``wanted``, the description of a good one.
     """
     bad = np.flatnonzero(~np.asarray(good, dtype=bool))
     if len(bad):

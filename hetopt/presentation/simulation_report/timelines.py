@@ -368,7 +368,7 @@ def _drawn(
 
 
 def _colours(bars: Iterable[GanttBar], window: Window) -> tuple[Colours, list[str]]:
-    """The colour of each kind, and the kinds with their own colour: the ones with the largest area of bars."""
+    """The colour of each kind, and the kinds with their own colour, which have the largest area of bars."""
     area: dict[str, float] = {}
     for bar in bars:
         length = min(bar.end, window[1]) - max(bar.start, window[0])
