@@ -299,7 +299,7 @@ published (Apache-2.0); VGG stands for VGG-16. No language model or DenseNet of 
 quarter of its parameters in one tensor."""
 
 PACK_LIMIT = 0.5
-"""Between the VGGs (0.7 and more) and all others (0.25 and less); Tiresias learns the limit, and does not print it."""
+"""Between the VGGs (0.7 and more) and all others (0.25 and less); Tiresias learns the limit and prints none."""
 
 
 @dataclass(frozen=True)
