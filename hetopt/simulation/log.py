@@ -39,8 +39,8 @@ class Log:
         GPUs), ``finish``, ``jct`` (finish - arrival), ``starvation`` (start - arrival), ``switches`` (restarts on other
         GPUs than before), ``rounds`` (from the first round in which it could run to the round in which it finished,
         inclusive; missing without rounds), ``lost`` (seconds of starting, moving and pausing for profiling runs; mean
-        over copies), ``work``, ``done``, ``wasted`` (lost by server failures; unit of ``Job.work``). Times of events that
-        did not happen are NaN.
+        over copies), ``work``, ``done``, ``wasted`` (lost by server failures; unit of ``Job.work``). Times of events
+        that did not happen are NaN.
     spans:
         One row per job and interval on the same GPUs (for a forked job per copy and decision, until the copy has done
         its work; a pause for a profiling run begins a new row), for Gantt charts: ``job``, ``tenant``, ``start``,
