@@ -273,7 +273,7 @@ def test_who_waits_says_until_when(run: Run) -> None:
     policy = make_policy("asrpt")
     assert not isinstance(policy, Formulation)
     plan, _ = policy(instances.load("asrpt/fig2"))
-    assert f"waits in this round, and would decide again at {plan.wake:.6g} s" in out.replace("lets it wait", "waits")
+    assert f"waits in this round, and decides again at {plan.wake:.6g} s" in out.replace("lets it wait", "waits")
 
 
 M = ["-m", "local"]

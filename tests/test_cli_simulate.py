@@ -118,7 +118,7 @@ def test_omitted_results_are_reported(run: Run) -> None:
     code, out, _ = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf,gavel", "--until", "3600")
     assert code == 0
     assert "Of them 1 request more GPUs than any type has that can train their model (dropped)." in out
-    assert "srtf: 1 job did not finish; completion times are those of the others" in out
+    assert "srtf: 1 job did not finish; completion times are of the other jobs" in out
     rows = {line.split("│")[1].strip(): line.split("│") for line in out.splitlines() if line.startswith("│")}
     assert rows["srtf"][5].strip() == "-", "there is no makespan"
     assert [rows[name][2].strip() for name in ("srtf", "gavel")] == ["events", "360 s"]

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import islice
-from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
-from waiting import PATIENCE, until
 
 from hetopt.cli.core_commands import app
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.proofs.ledger.claim import ClaimVerdict
-from hetopt.proofs.ledger.worker_pool import worker_pool
 
 QUICK = ("--quick", "--instances", "5", "--jobs", "1")
 
@@ -153,47 +148,6 @@ def test_claims_decided_before_a_stop_are_printed(monkeypatch: pytest.MonkeyPatc
     assert "stopped; 1 of 2 claims are decided" in found.output
     assert "1 true" in found.output
     assert "oef/eq-6" in (tmp_path / "page.html").read_text()
-
-
-def test_processes_end_with_what_uses_them() -> None:
-    before = set(active_children())
-
-    def interrupted() -> None:
-        with worker_pool(2) as pool:
-            pool.submit(abs, -1).result()
-            running = [pool.submit(time.sleep, 600) for _ in range(2)]
-            assert not any(one.done() for one in running)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    until(lambda: not set(active_children()) - before, "they have ended")
-
-
-WAITING = """
-import time
-from hetopt.proofs.ledger.worker_pool import worker_pool
-
-if __name__ == "__main__":
-    with worker_pool(2) as pool:
-        pool.submit(abs, -1).result()
-        for _ in range(2):
-            pool.submit(time.sleep, 600)
-        print("ready", flush=True)
-        time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
-def test_no_process_outlives_the_first(by: signal.Signals, tmp_path: Path) -> None:
-    """All hold its standard output, which ends with the last of them."""
-    script = tmp_path / "waiting.py"
-    script.write_text(WAITING)
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as first:
-        assert first.stdout is not None
-        assert first.stdout.readline() == "ready\n"
-        first.send_signal(by)
-        assert first.communicate(timeout=PATIENCE)[0] == ""
 
 
 def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:

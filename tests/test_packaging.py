@@ -149,7 +149,7 @@ def test_the_wheel_holds_all_modules_and_data(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     for folder in ("hetopt", *MAPPED):
         prefix = "" if folder == "hetopt" else "hetopt/"
-        for pattern in ("*.py", "*/*.py", "*.yaml", "*/*.yaml", "py.typed"):
+        for pattern in ("*.py", "*/*.py", "*.yaml", "*/*.yaml", "*/*.csv", "py.typed"):
             missing = {prefix + p.relative_to(ROOT).as_posix() for p in (ROOT / folder).glob(pattern)} - inside
             assert not missing
 

@@ -71,7 +71,7 @@ def test_the_reasons_of_policies_over_jobs() -> None:
     assert list(first.hosts) == ["a"]
     assert first.waiting == {"b": LaterRound(pytest.approx(2 / 3)), "c": NoShare()}
     assert first.as_dict()["waiting"] == {
-        "b": "67% of the time is due to it; in this round the GPUs go to jobs to which more is due",
+        "b": "it is due 67% of the time; in this round the GPUs go to jobs that are due more",
         "c": "the policy gives it no time",
     }
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[0.0], [3.0], [0.0]]))

@@ -87,7 +87,7 @@ def test_a_new_allocation_restarts_the_count() -> None:
 
 def test_shares_of_tenants_are_refused() -> None:
     tenants = Instance.from_speedups([[1.0, 2.0]], [1, 1])
-    with pytest.raises(InvalidOption, match=r"for those of tenants take hetopt\.WholeGPUs"):
+    with pytest.raises(InvalidOption, match=r"for shares of tenants use hetopt\.WholeGPUs"):
         ByPriority()(hetopt.solve(oef.cooperative(), tenants), tenants)
 
 

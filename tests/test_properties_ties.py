@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,9 +104,9 @@ def test_counterexamples_against_one_policy_are_tried_on_the_others(monkeypatch:
     none = MatrixCell(PROPERTIES[at], None, why="x")
     given = {"gavel-total-throughput": first, "efficiency-only": holds, "sharing-incentive-only": fails, "ceei": none}
     monkeypatch.setattr(property_matrix, "_decide", lambda task, *_: given[task[0]])
-    monkeypatch.setattr(property_matrix, "worker_pool", lambda _: ThreadPoolExecutor(jobs))
     tasks = [(name, "tenants", at) for name in given]
-    found = list(property_matrix.decide_cells(tasks, (), SMALL, jobs))  # type: ignore[arg-type]
+    with joblib.parallel_config(backend="threading"):  # so that workers use the replaced function
+        found = list(property_matrix.decide_cells(tasks, (), SMALL, jobs))  # type: ignore[arg-type]
     assert [one for task, one in found[:4] if given[task[0]] is not one] == []
     after = {task[0]: one for task, one in found[4:]}
     assert set(after) == {"efficiency-only"}  # the sharing incentive leaves no envy among two

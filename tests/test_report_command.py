@@ -76,7 +76,7 @@ def test_the_browser_is_opened_where_asked(run: Run, folder: Path, monkeypatch: 
     [
         (["--baseline", "fifa"], "did you mean 'fifo'?"),
         (["--systems", "srft"], "did you mean 'srtf'?"),
-        (["--window", "9h:9.5h"], "choose one that lies in it"),
+        (["--window", "9h:9.5h"], "choose one within it"),
         (["--window", "soon"], "must be START:END"),
         (["--seed", "3"], "it must be one of 0"),
         (["--fairness", "unfair"], "no definition of finish-time fairness 'unfair'"),

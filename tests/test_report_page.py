@@ -54,7 +54,7 @@ def test_numbers_of_the_page_are_those_of_the_table(runs: Path, shown: Page) -> 
 
 def test_every_metric_is_shown_or_listed_as_absent(shown: Page) -> None:
     listed = {name for table in shown.tables for name in table.head}
-    absent = re.findall(r"None of these systems has: ([^.]*)\.", shown.text)
+    absent = re.findall(r"Not available for these systems: ([^.]*)\.", shown.text)
     assert set(METRICS) <= listed | {name for line in absent for name in line.split(", ")}
     assert "sharing" in absent[0]
     assert "sharing" in listed, "the other workload has tenants"
@@ -132,7 +132,7 @@ def test_refused_runs_are_listed_with_the_reason(shown: Page) -> None:
     assert "gandiva-fair: is about tenants, and the instance has none" in shown.text
     systems = {row.name: [cell for cell, _ in row.cells] for row in shown.of("Systems").rows}
     assert systems["gandiva-fair"][3] == "0 of 1"
-    assert systems["fft"][:4] == ["fft", "as they are", "300 s", "3 of 3"]
+    assert systems["fft"][:4] == ["fft", "default", "300 s", "3 of 3"]
     assert all(
         row.name != "gandiva-fair" for table in shown.tables if table.section in set(Theme) for row in table.rows
     )
@@ -243,7 +243,7 @@ def test_options_are_heard(runs: Path) -> None:
     [
         (ReportOptions(baseline="gavle"), UnknownName, "'gavle' to compare with.*did you mean 'gavel'"),
         (ReportOptions(baseline="gandiva-fair"), UnknownName, "no system 'gandiva-fair' to compare with"),
-        (ReportOptions(seed=7), InvalidOption, "seed is 7, with which nothing.*one of 0, 1"),
+        (ReportOptions(seed=7), InvalidOption, "seed is 7, but no run.*one of 0, 1"),
         (ReportOptions(window=(1e9, 2e9)), InvalidOption, "fft-trace-1 lasts from 0 to"),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_window_outside_of_one_workload_is_noted_there(runs: Path) -> None:
     ends = [run.log.end for run in RunFolder.of(runs, ["fft"]).runs if run.key.seed == 0]
     start, end = sorted(ends)
     found = Page(page(RunFolder.of(runs, ["fft"]), ReportOptions(window=(start + 1.0, end))))
-    assert "choose one that lies in it" in found.text
+    assert "choose one within it" in found.text
     assert "as requested" in found.text
 
 

@@ -58,7 +58,7 @@ def test_windows_that_show_nothing() -> None:
     log, _ = by_hand()
     check_window((23.0, 99.0), [log], "it")
     for window in ((24.0, 30.0), (-5.0, 0.0)):
-        with pytest.raises(InvalidOption, match="it lasts from 0 to 24; choose one that lies in it"):
+        with pytest.raises(InvalidOption, match="it lasts from 0 to 24; choose one within it"):
             check_window(window, [log], "it")
 
 

@@ -88,7 +88,7 @@ def test_small_tables(header: bool, tmp_path: Path) -> None:
             "no GPU": 1,
             "no time of submission": 1,
             "no time of end": 1,
-            "no instance of which start and end are known": 1,
+            "no instance with known start and end": 1,
         },
         "rounded_up": 1,
     }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> Instance:
-    """The instance in a file or a folder of CSV files, or the included one of that name.
+    """The instance in a file or a folder of CSV files, or the included instance of that name.
 
     A name has precedence over a file or folder with this name, unless the file has the suffix of an instance.
 
@@ -49,7 +49,7 @@ def _found(name: str) -> Instance:
 
     path = Path(name)
     is_file = path.suffix.lower() in PARSERS
-    if is_named(name) and not is_file:
+    if not is_file and is_named(name):
         return named_instance(name)
     if path.is_dir():
         return Instance.read_csv(name)
@@ -75,11 +75,11 @@ def load_at(name: str, seconds: float | None = None) -> Instance:
     except InvalidInstance as problem:
         raise InvalidInstance(f"{name}: {problem}; choose another with --time SECONDS") from None
     late = sum(job.arrival > moment for job in instance.jobs)
-    over = len(instance.jobs) - len(there.jobs) - late
-    gone = [text for n, text in ((late, "have not arrived"), (over, "are finished")) if n for text in (f"{n} {text}",)]
-    if gone:
+    finished = len(instance.jobs) - len(there.jobs) - late
+    left_out = [f"{n} {text}" for n, text in ((late, "have not arrived"), (finished, "are finished")) if n]
+    if left_out:
         console.note(
-            f"{name}: of {len(instance.jobs)} jobs {' and '.join(gone)} at {moment:.15g} s and are left out "
+            f"{name}: of {len(instance.jobs)} jobs {' and '.join(left_out)} at {moment:.15g} s and are left out "
             "(--time SECONDS for another moment)"
         )
     return there
@@ -99,10 +99,16 @@ def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, An
     return settings
 
 
-def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
-    """The mapper of that name, with a time limit in seconds per job; as :func:`named_policy`."""
+def _parsed(name: str, settings: list[str] | None) -> dict[str, Any]:
+    """The settings; ``module:Name`` in them and in ``name`` is also searched in the current folder."""
     given = parse_settings(settings)
     import_from_current_folder(name, *given.values())
+    return given
+
+
+def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
+    """The mapper of that name, with a time limit in seconds per job; as :func:`named_policy`."""
+    given = _parsed(name, settings)
     if time_limit is not None:
         settable = parameters(MAPPERS.factory(name))
         options = given.get("options", {})
@@ -138,20 +144,16 @@ def check_place(policy: str | None, method: str | None, plot: Path | None, **oth
 
 def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
     """The policy of that name; ``module:Name`` is also searched in the current folder."""
-    given = parse_settings(settings)
-    import_from_current_folder(name, *given.values())
-    return make_policy(name, given)
+    return make_policy(name, _parsed(name, settings))
 
 
 def named_program(name: str, settings: list[str] | None = None, kind: Any = None) -> Mathematics:
     """The mathematics of the program of that name; ``module:Name`` is also searched in the current folder."""
-    given = parse_settings(settings)
-    import_from_current_folder(name, *given.values())
-    return make_program(name, given, kind)
+    return make_program(name, _parsed(name, settings), kind)
 
 
 def import_from_current_folder(*names: object) -> None:
-    """Let ``module:Name`` find modules in the current folder, if one of ``names`` (default: any) has this form."""
+    """Add the current folder to the search path of modules if one of ``names`` is ``module:Name``, or without names."""
     if (not names or any(isinstance(name, str) and ":" in name for name in names)) and "" not in sys.path:
         sys.path.insert(0, "")
 
@@ -164,7 +166,7 @@ def solver_options(solver: str, time_limit: float | None, gap: float | None, exa
 
 @contextmanager
 def error_context(name: str, instance: Instance) -> Iterator[None]:
-    """Prefix errors about the data with the file or named instance; errors of a solver also name extreme numbers."""
+    """Add the file or named instance to errors about the data, and extreme numbers to errors of a solver."""
     try:
         yield
     except (InvalidInstance, InvalidFormulation, InvalidPlan, NotSolved) as problem:

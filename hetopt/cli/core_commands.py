@@ -55,7 +55,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 
 def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
-    """The decision of the policy; errors name the file."""
+    """The result of the policy; errors name the file."""
     if options != Options() and not isinstance(policy, Formulation):
         raise InvalidOption("this policy is a procedure, not a program for a solver; leave out --solver, --exact …")
     with error_context(name, instance):
@@ -170,10 +170,11 @@ def place_command(
             mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=step)
     if as_json:
         data: dict[str, Any] = {"instance": instance.name or file, "time": instance.time}
-        placed = {} if first is None else {"policy": policy, **first.as_dict()}
-        print(
-            json.dumps({**data, **placed, **({} if mapped is None else mappings_json(mapped, str(method)))}, indent=2)
-        )
+        if first is not None:
+            data |= {"policy": policy, **first.as_dict()}
+        if mapped is not None:
+            data |= mappings_json(mapped, str(method))
+        print(json.dumps(data, indent=2))
     else:
         if first is not None:
             views.show_placement(first, str(policy), None if mapped is None else iterations(mapped))
@@ -236,7 +237,7 @@ def show_command(
 ) -> None:
     """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
     if as_latex and as_json:
-        raise InvalidOption("--latex and --json are two forms; leave out one of them")
+        raise InvalidOption("--latex and --json exclude each other; leave out one of them")
     mathematics = named_program(name, settings, kind)
     if as_json:
         print(json.dumps(asdict(mathematics), indent=2))
@@ -257,8 +258,7 @@ def instances_command(
     if name is None:
         if write is not None:
             raise InvalidOption("--write needs the name of an instance")
-        listed = named_instances()
-        views.show_names(listed, "instances", "description", as_json)
+        views.show_names(named_instances(), "instances", "description", as_json)
         return
     instance = named_instance(name)
     if write is not None:

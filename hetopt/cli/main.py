@@ -1,6 +1,6 @@
 """The entry point of ``hetopt``: find the command, run it, and print its errors as one line.
 
-Bad input ends with exit code 2; a program without solution with exit code 1.
+The exit code is 2 for bad input, and 1 for a program without a solution.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hetopt.presentation import console
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """The application with the command of these words only, or with all: importing all takes seconds."""
+    """The application with only the command of these words if possible, since importing all commands takes seconds."""
     for point in entry_points(group="hetopt.commands", name=words[0] if words else ""):
         try:
             command = point.load()
@@ -37,7 +37,7 @@ def app_for(words: Sequence[str]) -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command; errors of hetopt become one line and an exit code."""
+    """Run the command; print errors of hetopt as one line, and exit with a code."""
     console.forgive_encodings()
     try:
         with _warnings_as_notes():

@@ -29,7 +29,7 @@ def report(
         str | None, typer.Option(help="Only these systems, separated by commas.", show_default="all")
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest stretch")
+        str | None, typer.Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest period")
     ] = None,
     seed: Annotated[
         int | None,
@@ -41,7 +41,7 @@ def report(
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, too.")] = False,
 ) -> None:
-    """Make one HTML page of stored simulations: tables, charts, Gantt charts, and the results of the papers."""
+    """Write one HTML page about stored simulations: tables, charts, Gantt charts, comparison with the papers."""
     from hetopt.cli.arguments import import_from_current_folder
     from hetopt.data.saving import check_writable
     from hetopt.experiments.run_folder import RunFolder

@@ -31,7 +31,7 @@ SHOWN = {
     "jct_p99": "JCT p99",
     "makespan": "makespan",
     "ftf_themis_mean": "FTF mean",
-    "starvation_max": "starved at most",
+    "starvation_max": "max starvation",
     "switches_mean": "switches",
     "utilisation": "utilisation",
     "decision_mean": "decision",
@@ -98,7 +98,7 @@ def simulate(
     """Simulate several policies on the same jobs, and store the results.
 
     Results in the folder are reused, so an interrupted command can be repeated.
-    `hetopt report FOLDER` makes a page of them.
+    `hetopt report FOLDER` writes a page about them.
     """
     if seeds < 1:
         raise InvalidOption(f"--seeds is {seeds}; it must be at least 1")
@@ -137,16 +137,16 @@ def simulate(
         there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
         console.note(f"stopped; {there} of {total} runs are in {out}; repeat the command for the others")
         raise typer.Exit(130) from None
-    mine = store.table(sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed)))
+    table = store.table(sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed)))
     if as_json:
-        print(json.dumps(json.loads(mine.to_json(orient="records")), indent=2))
+        print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
         return
     if instance.source:
         console.say(instance.source)
     if workload.is_instance and seeds > 1:
         console.say("the jobs of an instance are the same with every seed; only errors and failures of --world differ")
-    _show(mine, workload.name)
-    took = mine["makespan"][mine["refused"].isna()] if "makespan" in mine else pd.Series(dtype=float)
+    _show(table, workload.name)
+    took = table["makespan"][table["refused"].isna()] if "makespan" in table else pd.Series(dtype=float)
     if around.mtbf_hours and not (took <= 3600.0 * around.failing_hours).all():
         hours = f"{around.failing_hours:g}"
         console.say(f"servers fail in the first {hours} h only, and runs took longer; --world failing_hours=… for more")
@@ -167,7 +167,7 @@ def system_variants(
     """
     names = [name.strip() for name in policies.split(",") if name.strip()]
     if not names:
-        raise InvalidOption("--policies is empty; name at least one, by commas")
+        raise InvalidOption("--policies is empty; name at least one, or several separated by commas")
     own: dict[str, dict[str, Any]] = {name: {} for name in names}
     for pair in settings or []:
         owner = next((name for name in sorted(names, key=len, reverse=True) if pair.startswith(f"{name}.")), None)
@@ -195,8 +195,8 @@ def _show(table: pd.DataFrame, name: str) -> None:
         console.show_table(f"{name}{spread}", ["policy", "round", *(SHOWN[key] for key in shown)], rows)
         for system, left in ran.groupby("system")["unfinished"].sum().items():
             if left:
-                those = f"{left:g} {'job' if left == 1 else 'jobs'}"
-                console.say(f"{system}: {those} did not finish; completion times are those of the others")
+                jobs = f"{left:g} {'job' if left == 1 else 'jobs'}"
+                console.say(f"{system}: {jobs} did not finish; completion times are of the other jobs")
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
 
@@ -220,7 +220,7 @@ def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON ins
 
 @contextmanager
 def progress(total: int) -> Iterator[ProgressCallback]:
-    """A bar on standard error with an estimate of the time left."""
+    """Show a progress bar on standard error with an estimate of the time left."""
     columns = (
         TextColumn("{task.description:32}", markup=False),
         BarColumn(),

@@ -29,18 +29,18 @@ class NoUsableGPUs:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """The policy decides on whole jobs, and gives this one nothing.
+    """The policy decides on whole jobs, and gives this one no GPUs.
 
     Attributes
     ----------
     wake:
-        Second at which the policy decides again if nothing happens before; None: it names none.
+        Second at which the policy decides again if nothing happens before; None: not specified.
     """
 
     wake: float | None = None
 
     def __str__(self) -> str:
-        again = "" if self.wake is None else f", and would decide again at {self.wake:.6g} s"
+        again = "" if self.wake is None else f", and decides again at {self.wake:.6g} s"
         return f"the policy lets it wait in this round{again}"
 
 
@@ -54,23 +54,23 @@ class NoShare:
 
 @dataclass(frozen=True)
 class LaterRound:
-    """The job has a share of time, and other jobs are owed more in this round.
+    """The job has a share of time, but other jobs are due more in this round.
 
     Attributes
     ----------
     share:
-        Part of the time that the job runs.
+        Part of the time that the policy gives the job.
     """
 
     share: float
 
     def __str__(self) -> str:
-        return f"{self.share:.0%} of the time is due to it; in this round the GPUs go to jobs to which more is due"
+        return f"it is due {self.share:.0%} of the time; in this round the GPUs go to jobs that are due more"
 
 
 @dataclass(frozen=True)
 class TenantsGPUsInUse:
-    """The whole GPUs of the job's tenant do not suffice for it, or other jobs of the tenant use them.
+    """The whole GPUs of the job's tenant are too few for it, or other jobs of the tenant use them.
 
     Attributes
     ----------
@@ -81,9 +81,9 @@ class TenantsGPUsInUse:
     gpus:
         GPU type -> whole GPUs in this round.
     used:
-        Of these, GPUs that its other jobs use.
+        GPUs of these that its other jobs use.
     demand, types:
-        GPUs that the job needs, and the only types that can run it; empty for any.
+        GPUs that the job needs, and the GPU types that can run it; empty: all types.
     """
 
     tenant: str
@@ -130,19 +130,22 @@ class FirstRound:
         return {} if self.decision.placement is None else self.decision.placement.hosts
 
     @property
+    def copies(self) -> Mapping[str, Mapping[str, float]]:
+        """Forked job -> server -> work of the copy there until the next decision."""
+        return {} if self.decision.placement is None else self.decision.placement.dispatch
+
+    @property
     def rows(self) -> list[tuple[str, list[str], list[str]]]:
         """(job that runs, GPUs such as ``4 T4``, servers such as ``t4-0: 3``), in the order of the instance.
 
         For a forked job, servers with the work of their copies until the next decision.
         """
-        where, rows = self.hosts, []
-        copies = {} if self.decision.placement is None else self.decision.placement.dispatch
+        rows = []
         for name, gpus in zip(self.decision.entities.names, self.decision.gpus, strict=True):
-            if name in where:
-                many = len(where[name]) > 1
-                servers = [f"{s}: {sum(n.values())}" if many else s for s, n in where[name].items()]
-                if name in copies:
-                    servers = [f"{s}: work {copies[name][s]:.4g}" for s in where[name]]
+            if hosts := self.hosts.get(name):
+                servers = list(hosts) if len(hosts) == 1 else [f"{s}: {sum(n.values())}" for s, n in hosts.items()]
+                if name in self.copies:
+                    servers = [f"{s}: work {self.copies[name][s]:.4g}" for s in hosts]
                 rows.append((name, _listed(self._gpus(gpus)), servers))
         return rows
 
@@ -193,14 +196,13 @@ class FirstRound:
 
         For a forked job also ``copies``: server -> work of the copy there until the next decision.
         """
-        entities, where = self.decision.entities, self.hosts
-        copies = {} if self.decision.placement is None else self.decision.placement.dispatch
+        entities = self.decision.entities
         jobs = {
             name: {
                 "gpus": self._gpus(row),
-                "servers": {server: dict(gpus) for server, gpus in where[name].items()},
+                "servers": {server: dict(gpus) for server, gpus in self.hosts[name].items()},
                 "rate": float(rate),
-                **({"copies": dict(copies[name])} if name in copies else {}),
+                **({"copies": dict(self.copies[name])} if name in self.copies else {}),
             }
             for name, row, rate in zip(entities.names, self.decision.gpus, self.decision.rate, strict=True)
             if row.any()
@@ -216,7 +218,7 @@ def place(instance: Instance, result: Allocation | Plan, placer: Placer | None =
     Parameters
     ----------
     instance:
-        The instance of the result; ``held`` and ``placed`` say where jobs are now.
+        The instance of the result; jobs run now where its ``held`` and ``placed`` state.
     result:
         Over tenants or jobs, of any policy.
     placer:

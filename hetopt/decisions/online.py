@@ -1,4 +1,4 @@
-"""Policies that decide event by event, for many thousand jobs: an event costs nothing for jobs that it does not touch.
+"""Policies that decide event by event, for many thousand jobs: an event costs nothing for the other jobs.
 
 Calling a policy with the whole instance takes time in proportion to the number of jobs. A policy that also has a method
 ``online(instance)`` gives the simulator an :class:`OnlineScheduler` instead. The simulator passes it each arrival and
@@ -37,7 +37,7 @@ class JobStart:
 
 
 class OnlineScheduler(Protocol):
-    """Decides event by event; times in seconds, never decreasing."""
+    """Decides event by event; times are in seconds and never decrease."""
 
     def arrive(self, time: float, job: Job) -> None:
         """``job`` has arrived."""
@@ -62,7 +62,7 @@ class OnlinePolicy(Protocol):
     """A policy that can also decide event by event."""
 
     def online(self, instance: Instance) -> OnlineScheduler:
-        """A scheduler for the cluster of ``instance``; of its jobs it knows only those that are placed."""
+        """A scheduler for the cluster of ``instance``, initially with only those of its jobs that are placed."""
         ...
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Any, Any]:

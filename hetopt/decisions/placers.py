@@ -22,7 +22,13 @@ class Placer(Protocol):
     """Chooses servers for the jobs of a plan."""
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
-        """The servers of each job that can be placed, and the reason for each that cannot."""
+        """The servers of each job that can be placed, and the reason for each that cannot.
+
+        Raises
+        ------
+        InvalidPlan
+            The plan is over tenants or has more GPUs than there are.
+        """
         ...
 
 
@@ -33,9 +39,9 @@ class HierarchicalPlacer:
     1. A job that keeps its GPU type keeps its servers.
     2. Of the others, tensor- and data-parallel jobs are packed first, larger ones first, each into as few servers
        as possible; then pipeline-parallel jobs, which lose less by network hops.
-    3. Jobs that keep their servers but are spread over several move into a single one with room, those with the
-       cheapest migration (checkpoint bytes over the slowest of their network cards) first. Room appears when jobs
-       arrive and finish, so this happens at churn events only.
+    3. Jobs that keep their servers but are spread over several move to a single server with room, in the order of
+       their migration costs (checkpoint bytes over the slowest of their network cards). Room appears when jobs arrive
+       and finish, so this happens at these events only.
 
     Parameters
     ----------
@@ -50,8 +56,6 @@ class HierarchicalPlacer:
     ------
     InvalidOption
         ``whole`` names no kind of parallelism.
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     sticky: bool = True
@@ -77,8 +81,8 @@ class MoreWorkersFirst:
     Parameters
     ----------
     sticky:
-        Jobs that keep their GPU type keep their servers. OEF does not say so; a job's present server is preferred in
-        any case, where it has room.
+        Jobs that keep their GPU type keep their servers, which OEF does not specify. Without this, too, a job's
+        present server is preferred if it has room.
     whole:
         Kinds of parallelism whose jobs wait rather than be spread over several servers.
 
@@ -86,8 +90,6 @@ class MoreWorkersFirst:
     ------
     InvalidOption
         ``whole`` names no kind of parallelism.
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     sticky: bool = False
@@ -109,7 +111,7 @@ def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
 
 
 def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
-    """Seats for ``gpus`` GPUs on as few of the servers as possible, or None where there is not enough room.
+    """Seats for ``gpus`` GPUs on as few of the servers as possible, or None if there is not enough room.
 
     If a single server has room: the tightest fit among ``near``, else the tightest fit among all, which leaves large
     holes to large gangs. Otherwise the emptiest server is filled and the rest packed in the same way, which takes the
@@ -133,24 +135,21 @@ def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats 
 
 
 def _tightest(gpus: int, free: Mapping[str, int], near: set[str]) -> str | None:
-    """The tightest fit for so many GPUs, among ``near`` if possible; None where no server has room."""
-    found, best = None, (True, 0)
-    for server, n in free.items():
-        if n >= gpus and (found is None or (server not in near, n) < best):
-            found, best = server, (server not in near, n)
-    return found
+    """The server with the tightest fit, among ``near`` if possible; None if no server has room."""
+    fits = (server for server, n in free.items() if n >= gpus)
+    return min(fits, key=lambda server: (server not in near, free[server]), default=None)
 
 
 @dataclass(frozen=True)
 class NoServerFits:
-    """No single server has room for a job that is not to be spread over several.
+    """No single server has room for a job that must not be spread over several.
 
     Attributes
     ----------
     gpus, gpu_type:
-        What the job needs.
+        GPUs that the job needs, and their type.
     parallelism:
-        Why it is not spread.
+        Kind of parallelism that prevents spreading.
     """
 
     gpus: int
@@ -162,7 +161,7 @@ class NoServerFits:
 
 
 Chooser = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
-"""(job, GPUs, free GPUs by server, present servers) -> its seats, or None where there is not enough room."""
+"""(job, GPUs, free GPUs by server, present servers) -> its seats, or None if there is not enough room."""
 
 
 class PlacementRun:
@@ -193,9 +192,7 @@ class PlacementRun:
         self.servers = instance.cluster.by_name
         self.x = np.rint(plan.x).astype(int)
         self.entities = plan.entities
-        self.free: dict[str, Seats] = {
-            t: {s.name: s.gpus[t] for s in instance.cluster.servers if s.gpus.get(t, 0)} for t in self.entities.types
-        }
+        self.free: dict[str, Seats] = {t: self._empty(t) for t in self.entities.types}
         self.placed = dict(instance.placed)
         self._was: dict[tuple[str, str], Seats] = {}
         self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
@@ -237,10 +234,7 @@ class PlacementRun:
         return seats
 
     def _place(self, job: Job, gpu_type: str, gpus: int) -> None:
-        near = {
-            *self.placed.get(job.name, {}),
-            *(s for own in self.hosts.get(job.name, {}).values() for s in own),
-        }
+        near = {*self.placed.get(job.name, {}), *self._servers(job.name)}
         seats = self.seats(job, gpus, self.free[gpu_type], near)
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
@@ -261,8 +255,9 @@ class PlacementRun:
             cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[part[0].name][part[1]]]
             return part[0].checkpoint_bytes / min(cards)
 
-        there = [part for part in stayed if part[0].name not in self.waiting]
-        spread = [part for part in there if len(self.hosts[part[0].name][part[1]]) > 1]
+        spread = [
+            (job, t, n) for job, t, n in stayed if job.name not in self.waiting and len(self.hosts[job.name][t]) > 1
+        ]
         for job, t, n in sorted(spread, key=seconds):
             before = self._release(job.name, t)
             seats = pack(n, self.free[t], before)
@@ -288,17 +283,20 @@ class PlacementRun:
         return Placement(hosts, self.waiting, given_up)
 
     def _fewest(self, gpu_type: str, seats: Seats) -> int:
-        """The fewest servers for so many GPUs in an empty cluster."""
-        empty = {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
-        return len(pack(sum(seats.values()), empty) or {})
+        """The fewest servers of an empty cluster that have as many GPUs."""
+        return len(pack(sum(seats.values()), self._empty(gpu_type)) or {})
+
+    def _empty(self, gpu_type: str) -> Seats:
+        """The seats of an empty cluster."""
+        return {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
 
 
 LARGEST_TENSOR: Mapping[str, float] = FrozenDict(
     {"VGG-16": 392 / 526.8, "VGG-19": 392 / 547.1, "ResNet-50": 9 / 80.6, "ResNet-152": 9 / 149.6, "VGG": 392 / 526.8}
 )
 """Model -> part of its parameters in the largest tensor: MB of tensors in the simulator that Tiresias' authors
-published (Apache-2.0); VGG stands for VGG-16. Of the language models and DenseNets of :mod:`hetopt.traces.paper_models`
-none has a quarter of its parameters in one tensor."""
+published (Apache-2.0); VGG stands for VGG-16. No language model or DenseNet of :mod:`hetopt.traces.paper_models` has a
+quarter of its parameters in one tensor."""
 
 PACK_LIMIT = 0.5
 """Between the VGGs (0.7 and more) and all others (0.25 and less); Tiresias learns the limit and prints none."""
@@ -325,8 +323,6 @@ class TensorSkew:
     ------
     InvalidOption
         A number out of its range.
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     largest: Mapping[str, float] = field(default_factory=lambda: LARGEST_TENSOR)
@@ -369,32 +365,24 @@ class FirstFree:
     ----------
     sticky:
         Jobs that keep their GPU type keep their servers.
-
-    Raises
-    ------
-    InvalidPlan
-        When called: the plan is over tenants or has more GPUs than there are.
     """
 
     sticky: bool = True
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
-        return PlacementRun(plan, instance, seats=_first).run(lambda *_: (), self.sticky, False)
+        run = PlacementRun(plan, instance, seats=lambda _job, gpus, free, _near: first_seats(gpus, free))
+        return run.run(lambda *_: (), self.sticky, False)
 
 
 def first_seats(gpus: int, free: Mapping[str, int]) -> Seats | None:
-    """The first ``gpus`` free seats, server by server in the order of ``free``; None where there are not so many."""
+    """The first ``gpus`` free seats, server by server in the order of ``free``; None if there are fewer."""
     seats: Seats = {}
     for server, room in free.items():
         if gpus > 0 and room > 0:
             seats[server] = min(gpus, room)
             gpus -= seats[server]
     return None if gpus > 0 else seats
-
-
-def _first(_job: Job, gpus: int, free: Mapping[str, int], _near: Iterable[str]) -> Seats | None:
-    return first_seats(gpus, free)
 
 
 def _part(value: float, key: str) -> float:

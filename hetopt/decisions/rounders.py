@@ -76,9 +76,9 @@ def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints
 
 
 def settled_to_zero(owed: Ints) -> Ints:
-    """``owed`` with the entries of the heavier sign shrunk in proportion, so that the sum is zero; no entry grows.
+    """Shrink the entries of the heavier sign in proportion, so that the sum is zero; no entry grows.
 
-    Needed when an entity leaves with a deviation, so that the deviations of the others no longer sum to zero.
+    Needed after an entity has left with a deviation: then the deviations of the others do not sum to zero.
     """
     total = int(owed.sum())
     if total == 0:
@@ -109,7 +109,7 @@ def write_ledger(owed: Ints, keys: Sequence[tuple[str, ...]], types: Sequence[st
 
 
 def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
-    """For each tenants' row and GPU type the demands of its jobs that can run on that type.
+    """Demands of the jobs that can run on a GPU type, for each row of tenants and each type.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def at_least_the_smallest(demand: Sequence[int], most: int) -> Ints:
 
 
 def sums(demand: Sequence[int], most: int) -> Ints:
-    """Numbers of GPUs that some of the gangs fill exactly (sums of distinct gangs), at most ``most``."""
+    """Numbers of GPUs up to ``most`` that some of the gangs fill exactly (sums of distinct gangs)."""
     reachable, mask = 1, (1 << (most + 1)) - 1  # bit s: s GPUs can be filled
     for gang in demand:
         reachable |= (reachable << gang) & mask
@@ -145,12 +145,12 @@ def sums(demand: Sequence[int], most: int) -> Ints:
 
 
 def nearest(target: Floats, sizes: Sequence[Ints], seats: int) -> Ints:
-    """The point x with x[e] among ``sizes[e]``, all ``seats`` given, that minimises sum_e (target[e] - x[e])².
+    """The point x with x[e] in ``sizes[e]`` and sum(x) = ``seats`` that minimises sum_e (target[e] - x[e])².
 
     Parameters
     ----------
     target:
-        (n + 1,) GPUs due now (possibly negative); the last entry is that of idle GPUs, where every number is possible.
+        (n + 1,) GPUs due now (possibly negative); the last entry is for idle GPUs, whose number is not restricted.
     sizes:
         n arrays of possible numbers of GPUs, each including 0.
     seats:
@@ -209,8 +209,8 @@ class WholeGPUs:
     (Tijdeman's and Pfair schedules), and to none before a part of it is due. Every deviation is above -1, and for
     shares that have been constant since all deviations were zero also below 1. Where gangs need several GPUs, the
     nearest usable point is taken (:func:`nearest`); deviations then grow at most like sqrt(rounds), and are limited to
-    twice the GPUs of the type: GPUs that no gang can use would otherwise pile up and be repaid at the cost of tenants
-    that arrive later.
+    twice the GPUs of the type. Otherwise GPUs that no gang can use would accumulate as deviations, and be repaid at the
+    cost of tenants that arrive later.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class WholeGPUs:
     Raises
     ------
     InvalidOption
-        Another ``usable``.
+        An unknown ``usable``.
     InvalidInstance
         When called: a job demands more GPUs than any type that it can run on has.
     InvalidPlan
@@ -242,7 +242,7 @@ class WholeGPUs:
         names = [*keys(entities, instance), (IDLE,)]
         share = promised_ticks(entities.gpus(allocation.x), entities.capacity, types)
         sizes = self._sizes(allocation, instance, capacity)
-        unusable = _cut(share, sizes)
+        unusable = _move_unusable_to_idle(share, sizes)
         before = read_ledger(state, names, types)
         owed = _owed_to_users(before, sizes)
         forgiven = np.abs(before - owed).sum()
@@ -261,17 +261,20 @@ class WholeGPUs:
         return plan, write_ledger(capped, names, types)
 
     def _sizes(self, allocation: Allocation, instance: Instance, capacity: Ints) -> list[list[Ints]]:
-        """For each type and tenant the usable numbers of GPUs."""
+        """Usable numbers of GPUs of each type and tenant; only 0 on a type on which none of the tenant's jobs runs."""
         if self.usable == "any" or not instance.jobs:
             return [[np.arange(most + 1) for _ in allocation.entities.names] for most in capacity.tolist()]
         demand = demands(allocation.entities, instance)
         rule = sums if self.usable == "sums" else at_least_the_smallest
-        return [[_usable(rule, rows[k], most) for rows in demand] for k, most in enumerate(capacity.tolist())]
+        none = np.zeros(1, dtype=np.int64)
+        return [
+            [rule(rows[k], most) if rows[k] else none for rows in demand] for k, most in enumerate(capacity.tolist())
+        ]
 
 
 def _tenants(allocation: Allocation) -> Entities:
     if allocation.entities.kind != "tenants":
-        raise InvalidOption("this rounder is for shares of tenants; for those of jobs take hetopt.WholeJobs")
+        raise InvalidOption("this rounder is for shares of tenants; for shares of jobs use hetopt.WholeJobs")
     return allocation.entities
 
 
@@ -284,21 +287,13 @@ def _owed_to_users(owed: Ints, sizes: list[list[Ints]]) -> Ints:
     return owed
 
 
-def _usable(rule: Any, demand: list[int], most: int) -> Ints:
-    """The numbers that are usable by ``rule``; only 0 on a type on which none of the tenant's jobs runs."""
-    return np.asarray(rule(demand, most)) if demand else np.zeros(1, dtype=np.int64)
-
-
-def _cut(share: Ints, sizes: list[list[Ints]]) -> float:
+def _move_unusable_to_idle(share: Ints, sizes: list[list[Ints]]) -> int:
     """Move shares above the largest usable number to the idle row, in place; returns the ticks moved."""
-    total = 0
-    for k, possible in enumerate(sizes):
-        most = np.array([size[-1] for size in possible], dtype=np.int64) * TICKS
-        over = np.maximum(share[:-1, k] - most, 0)
-        share[:-1, k] -= over
-        share[-1, k] += over.sum()
-        total += int(over.sum())
-    return float(total)
+    most = np.array([[size[-1] for size in possible] for possible in sizes], dtype=np.int64).T * TICKS
+    over = np.maximum(share[:-1] - most, 0)
+    share[:-1] -= over
+    share[-1] += over.sum(axis=0)
+    return int(over.sum())
 
 
 def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
@@ -324,21 +319,21 @@ def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
     with these bounds, so an integer one exists). Released GPUs never run out, since ``due`` sums to ``seats``.
     """
     x = np.zeros(len(due), dtype=np.int64)
-    part = share.tolist()
+    per_round = share.tolist()
 
     def rank(e: int, missing: int) -> tuple[int, int, int]:
-        """(rounds until the deadline, ticks missing until then, position); overdue ones by how much."""
+        """(rounds until the deadline, ticks missing until then, position); 0 rounds if overdue."""
         if missing <= 0:
             return 0, missing, e
-        return -(-missing // part[e]) if part[e] else TICKS, missing, e
+        return -(-missing // per_round[e]) if per_round[e] else TICKS, missing, e
 
-    line = [rank(e, TICKS - d) for e, d in enumerate(due.tolist()) if d > 0]
-    heapify(line)
+    queue = [rank(e, TICKS - d) for e, d in enumerate(due.tolist()) if d > 0]
+    heapify(queue)
     for _ in range(seats):
-        _, missing, e = line[0]
+        _, missing, e = queue[0]
         x[e] += 1
         more = missing + TICKS
-        heapreplace(line, rank(e, more) if missing < 0 else (2 * TICKS, more, e))
+        heapreplace(queue, rank(e, more) if missing < 0 else (2 * TICKS, more, e))
     return x
 
 
@@ -376,7 +371,7 @@ class PrintedWholeGPUs:
 class WholeJobs:
     """Jobs' shares of time as rounds: each job runs on one GPU type or waits, gangs whole, capacity kept.
 
-    Of the jobs with a positive due (share plus deviation), the packing with the most due GPUs runs:
+    Of the jobs to which rounds are due (share plus deviation > 0), the packing with the most due GPUs runs:
     max sum_jk demand[j]·due[j,k]·x[j,k]. As long as the shares are an average of packings, deviations grow at most like
     sqrt(rounds): the chosen packing has at least the due GPUs of that average. This is the exact counterpart of Gavel's
     greedy rule, :class:`ByPriority`.
@@ -384,8 +379,8 @@ class WholeJobs:
     Parameters
     ----------
     most_owed:
-        Most rounds that a job can be owed per GPU type; more is forgiven. Shares that no sequence of packings reaches
-        (two jobs of three GPUs on four) would pile up and be repaid at the cost of jobs that arrive later.
+        Most rounds that a job can be owed per GPU type; more is forgiven. Otherwise shares that no sequence of packings
+        reaches (two jobs of three GPUs on four) would accumulate, and be repaid at the cost of jobs that arrive later.
     time_limit:
         Seconds for the search, which then returns the best packing found; None: until it is proven optimal.
 
@@ -406,7 +401,7 @@ class WholeJobs:
         """The jobs that run now, and the new deviations."""
         entities = allocation.entities
         if entities.kind != "jobs":
-            raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+            raise InvalidOption("WholeJobs rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
         names = keys(entities, instance)
         due = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
         x = most_due(entities, due / TICKS, Options(time_limit=self.time_limit))
@@ -429,11 +424,10 @@ def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
     due:
         (n, k) rounds due to each job on each type.
     options:
-        Of the search.
+        Options of the solver.
     """
     n, k = entities.shape
-    open_ = (due > 0) & entities.allowed
-    job, kind = np.nonzero(open_)
+    job, kind = np.nonzero((due > 0) & entities.allowed)
     if not len(job):
         return np.zeros((n, k))
     columns = np.arange(len(job))
@@ -511,7 +505,7 @@ class ByPriority:
         """The jobs that run now, and the rounds received with this one."""
         entities = allocation.entities
         if entities.kind != "jobs":
-            raise InvalidOption("ByPriority rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+            raise InvalidOption("ByPriority rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
         if state is None or state.allocation is not allocation:
             state = Received.of(allocation)
         due = np.full(len(state.share), -np.inf)  # minus the priority: infinite where it has not run
@@ -543,7 +537,7 @@ def _greedy(job: Positions, kind: Positions, entities: Entities) -> list[int]:
 
 @dataclass(frozen=True)
 class ByKind:
-    """One rounder for allocations over tenants, one for those over jobs: the simulator's default.
+    """The simulator's default: one rounder for allocations over tenants, and one for allocations over jobs.
 
     Parameters
     ----------
@@ -560,18 +554,23 @@ class ByKind:
         return rounder(allocation, instance, state)
 
 
+def with_rounds(traits: Traits, seconds: float | None) -> Traits:
+    """The traits with rounds of this length; None: unchanged."""
+    return traits if seconds is None else replace(traits, round_seconds=seconds)
+
+
 @dataclass(frozen=True)
 class Rounded:
-    """A policy that rounds the allocations of another policy; its state holds the states of both.
+    """A policy that rounds the allocations of another policy.
 
     Parameters
     ----------
     policy:
-        A formulation or any policy; plans are passed on.
+        A formulation or any policy; its plans are returned unchanged.
     rounder:
-        How to round.
+        The rounder.
     round_seconds:
-        Length of a round in seconds; None: that of ``policy``, if it has one.
+        Length of a round in seconds; None: as in the traits of ``policy``.
 
     Raises
     ------
@@ -589,9 +588,8 @@ class Rounded:
 
     @property
     def traits(self) -> Traits:
-        """Those of the policy, with the length of the rounds; plans are in whole GPUs."""
-        own = replace(traits_of(self.policy), fractional=False)
-        return own if self.round_seconds is None else replace(own, round_seconds=self.round_seconds)
+        """The traits of the policy, with the length of the rounds; plans are in whole GPUs."""
+        return with_rounds(replace(traits_of(self.policy), fractional=False), self.round_seconds)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""

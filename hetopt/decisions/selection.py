@@ -27,14 +27,14 @@ class Selection(Protocol):
 class LongestStarved:
     """Select the job that has not run for the longest time first, [OEF, section 6.1.3]: round-robin within each tenant.
 
-    In that order each job takes the fastest of its tenant's GPU types that has room for its whole gang (among
-    equally fast ones the one that it holds, then the first of the cluster), or waits. A job that has never run has
-    starved since its arrival; ties go to the earlier arrival, then to the order of the instance.
+    In that order each job takes the fastest of its tenant's GPU types that has room for its whole gang (of equally
+    fast types the one that it holds, then the first in the cluster), or waits. A job that has never run has starved
+    since its arrival; ties go to the earlier arrival, then to the earlier job in the instance.
 
     Parameters
     ----------
     mix:
-        A gang that fits on no single type may take GPUs of several, fastest first; the slowest sets its rate.
+        A gang that fits on no single type may take GPUs of several types, fastest first; the slowest sets its rate.
     lend:
         GPUs that a tenant's own jobs leave idle go to waiting jobs of any tenant, longest starved first.
 
@@ -49,14 +49,14 @@ class LongestStarved:
     def __call__(
         self, plan: Plan, instance: Instance, state: Mapping[str, float] | None = None
     ) -> tuple[Plan, Mapping[str, float]]:
-        """The jobs' plan; ``given_up`` adds the GPUs that no job can use (``"idle"``) to what the plan gave up.
+        """The jobs' plan; its ``given_up`` also counts the GPUs that no job can use (``"idle"``).
 
         Raises
         ------
         InvalidOption
-            ``plan`` is not over tenants.
+            The plan is not over tenants.
         InvalidInstance
-            A job belongs to no tenant, or to a tenant with several job types without saying which.
+            A job belongs to no tenant, or names none of the several job types of its tenant.
         """
         if plan.entities.kind != "tenants":
             raise InvalidOption("the plan is over jobs already; selection is for plans over tenants")
@@ -67,8 +67,8 @@ class LongestStarved:
         left = np.rint(plan.x)
         names, belongs = owners(instance), members(instance)
         for row, name in zip(left, plan.entities.names, strict=True):
-            mine = set(belongs[names[name]])
-            self._fill(x, row, jobs, [i for i in order if i in mine])
+            own = set(belongs[names[name]])
+            self._fill(x, row, jobs, [i for i in order if i in own])
         if self.lend:
             spare = left.sum(axis=0)
             self._fill(x, spare, jobs, [i for i in order if not x[i].any()])
@@ -87,7 +87,7 @@ class LongestStarved:
 
 
 def _gang(jobs: Entities, i: int, left: Floats, mix: bool) -> Floats:
-    """(k,) GPUs that job i takes of those ``left``: all that it demands, or none."""
+    """(k,) GPUs that job i takes of the GPUs ``left``: all that it demands, or none."""
     demand, gang = jobs.demand[i], np.zeros(len(left))
     held = np.zeros(len(left)) if jobs.held is None else jobs.held[i]
     fastest = np.lexsort((-held, -jobs.task_speed[i]))  # by speed, then by GPUs held, then in the cluster's order
@@ -105,10 +105,8 @@ def _gang(jobs: Entities, i: int, left: Floats, mix: bool) -> Floats:
 def _last_ran(instance: Instance, state: Mapping[str, float]) -> dict[str, float]:
     """Job -> second at which it last ran: now, if it holds GPUs."""
     ran = {job.name: state[job.name] for job in instance.jobs if job.name in state}
-    for job in instance.jobs:
-        if sum(instance.held.get(job.name, {}).values()) > 0:
-            ran[job.name] = instance.time
-    return ran
+    now = {job.name: instance.time for job in instance.jobs if any(instance.held.get(job.name, {}).values())}
+    return ran | now
 
 
 def _starved_first(instance: Instance, ran: Mapping[str, float]) -> list[int]:

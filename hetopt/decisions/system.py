@@ -20,7 +20,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.online import OnlinePolicy
 from hetopt.decisions.placers import Placer
-from hetopt.decisions.rounders import ByKind, Rounder
+from hetopt.decisions.rounders import ByKind, Rounder, with_rounds
 from hetopt.decisions.selection import LongestStarved, Selection
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, ask, check_policy
@@ -74,7 +74,7 @@ class Decision:
     given_up:
         Losses of rounding, selection and placement, by name.
     wake:
-        Second at which the policy asks for another decision if nothing happens before; None: it does not.
+        Second at which the policy decides again if nothing happens before; None: not specified.
     copies:
         Forked job -> its copies; their rates sum to its ``rate``.
     promised:
@@ -262,14 +262,10 @@ def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | No
         gangs[entities.position[name]] = number
     wrong = (total != 0) & (total != gangs * entities.demand) | (gpus != np.rint(gpus)).any(axis=1)
     for e in np.flatnonzero(wrong).tolist() if wrong.any() else ():
+        right = f"it runs on {entities.demand[e]:g} or on none"
         if gangs[e] != 1:
-            raise InvalidPlan(
-                f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; its {gangs[e]:g} copies run on "
-                f"{gangs[e] * entities.demand[e]:g}"
-            )
-        raise InvalidPlan(
-            f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; it runs on {entities.demand[e]:g} or on none"
-        )
+            right = f"its {gangs[e]:g} copies run on {gangs[e] * entities.demand[e]:g}"
+        raise InvalidPlan(f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; {right}")
 
 
 def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: Mapping[str, Sequence[int]]) -> None:
@@ -307,29 +303,22 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
     for name in {**placement.hosts, **placement.replicas}:
         if name not in jobs.position:
             raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
-    placed: dict[tuple[int, str], int] = {}
-    below: list[str] = []
+    on_servers, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
     for name, hosts in placement.hosts.items():
-        e = jobs.position[name]
         for server, gpus in hosts.items():
             for t, n in gpus.items():
-                placed[e, t] = placed.get((e, t), 0) + n
-                used[server, t] = used.get((server, t), 0) + n
                 if n < 0:
-                    below.append(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
-    sits, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
-    for (e, t), n in placed.items():
-        if t in types:
-            sits[e, types[t]] = n
-    wanted = plan.x.copy()
-    wanted[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
-    for e, k in np.argwhere(sits != wanted)[:1].tolist():
+                    raise InvalidPlan(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
+                used[server, t] = used.get((server, t), 0) + n
+                if t in types:
+                    on_servers[jobs.position[name], types[t]] += n
+    planned = plan.x.copy()
+    planned[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
+    for e, k in np.argwhere(on_servers != planned)[:1].tolist():
         raise InvalidPlan(
-            f"job {jobs.names[e]!r} is placed on {sits[e, k]:g} GPUs of {jobs.types[k]!r}; "
-            f"the plan says {plan.x[e, k]:g}"
+            f"job {jobs.names[e]!r} is placed on {on_servers[e, k]:g} GPUs of {jobs.types[k]!r}; "
+            f"the plan has {plan.x[e, k]:g}"
         )
-    if below:
-        raise InvalidPlan(below[0])
     _check_dispatch(placement, instance)
     for (server, t), n in used.items():
         there = instance.cluster.by_name.get(server)
@@ -362,7 +351,7 @@ class System:
     policy:
         The policy.
     round_seconds:
-        Length of a round; None: that of the policy's traits, else decisions at arrivals and completions.
+        Length of a round; None: as in the policy's traits, else decisions at arrivals and completions.
     rounder, selection, placer:
         As in :func:`hetopt.simulate`.
     fluid:
@@ -400,7 +389,7 @@ class System:
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
 
     def steps(self, speeds: SpeedModel) -> DecisionSteps:
-        """The policy and its steps, for jobs as fast as ``speeds`` say."""
+        """The policy and its steps; ``speeds``: work per second of jobs with mapped stages."""
         steps = (self.rounder or ByKind(), self.selection or LongestStarved(), self.placer)
         return DecisionSteps(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
 
@@ -428,15 +417,15 @@ class CachedResult:
 class OnChange:
     """Call a policy only when an entity has arrived or left, or the cluster has changed, as Gavel does.
 
-    In the rounds between, its last result holds, and a rounder continues to share it in time. The policy does not see
-    the work left and the time until then. A change of the GPU types on which an entity can run calls it, too.
+    In the rounds between, its last result holds, and a rounder continues to share it in time. So the policy does not
+    react to the work left and to the time. A change of the GPU types on which an entity can run calls it, too.
 
     Parameters
     ----------
     policy:
         A formulation or any policy.
     round_seconds:
-        Length of a round in seconds; None: that of ``policy``, if it has one.
+        Length of a round in seconds; None: as in the traits of ``policy``.
     factor:
         Also call it when a speed has changed by this factor, up or down; None: never.
 
@@ -459,9 +448,8 @@ class OnChange:
 
     @property
     def traits(self) -> Traits:
-        """Those of the policy, with the length of the rounds."""
-        own = traits_of(self.policy)
-        return own if self.round_seconds is None else replace(own, round_seconds=self.round_seconds)
+        """The traits of the policy, with the length of the rounds."""
+        return with_rounds(traits_of(self.policy), self.round_seconds)
 
     def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:
         """The policy's result, new or cached."""

@@ -1,4 +1,4 @@
-"""Comparing several policies on one instance by the same measures."""
+"""Comparison of several policies on one instance by the same measures."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Comparison:
     unplaced: Mapping[str, str]
 
     def extended(self, other: Comparison, label: str) -> Comparison:
-        """With the rows of another comparison, named ``label.format(name)``, whose policies are no longer refused."""
+        """Add the rows of another comparison, named ``label.format(name)``; its policies are no longer refused."""
         names = {name: label.format(name) for name in other.results}
         return Comparison(
             self.instance,
@@ -259,7 +259,7 @@ def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, 
 
 
 def of_one_demand(instance: Instance) -> Instance:
-    """The instance with only the jobs of the most frequent demand (AlloX needs equal demands)."""
+    """Keep only the jobs with the most frequent demand (AlloX needs equal demands)."""
     counts = Counter(job.demand for job in instance.jobs)
     demand = min(counts, key=lambda d: (-counts[d], d))
     kept = {job.name for job in instance.jobs if job.demand == demand}

@@ -46,11 +46,11 @@ class EnvironmentSettings:
     mtbf_hours, mttr_hours:
         Mean time until a server fails, and until it is repaired; 0: none fails.
     failing_hours:
-        Servers fail within so many hours from the beginning.
+        Hours from the beginning within which servers fail.
     checkpoint_seconds:
         Between checkpoints of training jobs; 0: nothing is lost when a server fails.
     liar, lie:
-        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: none.
+        A tenant that overstates its speedups, and the part by which it does (0.2: by 20 %); empty and 0: none.
 
     Raises
     ------
@@ -83,15 +83,12 @@ class EnvironmentSettings:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(item.default, bool):
-                if not isinstance(value, bool):
-                    raise InvalidOption(f"world setting {item.name} is {value!r}; it must be true or false")
-            elif isinstance(item.default, str):
-                if not isinstance(value, str):
-                    raise InvalidOption(f"world setting {item.name} is {value!r}; it must be a tenant's name")
-            else:
-                object.__setattr__(self, item.name, at_least(value, f"world setting {item.name}", 0.0, InvalidOption))
+            key, value = f"world setting {item.name}", getattr(self, item.name)
+            if isinstance(item.default, float):
+                object.__setattr__(self, item.name, at_least(value, key, 0.0, InvalidOption))
+            elif not isinstance(value, type(item.default)):
+                wanted = "true or false" if isinstance(item.default, bool) else "a tenant's name"
+                raise InvalidOption(f"{key} is {value!r}; it must be {wanted}")
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
                 f"world settings liar and lie are {self.liar!r} and {self.lie!r}; "
@@ -105,7 +102,7 @@ class EnvironmentSettings:
         Raises
         ------
         InvalidOption
-            A name that is none, or a number out of its range.
+            An unknown name, or a number out of its range.
         """
         known = [item.name for item in fields(cls)]
         for key in settings:
@@ -117,14 +114,7 @@ class EnvironmentSettings:
 
     def build(self, cluster: Cluster, seed: int) -> Environment:
         """The environment for a cluster; ``seed``: of errors and failures."""
-        overheads = Overheads(
-            self.restart_seconds,
-            self.resume_seconds,
-            self.start_seconds,
-            self.transfer,
-            self.merge_seconds,
-            self.save_seconds,
-        )
+        overheads = Overheads(**{item.name: getattr(self, item.name) for item in fields(Overheads)})
         source = self.source_bytes_per_s or float("inf")
         wrong = self.throughput_error or self.work_error or self.lie
         overstated = {self.liar: self.lie} if self.liar else {}
@@ -149,7 +139,7 @@ class EnvironmentSettings:
         Raises
         ------
         InvalidOption
-            ``liar`` is no tenant; servers fail too often to be simulated.
+            ``liar`` is not a tenant; servers fail too often to be simulated.
         """
         environment = self.build(instance.cluster, 0)
         if environment.estimate_errors is not None:

@@ -1,9 +1,9 @@
-"""Simulating every system on every workload with every seed, on one core or many, and resuming after interruptions."""
+"""Simulations of every system on every workload with every seed, in parallel, and resumable after interruptions."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from hetopt.experiments.input_files import file_digests
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
+from hetopt.parallel import run_parallel
 from hetopt.plugins import raised
 from hetopt.registry import make_system
 from hetopt.simulation.log import Log
@@ -104,7 +105,7 @@ class Experiment:
         for spec in self.runs():
             there = folders.setdefault(spec.key.folder(), spec.key)
             if there != spec.key:
-                raise InvalidOption(f"{spec.key} and {there} would share a folder; give one another label")
+                raise InvalidOption(f"{spec.key} and {there} would share a folder; give one of them another label")
         if self.until is not None:
             at_least(self.until, "until", 0.0, InvalidOption, strict=True)
 
@@ -136,8 +137,7 @@ class Experiment:
         store:
             The results; runs stored with the same settings are not repeated, unless they were refused.
         jobs:
-            Parallel processes; -1: one per core. Within ``joblib.parallel_config(backend=…)`` that backend runs them,
-            e.g. Dask on several hosts.
+            As of :func:`~hetopt.parallel.run_parallel`.
         watch:
             Called with the progress of runs.
 
@@ -156,7 +156,8 @@ class Experiment:
         self.check(jobs)
         specs = [spec for spec in self.runs() if not store.has(spec.key, spec.as_settings())]
         records, failed = [], []
-        for result in self._results(specs, jobs, watch):
+        watch_run = watch if jobs == 1 else None  # a callback cannot be sent to other processes
+        for _, result in run_parallel(_run, [(spec, watch_run) for spec in specs], jobs):
             if isinstance(result, InvalidPlan):
                 failed.append(result)
                 continue
@@ -170,28 +171,10 @@ class Experiment:
             raise InvalidPlan(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
         return records
 
-    def _results(
-        self, specs: Sequence[RunSpec], jobs: int, watch: ProgressCallback | None
-    ) -> Iterator[RunResult | InvalidPlan]:
-        """Results in order of completion."""
-        if jobs == 1:
-            yield from (_run(spec, watch) for spec in specs)
-            return
-        from joblib import Parallel, delayed
-        from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-        try:
-            yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_run)(spec) for spec in specs)
-        except TerminatedWorkerError:
-            raise InvalidOption(
-                f"jobs is {jobs}: a process was killed, perhaps because memory ran out; stored runs are kept, so "
-                "repeat it with fewer jobs"
-            ) from None
-
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The settings of one run, which can be sent to another process; calling it simulates."""
+    """The settings of one run, which can be sent to another process; a call simulates it."""
 
     workload: ExperimentWorkload
     system: SystemVariant
@@ -221,7 +204,7 @@ class RunSpec:
         }
 
     def __call__(self, watch: ProgressCallback | None = None) -> RunResult:
-        """Simulate; if the system refuses the instance, the record has the reason, and there is no log.
+        """Simulate; if the system refuses the instance, the record has the reason, and the log is None.
 
         Raises
         ------
@@ -229,9 +212,8 @@ class RunSpec:
             The policy failed, or gave a plan that cannot be carried out.
         """
         instance = self.workload.instance(self.seed)
-        instance = (
-            instance.replace(cluster=self.environment.on(instance.cluster)) if self.environment.disk_bytes else instance
-        )
+        if self.environment.disk_bytes:
+            instance = instance.replace(cluster=self.environment.on(instance.cluster))
         capacity = float(sum(instance.cluster.capacity.values()))
         environment = self.environment.build(instance.cluster, self.seed)
         progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
@@ -257,7 +239,7 @@ class RunSpec:
         return record(found, seconds, None), log
 
 
-def _run(spec: RunSpec, watch: ProgressCallback | None = None) -> RunResult | InvalidPlan:
+def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | InvalidPlan:
     """The result of a run; a failing policy must not stop other runs."""
     try:
         return spec(watch)

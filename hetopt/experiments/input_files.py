@@ -1,4 +1,4 @@
-"""Digests of the files that settings refer to, so that a result is repeated when one of them changes."""
+"""Digests of the files that settings refer to, so that a run is repeated when one of them changes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DIGITS = 16
 def file_digests(settings: object) -> dict[str, str]:
     """Digests of all files that the settings name, including the module of a ``module:Name``.
 
-    A folder as ``trace`` counts as one file. So does a module with all modules that it imports, directly or not, except
-    installed ones. Unreadable files are left out; the code that needs them reports the error.
+    A folder as ``trace`` counts as one file, and so does a module with all modules that it imports, directly or
+    indirectly, except installed ones. Unreadable files are left out; the code that needs them reports the error.
 
     Parameters
     ----------

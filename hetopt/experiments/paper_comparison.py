@@ -40,8 +40,8 @@ def compare_with_papers(
 ) -> pd.DataFrame:
     """Compare stored runs with published results, as far as the systems of both sides ran with the same seed.
 
-    A result is compared on its own workloads, and on workloads that belong to no result of its paper (``note`` says
-    so). Ratios are taken seed by seed.
+    A result is compared on its own workloads, and on workloads that belong to no result of its paper (stated in
+    ``note``). Ratios are taken seed by seed.
 
     Parameters
     ----------
@@ -65,11 +65,12 @@ def compare_with_papers(
     of_paper: dict[str, set[str]] = {}
     for result in results:
         of_paper.setdefault(result.paper, set()).update(result.workloads or ())
-    names = list(runs)
-    rows = []
-    for result in results:
-        for where in _workload_groups(result, names, of_paper[result.paper]):
-            rows += list(_rows(result, where, runs, clusters or {}))
+    rows = [
+        row
+        for result in results
+        for where in _workload_groups(result, list(runs), of_paper[result.paper])
+        for row in _rows(result, where, runs, clusters or {})
+    ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -122,7 +123,7 @@ def label_matches(label: str, names: Sequence[str]) -> bool:
 
 
 def _measured(runs: pd.DataFrame, metric: str, above: str, below: str) -> Floats:
-    """(seeds,) the metric of one system, divided by that of the other if given; only seeds where both are known."""
+    """(seeds,) the metric of one system, relative to the other system if given; for seeds with both values."""
     if metric not in runs:
         return np.empty(0)
     own, other = (_of_system(runs, label)[metric].astype(float) for label in (above, below or above))
@@ -138,7 +139,7 @@ def _of_system(runs: pd.DataFrame, label: str) -> pd.DataFrame:
 def _notes(
     result: PublishedResult, where: list[str], used: list[pd.DataFrame], clusters: Mapping[str, str | None]
 ) -> Iterator[str]:
-    """Differences between the paper's setup and that of the runs ``used``."""
+    """Differences between the setups of the paper and of the runs ``used``."""
     if result.bound == "up to":
         yield "the paper's number is the largest of several cases"
     if result.workloads is None:

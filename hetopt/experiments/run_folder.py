@@ -64,7 +64,7 @@ class RunFolder:
 
     @cached_property
     def systems(self) -> list[str]:
-        """Labels, sorted; the position decides the colour on the whole page."""
+        """Labels, sorted; their positions determine the colours on the page."""
         return sorted({run.key.system for run in self.runs})
 
     @cached_property
@@ -104,24 +104,21 @@ class WorkloadRuns:
         return dict(self.runs[0].data["settings"].get("workload") or {})
 
     def seed(self, wanted: int | None = None) -> int | None:
-        """The seed to draw over time: ``wanted`` if it ran, else the first with most systems; None if nothing ran."""
+        """The seed of charts over time: ``wanted`` if it ran, else the first with most systems; None if nothing ran."""
         ran = [seed for seeds in self.statistics.seeds.values() for seed in seeds]
         if wanted in ran:
             return wanted
         return min(set(ran), key=lambda seed: (-ran.count(seed), seed)) if ran else None
 
     def logs(self, seed: int | None) -> Iterator[tuple[StoredRun, Log]]:
-        """The runs that were not refused, with their logs; with other seeds only the logs' jobs."""
+        """The runs that were not refused, with their logs; logs of other seeds have only jobs."""
         for run in self.runs:
             if run.data["refused"] is None:
                 yield run, StoredRun(run.folder).log if run.key.seed == seed else log_of_jobs(run)
 
 
 def log_of_jobs(run: StoredRun) -> Log:
-    """The log of a run with its jobs only, which is a small part of its files.
-
-    It suffices for completion times and finish-time fairness.
-    """
+    """Read only the jobs of a run, a small part of its files, which suffices for completion times and fairness."""
     spans, rounds, events = (pd.DataFrame(columns=columns) for columns in (SPANS, ROUNDS, ["time", "kind", "job"]))
     end = np.nan if run.data["end"] is None else float(run.data["end"])
     return Log(run.table("jobs"), spans, rounds, events, pd.DataFrame(), float(run.data["capacity"]), end=end)
@@ -133,7 +130,7 @@ def instance_of(run: StoredRun) -> Instance:
     Raises
     ------
     HetoptError
-        It cannot be rebuilt.
+        The instance cannot be rebuilt.
     """
     try:
         return workload_of(run.data["settings"]["workload"]).instance(run.key.seed)
@@ -142,7 +139,7 @@ def instance_of(run: StoredRun) -> Instance:
 
 
 SAME = ("arrival", "demand", "work")
-"""Attributes that a job of a log shares with that of its instance."""
+"""Attributes of a job that are equal in the log and in the instance."""
 
 
 def check_instance(instance: Instance, log: Log) -> None:
@@ -151,7 +148,7 @@ def check_instance(instance: Instance, log: Log) -> None:
     Raises
     ------
     InvalidInstance
-        See above.
+        They differ.
     """
     theirs = {name: instance.job[name] for name in log.jobs.index if name in instance.job}
     jobs = pd.DataFrame({key: [float(getattr(job, key)) for job in theirs.values()] for key in SAME})

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from io import BytesIO
@@ -54,7 +54,7 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 
 def _read_csv(path: Path, name: str) -> pd.DataFrame:
-    """Read a CSV table as it was written. A job may be named 001, 1e3 or NA, and a tenant "servers"."""
+    """Read a CSV table without changing names: a job may be named 001, 1e3 or NA, and a tenant "servers"."""
     columns = pd.read_csv(path, nrows=0).columns
     texts = [column for column in columns if column in TEXTS and name in COLUMNS]
     return pd.read_csv(
@@ -210,10 +210,7 @@ class RunStore:
                 f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {new}); "
                 "name another folder with --out, or remove it"
             )
-        return all(self._has_table(folder, name) for name in TABLES)
-
-    def _has_table(self, folder: Path, name: str) -> bool:
-        return any((folder / f"{name}.{ending}").exists() for ending in ENDINGS)
+        return all(any((folder / f"{name}.{ending}").exists() for ending in ENDINGS) for name in TABLES)
 
     def write(self, record: RunRecord, log: Log | None) -> None:
         """Store a run; ``run.json`` is written last, so an interrupted write does not count.
@@ -229,13 +226,11 @@ class RunStore:
         except OSError as problem:
             raise UnusableFile(f"{folder} cannot be made: {problem.strerror or problem}") from None
         for name in TABLES if log is not None else ():
-            content, ending = self._table(getattr(log, name))
+            content, ending = self._encoded(getattr(log, name))
             save(content, folder / f"{name}.{ending}", overwrite=True)
         data = {
             "version": VERSION,
-            "workload": record.key.workload,
-            "system": record.key.system,
-            "seed": record.key.seed,
+            **asdict(record.key),
             "settings": _round_trip(record.settings),
             "summary": {key: _json_number(value) for key, value in record.summary.items()},
             "seconds": record.seconds,
@@ -247,7 +242,8 @@ class RunStore:
         }
         save(json.dumps(data, indent=1) + "\n", folder / "run.json", overwrite=True)
 
-    def _table(self, table: pd.DataFrame | pd.Series[Any]) -> tuple[bytes, str]:
+    def _encoded(self, table: pd.DataFrame | pd.Series[Any]) -> tuple[bytes, str]:
+        """The bytes of the file of a table, and its ending."""
         frame = table.to_frame() if isinstance(table, pd.Series) else table.copy()
         if "given_up" in frame:
             frame["given_up"] = frame["given_up"].map(json.dumps)
@@ -285,14 +281,12 @@ class RunStore:
         Raises
         ------
         UnusableFile, InvalidInstance
-            As of :meth:`runs`, or one of the keys is not there.
+            As of :meth:`runs`, or a run is not there.
         """
         found = self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys]
         rows = [
             {
-                "workload": run.key.workload,
-                "system": run.key.system,
-                "seed": run.key.seed,
+                **asdict(run.key),
                 "refused": run.data["refused"],
                 "round_seconds": run.data.get("round_seconds"),
                 **{key: math.nan if value is None else value for key, value in run.data["summary"].items()},
@@ -359,28 +353,28 @@ class StoredRun:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Read and check ``run.json``."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
+        fault = _fault(data)
     except (OSError, ValueError) as problem:
-        raise InvalidInstance(
-            f"{path} is not a record of a run: {problem}; remove its folder and run it again"
-        ) from None
-    if not isinstance(data, dict):
-        raise InvalidInstance(f"{path} is not a record of a run; remove its folder and run it again")
-    missing = {"version", "workload", "system", "seed", "settings", "summary", "refused", "capacity", "end"} - set(data)
-    if missing or data["version"] != VERSION:
-        raise InvalidInstance(f"{path} is not a record of a run of this version; remove its folder and run it again")
+        data, fault = {}, f"it is not a record of a run: {problem}"
+    if fault:
+        raise InvalidInstance(f"{path}: {fault}; remove its folder and run it again")
+    return dict(data)
+
+
+def _fault(data: Any) -> str:
+    """The first fault of a record; empty if there is none."""
+    if not isinstance(data, dict) or not {"version", *KINDS} <= set(data) or data["version"] != VERSION:
+        return "it is not a record of a run of this version"
     for key, kind in KINDS.items():
         if not isinstance(data[key], kind) or isinstance(data[key], bool):
-            raise InvalidInstance(
-                f"{path}: {key} is {shown(data[key])}, which is not valid; remove its folder and run it again"
-            )
+            return f"{key} is {shown(data[key])}, which is not valid"
     for key, value in data["summary"].items():
         if not isinstance(value, int | float | None) or isinstance(value, bool):
-            raise InvalidInstance(
-                f"{path}: summary.{key} is {shown(value)}, which is not a number; remove its folder and run it again"
-            )
-    return data
+            return f"summary.{key} is {shown(value)}, which is not a number"
+    return ""
 
 
 KINDS: Mapping[str, Any] = {
@@ -393,7 +387,7 @@ KINDS: Mapping[str, Any] = {
     "capacity": int | float,
     "end": int | float | None,
 }
-"""RunKey of ``run.json`` -> its type; ``capacity`` in GPUs, ``end`` in seconds."""
+"""Key of ``run.json`` -> its type; ``capacity`` in GPUs, ``end`` in seconds."""
 
 
 def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:

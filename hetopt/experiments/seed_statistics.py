@@ -15,14 +15,9 @@ RUN_COLUMNS = ("workload", "system", "seed", "refused", "round_seconds")
 """Columns of :meth:`hetopt.experiments.run_store.RunStore.table` that are not metrics."""
 
 
-def cell(frame: pd.DataFrame, system: str, metric: str) -> float:
-    """The number of a system in a table of systems and metrics."""
-    return float(frame[metric].to_numpy(dtype=float)[frame.index.tolist().index(system)])
-
-
 @dataclass(frozen=True, eq=False)
 class SeedStatistics:
-    """Statistics of the runs of one workload, by system.
+    """Statistics of the runs of one workload by system.
 
     Attributes
     ----------
@@ -66,9 +61,8 @@ class SeedStatistics:
 
     @cached_property
     def seeds(self) -> dict[str, list[int]]:
-        """System -> its seeds."""
-        index = self.ran.index
-        return {name: sorted(int(seed) for own, seed in index if own == name) for name in self.systems}
+        """System -> its seeds, sorted."""
+        return {name: self.ran.loc[name].index.tolist() for name in self.systems}
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -90,7 +84,7 @@ class SeedStatistics:
         return found
 
     def best(self, metric: str) -> list[str]:
-        """Systems with the best mean of a metric among those with most seeds; empty if none is better than another."""
+        """Systems with the best mean of a metric, among the systems with most seeds; empty if all means are equal."""
         better = metric_of(metric).better
         complete = self.known[metric] == self.known[metric].max()
         mean = self.mean.loc[complete & self.mean[metric].notna(), metric]
@@ -114,7 +108,7 @@ class SeedStatistics:
         return name
 
     def ratios(self, baseline: str) -> pd.DataFrame:
-        """(system, seed) each metric divided by that of the baseline with the same seed.
+        """(system, seed) each metric relative to the baseline with the same seed.
 
         NaN if the baseline has 0 or did not run with that seed.
         """

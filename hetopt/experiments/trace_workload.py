@@ -34,7 +34,7 @@ MADE_BY = "made_by"
 
 
 class ExperimentWorkload(Protocol):
-    """The interface of workloads: frozen settings, which can be sent to other processes."""
+    """Frozen settings of a workload, which can be sent to other processes."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class TraceWorkload:
         Name of a generator (or ``module:Name``), file of a trace, instance file, or name of an instance that hetopt
         includes; an instance must have jobs.
     cluster:
-        Name or file of an instance with the servers; None: those of the instance.
+        Name or file of an instance with the servers; None: the servers of ``trace``, which must be an instance.
     count:
         Number of generated jobs, or of first jobs of the trace; None: all, or 480 of a generator.
     load:
@@ -117,11 +117,7 @@ class TraceWorkload:
     @property
     def name(self) -> str:
         """Its name in folders and tables."""
-        return Path(self.trace).name if self._is_file else self.trace
-
-    @property
-    def _is_file(self) -> bool:
-        return not self.is_generated and not self.is_instance
+        return self.trace if self.is_generated or self.is_instance else Path(self.trace).name
 
     @property
     def is_generated(self) -> bool:
@@ -157,11 +153,11 @@ class TraceWorkload:
         if self.unknown_models == "draw" and (known := drop_unknown_models(table, models)) is not table:
             source += ", models that are not in the catalogue replaced by drawn ones"
             table = known
-        source += "."
         try:
             if self.load is not None:
                 table = scale_to_load(table, self.load, cluster, models, **options)
-            return to_instance(table, cluster, models, tenants=self.tenants, name=self.name, source=source, **options)
+            options |= {"tenants": self.tenants, "name": self.name, "source": f"{source}."}
+            return to_instance(table, cluster, models, **options)
         except InvalidInstance as problem:
             raise InvalidInstance(f"{self.trace}: {problem}") from None
 
@@ -196,8 +192,8 @@ class TraceWorkload:
             return next((known for known in fitting if drop_unknown_models(table, known) is table), fitting[0])
         have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
         raise InvalidOption(
-            f"no catalogue of models has all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "
-            f"{have}; name one that does (a CSV file with a column of speeds for each GPU type), see docs: use a trace"
+            f"no catalogue of models has all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they have "
+            f"{have}; give a CSV file with a column of speeds for each GPU type, see docs: use a trace"
         )
 
     def prepare(self, system: System, seed: int) -> System:

@@ -1,7 +1,7 @@
 """Completion times of jobs, and how long they waited.
 
-Unfinished jobs make sums and the makespan NaN; means and quantiles are over the finished jobs, and the counts say how
-many those are.
+If jobs are unfinished, sums and the makespan are NaN; means and quantiles are over the finished jobs, whose number is
+among the counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def completion(log: Log, instance: Instance) -> pd.DataFrame:
     -------
     DataFrame
         A row per job that arrived with work to do: ``arrival``, ``start``, ``finish``, ``jct`` (finish - arrival; NaN
-        while unfinished), ``held`` (time with GPUs of which some had work to do), ``queueing`` (time from arrival to
+        while unfinished), ``held`` (time with GPUs, some of which had work to do), ``queueing`` (time from arrival to
         finish without GPUs), ``starvation`` (first start - arrival, [FFT, section 6.1.5]). For jobs that did not finish
         (start), queueing (starvation) lasts until the end of the log. GPUs held before its beginning are unknown.
     """
@@ -94,7 +94,7 @@ def describe(values: Floats) -> dict[str, float]:
 
 
 def jct_cdf(log: Log, instance: Instance) -> pd.Series[float]:
-    """Share of jobs whose completion time is at most so many seconds (the index).
+    """Share of jobs whose completion time in seconds is at most the index.
 
     Relative to all jobs that arrived, so that it ends below 1 where some did not finish.
     """
@@ -103,7 +103,7 @@ def jct_cdf(log: Log, instance: Instance) -> pd.Series[float]:
 
 
 def finished_over_time(log: Log, instance: Instance) -> pd.Series[float]:
-    """Share of jobs that have finished by a second (the index), [Hadar, Fig. 4].
+    """Share of jobs that have finished by the second in the index, [Hadar, Fig. 4].
 
     Relative to all jobs that arrived. Hadar's median time duration is the first second with a share of one half.
     """

@@ -1,4 +1,4 @@
-"""Metrics of decisions: how long each took, which jobs changed GPUs, which gangs were over several GPU types."""
+"""Metrics of decisions: their duration, the jobs that change GPUs, the gangs on several GPU types."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import expect
-from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.metrics.completion_times import describe
 from hetopt.metrics.log_reading import job_times, places, types_of
-from hetopt.metrics.step_functions import Positions
+from hetopt.metrics.step_functions import Positions, step_sums
 from hetopt.simulation.log import Log
 
 
 def decisions_of(log: Log) -> tuple[Positions, Positions]:
-    """(spans,) decisions of each span: from the first up to, not including, the second.
+    """(spans,) decisions of each span: the first, and the one after its last.
 
     A job that finishes between two decisions keeps its GPUs until the next, and so does a copy that has done its work.
     """
@@ -31,7 +30,7 @@ def decision_seconds(log: Log) -> pd.Series[float]:
     Raises
     ------
     UnknownName
-        The log has decisions and no durations of them.
+        The log has decisions, but not their durations.
     """
     seconds = expect(Log, log, "log", InvalidOption).decision_seconds
     if seconds.empty and len(log.rounds):
@@ -47,8 +46,8 @@ def changes(log: Log, instance: Instance) -> pd.DataFrame:
     DataFrame
         A row per decision; index ``start``. ``changed``: a job begins on GPUs that it did not have before, or loses its
         GPUs unfinished. ``altered``: a job loses its GPUs unfinished, because it is moved or stopped or its server
-        failed. A finished job that frees its GPUs is no change. GPUs count as the same if they are as many of each type
-        on each server (in a log without ``seats``: the same types, servers and number of GPUs).
+        failed. A finished job that frees its GPUs is no change. GPUs count as the same if each server has as many of
+        each type (in a log without ``seats``: if types, servers and number of GPUs are the same).
     """
     jobs, spans = job_times(log, instance), log.spans
     starts = log.rounds["start"].to_numpy(dtype=float)
@@ -72,27 +71,18 @@ def changes(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def stragglers(log: Log, instance: Instance) -> pd.DataFrame:
-    """Gangs over several GPU types, whose faster GPUs wait for the slower ones, [OEF, section 6.3.3].
+    """Gangs on several GPU types, where faster GPUs wait for slower ones, [OEF, section 6.3.3].
 
     Returns
     -------
     DataFrame
-        A row per decision; index ``start``. ``gangs``: number of such gangs that run from then on; ``workers``: their
-        GPUs. In a fluid run these are jobs that run on several types in turns.
+        A row per decision; index ``start``. ``gangs``: number of these gangs that run until the next decision;
+        ``workers``: their GPUs. In a fluid run these are jobs that run on several types in turns.
     """
     job_times(log, instance)
     mixed = np.array([len(kinds) > 1 for kinds in types_of(log, instance)], dtype=bool)
     first, last = (at[mixed] for at in decisions_of(log))
     gpus = log.spans["gpus"].to_numpy(dtype=float)[mixed]
     index = pd.Index(log.rounds["start"].to_numpy(dtype=float), name="start")
-    found = {"gangs": per_decision(first, last, np.ones(len(gpus)), len(index))}
-    found["workers"] = per_decision(first, last, gpus, len(index))
-    return pd.DataFrame(found, index=index)
-
-
-def per_decision(first: Positions, last: Positions, values: Floats, decisions: int) -> Floats:
-    """(decisions,) sum of the values of each decision."""
-    change = np.zeros(decisions + 1)
-    np.add.at(change, first, values)
-    np.add.at(change, last, -values)
-    return np.asarray(change[:-1].cumsum())
+    found = {"gangs": np.ones(len(gpus)), "workers": gpus}
+    return pd.DataFrame({key: step_sums(first, last, own, len(index)) for key, own in found.items()}, index=index)

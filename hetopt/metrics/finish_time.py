@@ -1,7 +1,7 @@
 """Finish-time fairness: the completion time of a job relative to an ideal time.
 
 ``rho = shared / ideal``; papers differ in the ideal. Below, d is a job's demand, W its work, v[k] the work per
-second of its gang on type k, m[k] the GPUs of that type and M those of all types.
+second of its gang on type k, m[k] the GPUs of that type and M the GPUs of all types.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
             a gang uses at most d at once, the fastest first: :func:`~hetopt.data.worth.worth`.
         ``"gavel"``
             The time with 1/n(t) of every type, n(t) being the number of jobs present at t, until its work is done,
-            [Gavel, section 4.2]. The rate is that of Gavel's isolated share, ``sum_k v[k] m[k] min(1 / (n d), 1/M)``: a
-            gang runs on type k for ``m[k] / (n d)`` of the time, less where these parts are more than all of it. Where
-            a job would take longer than it did, n(t) counts it as present until then.
+            [Gavel, section 4.2]. The rate of Gavel's isolated share is ``sum_k v[k] m[k] min(1 / (n d), 1/M)``: a gang
+            runs on type k for ``m[k] / (n d)`` of the time, less if these parts sum to more than the whole time. If a
+            job would take longer than it did, n(t) counts it as present until then.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
     Raises
     ------
     UnknownName
-        There is no such definition.
+        The definition does not exist.
     """
     ideal = lookup(IDEALS, definition, "definition of finish-time fairness")
     jobs = job_times(log, instance)
@@ -73,7 +73,7 @@ def rate_alone(entities: Entities) -> Floats:
 
 
 def _rates(entities: Entities) -> Floats:
-    """(n, k) work per second of gangs on one type; for those that need several, the rate of the best on each type."""
+    """(n, k) work per second of gangs on one type; for gangs that need several types, the best rate on each type."""
     single = entities.allowed.any(axis=1, keepdims=True)
     several = np.where(entities.task_speed > 0, rate_alone(entities)[:, None], 0.0)
     return np.where(single, entities.speed, several)

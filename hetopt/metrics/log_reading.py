@@ -1,4 +1,4 @@
-"""What all metrics read from a log: jobs with work to do, columns, and the GPUs of each span."""
+"""Reading a log for metrics: jobs with work to do, columns, and the GPUs of each span."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class JobTimes:
 
 
 def job_times(log: Log, instance: Instance) -> JobTimes:
-    """The jobs of ``log``, which is one of ``instance``.
+    """The times of the jobs with work to do in a log of ``instance``.
 
     Raises
     ------
     InvalidInstance
-        The log has a job that is not in the instance, or its spans one that is not in its jobs; the instance has no
-        jobs.
+        The log has a job that the instance does not have, or its spans have one that its jobs do not have; the instance
+        has no jobs.
     InvalidOption
         ``log`` is not a log.
     """
@@ -85,8 +85,7 @@ def job_times(log: Log, instance: Instance) -> JobTimes:
     for name in log.spans["job"].unique():
         if name not in log.jobs.index:
             raise InvalidInstance(f"log.spans has job {name!r}, which log.jobs does not have")
-    idle = (log.jobs["done"] >= log.jobs["work"]) & log.jobs["finish"].isna()
-    jobs = log.jobs[~idle]
+    jobs = log.jobs_with_work
     return JobTimes(
         names=jobs.index,
         at=np.array([position[name] for name in jobs.index], dtype=np.intp),
@@ -94,7 +93,7 @@ def job_times(log: Log, instance: Instance) -> JobTimes:
         start=jobs["start"].to_numpy(dtype=float),
         finish=jobs["finish"].to_numpy(dtype=float),
         end=end_of(log),
-        done_before=int(idle.sum()),
+        done_before=len(log.jobs) - len(jobs),
         not_arrived=len(position) - len(log.jobs),
     )
 
@@ -125,7 +124,7 @@ def column(log: Log, table: str, name: str) -> pd.Series[Any]:
 
 
 def joined_names(text: str, known: Collection[str]) -> tuple[str, ...]:
-    """The names that are joined by ``+`` in ``text``, () for any other text. Names may contain a +."""
+    """The names that ``text`` joins by ``+``; () if it is no such list. Names may contain a +."""
     if text in known:
         return (text,)
     for i, letter in enumerate(text):
@@ -150,7 +149,7 @@ def types_of(log: Log, instance: Instance) -> list[Names]:
 
 
 def servers_of(log: Log, instance: Instance) -> list[Names]:
-    """The servers of each span; none where its job was not placed on servers.
+    """The servers of each span; () if its job was not placed on servers.
 
     Raises
     ------
@@ -173,10 +172,10 @@ def _named(log: Log, column: str, known: Collection[str], what: str) -> list[Nam
 
 
 def by_type(log: Log, instance: Instance) -> Floats:
-    """(spans, k) GPUs of each type; a row of NaN where a gang is on several types in an unknown division.
+    """(spans, k) GPUs of each type; a row of NaN for a gang that is divided among several types in an unknown way.
 
-    The column ``seats`` has the division. Logs from elsewhere may lack it: types, servers and the number of GPUs then
-    determine a gang on one type, and one on several types where its servers allow only one division.
+    The column ``seats`` has the division. Logs of other programs may lack it: then types, servers and number of GPUs
+    determine the division of a gang on one type, and on several types if its servers allow only one division.
     """
     if "seats" in log.spans:
         return _from_seats(log, instance)
@@ -228,7 +227,7 @@ def seats_in(text: str) -> Seats:
 
 
 def places(log: Log) -> list[str]:
-    """Columns of the spans with the GPUs of a gang; without ``seats`` they leave open how it is divided."""
+    """Columns of the spans with the GPUs of a gang; those without ``seats`` do not determine its division."""
     return ["seats"] if "seats" in log.spans else ["gpu_type", "servers", "gpus"]
 
 
@@ -247,7 +246,7 @@ def _from_seats(log: Log, instance: Instance) -> Floats:
 
 
 def _split(types: Names, servers: Names, gpus: float, instance: Instance) -> dict[str, float] | None:
-    """GPUs of each type if only one division has so many GPUs, with all of these types, on all of these servers."""
+    """GPUs of each type, if only one division of the GPUs uses all of these types and all of these servers."""
     least, most = dict.fromkeys(types, 0), dict.fromkeys(types, 0)
     for name in servers:
         here = {t: n for t, n in instance.cluster.by_name[name].gpus.items() if t in least}

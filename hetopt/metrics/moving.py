@@ -62,8 +62,8 @@ def moves(log: Log, instance: Instance) -> pd.DataFrame:
     DataFrame
         A row per move, in order of time: ``time``, ``job``, ``from_type``, ``to_type``, ``from_servers``,
         ``to_servers``, ``between_types`` (whether the types differ), ``beneficial`` (whether the job is faster on the
-        new types, [FFT, Fig. 10a]; copies of a forked job count together). In a log with ``seats``, another division of
-        a gang among the same servers is a move, too. Jobs of a fluid run do not move.
+        new types, [FFT, Fig. 10a]; copies of a forked job count together). In a log with ``seats``, a new division of a
+        gang among the same servers is also a move. Jobs of a fluid run do not move.
     """
     job_times(log, instance)
     rows = []

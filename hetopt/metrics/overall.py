@@ -24,8 +24,8 @@ from hetopt.tolerances import EQUAL
 def summary(log: Log, instance: Instance) -> pd.Series[float]:
     """The numbers of :data:`~hetopt.metrics.definitions.METRICS` for one simulation.
 
-    A metric that does not apply is NaN: those of tenants without tenants, of servers without a placer, sums while jobs
-    are unfinished, and those whose columns the log lacks. The function of the metric raises the reason.
+    A metric that does not apply is NaN: metrics of tenants without tenants, metrics of servers without a placer, sums
+    if jobs are unfinished, and metrics whose columns the log lacks. The function of the metric raises the reason.
 
     Examples
     --------

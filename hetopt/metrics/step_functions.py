@@ -1,7 +1,7 @@
-"""Step functions of time: numbers present, sums over ranges of intervals, and when a sum is reached.
+"""Step functions of time: values that hold from a begin to an end, sums over ranges, and when a sum is reached.
 
-Sums are taken over pairs, fours, eights … of neighbouring intervals, so that they add only the values of a range. A
-difference of two cumulative sums would lose the digits of short ranges late in a long log.
+Sums over ranges use sums of 2, 4, 8 … neighbouring intervals, so that they add only the values of a range. A difference
+of two cumulative sums would lose the digits of short ranges late in a long log.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from hetopt.data.entities import Floats
 Positions: TypeAlias = NDArray[np.intp]
 
 
-def present_over_time(begins: Floats, ends: Floats) -> tuple[Floats, Floats]:
-    """(m,) times of arrivals and departures, in order, and (m,) the number present from each on.
+def step_sums(first: Positions, last: Positions, values: Floats, steps: int) -> Floats:
+    """(steps,) sum of the values at each step; each holds from step ``first`` up to, not including, ``last``."""
+    change = np.zeros(steps + 1)
+    np.add.at(change, first, values)
+    np.add.at(change, last, -values)
+    return np.asarray(change[:-1].cumsum())
 
-    An end of infinity: never leaves.
-    """
+
+def present_over_time(begins: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """(m,) times of arrivals and departures, in order, and (m,) number present from each on; ends may be infinite."""
     times = np.unique(np.concatenate([begins, ends[np.isfinite(ends)]]))
-    change = np.zeros(len(times))
-    np.add.at(change, np.searchsorted(times, begins), 1.0)
-    np.add.at(change, np.searchsorted(times, ends[np.isfinite(ends)]), -1.0)
-    return times, change.cumsum()
+    present = step_sums(np.searchsorted(times, begins), np.searchsorted(times, ends), np.ones(len(begins)), len(times))
+    return times, present
 
 
 def range_sums(values: Floats, first: Positions, last: Positions) -> Floats:
@@ -91,7 +94,7 @@ def reach(values: Floats, first: Positions, need: Floats) -> tuple[Positions, Fl
 
 
 def merged(keys: Positions, begins: Floats, ends: Floats) -> tuple[Positions, Floats, Floats]:
-    """Union of intervals of the same key that touch or overlap: keys, begins and ends, in order."""
+    """Merge intervals of one key that touch or overlap: keys, begins and ends, in order."""
     order = np.lexsort((begins, keys))
     keys, begins, ends = keys[order], begins[order], ends[order]
     if not len(keys):

@@ -8,6 +8,7 @@ part.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,9 @@ from hetopt.data.entities import Entities, Floats, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.worth import cluster_envy, cross_rates
 from hetopt.errors import InvalidInstance, UnknownName
-from hetopt.metrics.decision_metrics import decisions_of, per_decision
+from hetopt.metrics.decision_metrics import decisions_of
 from hetopt.metrics.log_reading import by_type, job_times
-from hetopt.metrics.step_functions import Positions
+from hetopt.metrics.step_functions import Positions, step_sums
 from hetopt.simulation.log import Log
 
 TOTAL = "total"
@@ -64,25 +65,24 @@ def tenant_shares(log: Log, instance: Instance) -> TenantShares:
     """
     jobs, entities = job_times(log, instance), instance.entities("tenants")
     start, stop = (log.rounds[key].to_numpy(dtype=float) for key in ("start", "end"))
-    owner = _tenant_of(instance, entities)
+    owner = _tenant_of(instance, entities)[jobs.at]
     shape = len(start), *entities.shape
-    present = np.zeros(shape[:2])
-    here = owner[jobs.at]
-    first, last = (
-        np.searchsorted(start, jobs.arrival),
-        np.searchsorted(start, np.where(jobs.finished, jobs.finish, np.inf)),
-    )
-    gpus, split = np.zeros(shape), by_type(log, instance)
+    present, gpus, split = np.zeros(shape[:2]), np.zeros(shape), by_type(log, instance)
+    arrive = np.searchsorted(start, jobs.arrival)
+    leave = np.searchsorted(start, np.where(jobs.finished, jobs.finish, np.inf))
     begin, end = decisions_of(log)
-    tenant = owner[jobs.at][jobs.names.get_indexer(pd.Index(log.spans["job"]))] if len(log.spans) else here[:0]
+    tenant = owner[jobs.names.get_indexer(pd.Index(log.spans["job"]))] if len(log.spans) else owner[:0]
+
+    def sums(first: Positions, last: Positions, rows: Any, values: Floats) -> Floats:
+        return step_sums(first[rows], last[rows], values[rows], len(start))
+
     for e in range(shape[1]):
-        own = here == e
-        present[:, e] = per_decision(first[own], last[own], np.ones(int(own.sum())), len(start)) > 0
+        present[:, e] = sums(arrive, leave, owner == e, np.ones(len(owner))) > 0
         own = tenant == e
-        unknown = own & np.isnan(split).any(axis=1)
         for k in range(shape[2]):
-            gpus[:, e, k] = per_decision(begin[own], end[own], np.nan_to_num(split[own, k]), len(start))
-        gpus[per_decision(begin[unknown], end[unknown], np.ones(int(unknown.sum())), len(start)) > 0, e] = np.nan
+            gpus[:, e, k] = sums(begin, end, own, np.nan_to_num(split[:, k]))
+        unknown = own & np.isnan(split).any(axis=1)
+        gpus[sums(begin, end, unknown, np.ones(len(tenant))) > 0, e] = np.nan
     return TenantShares(entities, start, stop - start, _weights(entities, present), gpus)
 
 
@@ -94,7 +94,7 @@ def _tenant_of(instance: Instance, entities: Entities) -> Positions:
 
 
 def _weights(entities: Entities, present: Floats) -> Floats:
-    """(r, n) a tenant's weight, divided equally among those of its job types that are present."""
+    """(r, n) weight of each tenant, divided equally among its job types that are present."""
     tenants = np.eye(int(entities.owner.max()) + 1)[entities.owner]
     whole = entities.weight @ tenants
     kinds = present @ tenants
@@ -115,7 +115,7 @@ def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
     UnknownName
         The log has no estimates: the policy does not share among tenants, or something else wrote the log.
     InvalidInstance
-        It has none for some of its decisions, or has other tenants.
+        The log has no estimates for some decisions, or other tenants than the instance.
     """
     job_times(log, instance)
     if log.estimated.empty:
@@ -166,8 +166,8 @@ def efficiency(log: Log, instance: Instance) -> pd.DataFrame:
 def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
     """Actual throughput of each tenant relative to that with its fair part of every GPU type, [OEF, section 2.3.1 (3)].
 
-    Its fair part is its weight among the present tenants. Below 1: it would have had more with a separate
-    partition, if it had jobs for all of that.
+    Its fair part is its weight among the present tenants. Below 1: it would have had more with a separate partition,
+    provided that it had jobs for all of it.
 
     Returns
     -------
@@ -175,21 +175,28 @@ def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
         A row per decision, for the time until the next; index ``start``. A column per tenant; NaN while it is
         absent.
     """
-    own = tenant_shares(log, instance)
-    actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)]
-    fair = own.fair_rate
-    ratio = np.divide(actual.to_numpy(), fair, out=np.full(fair.shape, np.nan), where=fair > 0)
-    return pd.DataFrame(ratio, index=actual.index, columns=actual.columns)
+    own, actual = _shares_and_actual(log, instance)
+    index, columns = pd.Index(own.start, name="start"), pd.Index(own.entities.names, name="tenant")
+    return pd.DataFrame(_ratio(actual, own.fair_rate), index=index, columns=columns)
 
 
 def sharing(log: Log, instance: Instance) -> pd.Series[float]:
-    """The same over the time in which a tenant was present: mean throughput / mean throughput with its fair part."""
-    own = tenant_shares(log, instance)
-    actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)].to_numpy()
-    had = own.length @ actual
-    fair = own.length @ own.fair_rate
-    ratio = np.divide(had, fair, out=np.full(fair.shape, np.nan), where=fair > 0)
+    """Mean throughput of each tenant / mean throughput with its fair part, over the time in which it was present."""
+    own, actual = _shares_and_actual(log, instance)
+    ratio = _ratio(own.length @ actual, own.length @ own.fair_rate)
     return pd.Series(ratio, index=pd.Index(own.entities.names, name="tenant"), name="sharing")
+
+
+def _shares_and_actual(log: Log, instance: Instance) -> tuple[TenantShares, Floats]:
+    """The shares, and the (r, n) actual throughput."""
+    own = tenant_shares(log, instance)
+    table = _side_by_side(log, instance, {"actual": log.throughput})["actual"]
+    return own, table[list(own.entities.names)].to_numpy(dtype=float)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """``part / whole``; NaN where the latter is 0."""
+    return np.asarray(np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0))
 
 
 def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
@@ -203,9 +210,9 @@ def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per decision and tenant that is present: ``start``, ``tenant``, ``envied`` (the other with the largest
-        gain), ``gain`` (above 0: envy). None and NaN where no other tenant is present, or the log does not say how
-        gangs are divided among GPU types.
+        A row per decision and present tenant: ``start``, ``tenant``, ``envied`` (the other tenant with whose GPUs it
+        would gain most), ``gain`` (above 0: envy). None and NaN if no other tenant is present, or the log does not have
+        the division of gangs among GPU types.
     """
     own = tenant_shares(log, instance)
     whole = (own.entities.per_gpu @ own.entities.capacity)[:, None]
@@ -225,8 +232,8 @@ def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
 def envy(log: Log, instance: Instance) -> pd.DataFrame:
     """Cluster envy of each tenant over the time in which it was present.
 
-    ``gain``: mean normalised throughput with the other's GPUs (per weight) minus that with its own, as a part of that
-    with the whole cluster.
+    ``gain``: mean normalised throughput with the other's GPUs (per weight) minus the throughput with its own, relative
+    to the throughput with the whole cluster.
 
     Returns
     -------
@@ -261,7 +268,7 @@ def _cross_rates(own: TenantShares, r: int) -> Floats:
 
 
 def _worst(gain: Floats, rows: Positions, names: tuple[str, ...]) -> tuple[list[str | None], list[float]]:
-    """For each of ``rows``, the other with the largest gain, and the gain; None and NaN without any."""
+    """For each of ``rows`` the other tenant with the largest gain, and the gain; None and NaN if there is none."""
     gain = gain.copy()
     np.fill_diagonal(gain, np.nan)
     whom: list[str | None] = []

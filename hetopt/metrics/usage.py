@@ -16,7 +16,7 @@ from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals
 
 MIXED = "mixed"
-"""Column of gangs over several types whose GPUs of each type the log does not have."""
+"""Column of gangs on several types whose division among the types is unknown."""
 
 
 def _training(log: Log) -> tuple[Floats, Floats]:
@@ -80,7 +80,7 @@ def _per_round(log: Log, begins: Floats, ends: Floats, rates: Floats) -> tuple[F
 def cru(log: Log, instance: Instance) -> float:
     """Cluster resource utilisation, [Hadar, section VI-C]; no unit.
 
-    Busy time of all servers / (servers * length of all rounds, up to the end of the one in which the last job
+    Busy time of all servers / (servers * length of all rounds, up to the end of the round in which the last job
     finished): the mean of :func:`cru_per_round` over time. Hadar's clusters there have one GPU per server; in its
     Fig. 1 the nodes are GPUs, as in the ``all`` of :func:`utilisation`.
 
@@ -95,7 +95,7 @@ def cru(log: Log, instance: Instance) -> float:
 
 
 def _gpus(log: Log, instance: Instance) -> dict[str, tuple[Floats, float]]:
-    """Column -> (spans,) GPUs, and GPUs in the cluster: all, of each type, and in gangs over unknown types."""
+    """Column -> (spans,) GPUs, and GPUs in the cluster: all, of each type, and of gangs with an unknown division."""
     job_times(log, instance)
     split, total = by_type(log, instance), log.spans["gpus"].to_numpy(dtype=float)
     unknown = np.isnan(split).any(axis=1)
@@ -110,9 +110,8 @@ def _gpus(log: Log, instance: Instance) -> dict[str, tuple[Floats, float]]:
 def utilisation(log: Log, instance: Instance) -> pd.Series[float]:
     """Part of the GPU-seconds of all rounds that was spent training; no unit.
 
-    ``all`` GPUs (``log.utilisation``), then those of each type. Where there are gangs over several types of which the
-    log does not say how many GPUs of each they have, they are left out of the types, and ``mixed`` is their part of
-    all.
+    ``all`` GPUs (``log.utilisation``), then the GPUs of each type. Gangs on several types whose division among the
+    types is unknown are left out of the types; ``mixed`` is their part of all GPUs.
     """
     begins, ends = _training(log)
     found = {}

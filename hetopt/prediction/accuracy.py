@@ -77,9 +77,9 @@ def errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike) -> pd.DataFram
     Returns
     -------
     DataFrame
-        A row per predictor. ``within p %``: share of the jobs whose prediction is off by at most p percent of their
-        work, up to rounding (a job predicted as 0 is off by 100 percent); ``mean absolute error``: in the unit of work,
-        as in [ASRPT, Fig. 9].
+        A row per predictor. ``within p %``: share of the jobs with an error of at most p percent of their work, up to
+        rounding (the error of the prediction 0 is 100 percent); ``mean absolute error``: in the unit of work, as in
+        [ASRPT, Fig. 9].
 
     Raises
     ------
@@ -111,7 +111,7 @@ def share_within(off: Floats, most: float) -> float:
 
 
 def vector_of(values: ArrayLike, key: str) -> Floats:
-    """``values`` as a vector of finite numbers >= 0; errors name ``key``."""
+    """Check that ``values`` are a vector of finite numbers >= 0; ``key`` is their name in errors."""
     try:
         numbers = np.asarray(values, dtype=float)
     except (TypeError, ValueError):

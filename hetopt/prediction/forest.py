@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import at_least, require
+from hetopt.checks import require, whole
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
-from hetopt.errors import InvalidOption
 from hetopt.prediction.predictors import Learner
 
 Pair: TypeAlias = tuple[str, str | None]
@@ -29,8 +28,8 @@ class RandomForest:
 
     Groups and users are numbered in order of first appearance. The order has no meaning and rarely matters: a fully
     grown tree gives every pair of its sample its own leaf. Only pairs that a sample leaves out (37 % of the trees leave
-    out a job seen once) get the leaf of a neighbour, a group that appeared about the same time. So predictions for
-    groups seen less than about five times are biased towards unrelated groups. An unseen pair is predicted as 0.
+    out a job seen once) get the leaf of a neighbour: a group that appeared at about the same time. So predictions for
+    groups seen less than about five times are biased towards unrelated groups. The prediction for an unseen pair is 0.
 
     The paper retrains hourly or daily. Here the forest is retrained when the number of jobs since the last training
     equals the number it was trained on, at the latest after ``retrain_every`` jobs; so the first batch trains it.
@@ -60,10 +59,7 @@ class RandomForest:
 
     def __post_init__(self) -> None:
         for key, least in (("trees", 1), ("retrain_every", 1), ("seed", 0), ("threads", 1)):
-            value = at_least(getattr(self, key), f"RandomForest.{key}", least, InvalidOption)
-            if value != int(value):
-                raise InvalidOption(f"RandomForest.{key} is {value:g}; it must be a whole number >= {least}")
-            object.__setattr__(self, key, int(value))
+            object.__setattr__(self, key, whole(getattr(self, key), f"RandomForest.{key}", least))
 
     def learner(self) -> Learner:
         """A learner without observations, which predicts 0."""
@@ -71,7 +67,7 @@ class RandomForest:
 
 
 class _ForestLearner:
-    """Copies share a history; a copy takes its own part of it once another copy has extended it."""
+    """Copies share a history until one of them extends it; then each other copy takes over its part of it."""
 
     def __init__(self, settings: RandomForest) -> None:
         self._settings = settings
@@ -147,7 +143,7 @@ def fit_tree(data: TrainingSet, drawn: NDArray[np.intp], seed: int) -> Any:
     """Fit scikit-learn's tree to a bootstrap sample, with one weighted row per pair.
 
     Rows of one pair have equal features, so replacing them by their mean, weighted by their number, changes the squared
-    error by a constant: the tree is the same as for the ``drawn`` jobs one by one, for less work.
+    error by a constant: the tree is the same as for the single ``drawn`` jobs, at less cost.
     """
     require("sklearn")
     from sklearn.tree import DecisionTreeRegressor  # an extra, and slow to import

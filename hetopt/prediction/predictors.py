@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -25,7 +26,7 @@ class Learner(Protocol):
         ...
 
     def predict(self, jobs: Sequence[Job]) -> Floats:
-        """(n,) predicted work of jobs, in the unit of ``Job.work``; 0 for jobs unlike any observed one.
+        """(n,) predicted work of jobs, in the unit of ``Job.work``; 0 for jobs without similar observed jobs.
 
         It must not use the ``work`` of these jobs.
         """
@@ -78,7 +79,7 @@ class Pretrained:
     predictor:
         The predictor to train.
     history:
-        Finished jobs in order of completion. They are learnt once, when the first learner is made.
+        Finished jobs in order of completion. They are observed once, when the first learner is made.
 
     Raises
     ------
@@ -105,7 +106,7 @@ class Pretrained:
 
 @dataclass(frozen=True)
 class GroupMean:
-    """The mean work of earlier jobs of the group; 0 for the first of a group and for jobs without a group."""
+    """The mean work of earlier jobs of the group; 0 for the first job of a group and for jobs without a group."""
 
     def learner(self) -> Learner:
         """A learner without observations."""
@@ -114,7 +115,7 @@ class GroupMean:
 
 @dataclass(frozen=True)
 class GroupMedian:
-    """The median work of earlier jobs of the group (of an even number the mean of the middle two); else 0."""
+    """The median work of earlier jobs of the group (the mean of the middle two of an even number); else 0."""
 
     def learner(self) -> Learner:
         """A learner without observations."""
@@ -169,7 +170,7 @@ class _History:
 
 
 class _GroupLearner:
-    """Copies share a history; a copy takes its own part of it once another copy has extended it."""
+    """Copies share a history until one of them extends it; then each other copy takes over its part of it."""
 
     def __init__(self, fresh: Callable[[], _Average]) -> None:
         self._history, self._seen = _History(fresh), 0
@@ -187,9 +188,7 @@ class _GroupLearner:
 
     def copy(self) -> Self:
         """A learner with the same history."""
-        twin = type(self).__new__(type(self))
-        twin._history, twin._seen = self._history, self._seen
-        return twin
+        return copy(self)
 
     def _own(self) -> _History:
         if len(self._history.rows) != self._seen:
@@ -207,7 +206,7 @@ def group_of(*meta: str) -> str:
     Raises
     ------
     InvalidInstance
-        No meta-information, or some that is not text.
+        No meta-information, or a part that is not text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pictures of a result: shares, envy, prices."""
+"""Pictures of a result: shares, envy and prices."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#B
 MOST = 40
 """Most bars, and rows of the envy matrix, of a picture."""
 NUMBERED = 10
-"""Most entities of an envy matrix with numbers."""
+"""Most entities of an envy matrix that shows numbers."""
 WIDTH = 11.5
-"""Width in inches: that of the text of the report, so that letters keep their size."""
+"""Width in inches of the text of the report, so that letters keep their size."""
 
 
 def _gpus(result: Allocation | Plan) -> Floats:
@@ -75,7 +75,7 @@ def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
 
 
 def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
-    """Rates with another's GPUs relative to the own rate: white is equal, red is envy."""
+    """Rates with another's GPUs relative to one's own rate: white is equal, red is envy."""
     entities = result.entities
     shown = _shown(entities)
     ratio = 1.0 + relative_envy(entities, _gpus(result), shown)[:, shown]
@@ -100,11 +100,11 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     axes.figure.colorbar(image, ax=axes, shrink=0.6, label="rate with another's GPUs / own rate")
 
 
-def draw_prices(axes: Axes, result: Allocation | Plan) -> bool:
-    """Shadow prices of the GPU types; False, with nothing drawn, if the result has none."""
+def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
+    """Shadow prices of the GPU types; nothing is drawn if the result has none."""
     prices = _prices(result)
     if prices is None:
-        return False
+        return
     places = range(len(prices))
     axes.barh(places, prices.to_numpy(), color=[COLOURS[k % len(COLOURS)] for k in places])
     axes.set_yticks(places, [label(str(kind), k + 1, 16) for k, kind in enumerate(prices.index)])
@@ -112,7 +112,6 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> bool:
     axes.set_xlabel("gain of the objective by one GPU more")
     axes.set_title("Prices of the GPU types")
     axes.spines[["top", "right"]].set_visible(False)
-    return True
 
 
 def _prices(result: Allocation | Plan) -> pd.Series[float] | None:
@@ -131,7 +130,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
     title:
         Title of the figure.
     judged:
-        Result for the envy matrix, e.g. of tenants if ``result`` is one of their jobs; default: ``result``.
+        Result for the envy matrix, e.g. over tenants if ``result`` is over their jobs; default: ``result``.
     """
     judged = result if judged is None else judged
     priced = _prices(result) is not None
@@ -168,9 +167,8 @@ def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
     UnusableFile
         It cannot be written.
     """
-    target = Path(path)
-    check_picture_path(target)
-    return save_figure(draw(result, title), target)
+    check_picture_path(Path(path))
+    return save_figure(draw(result, title), path)
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:

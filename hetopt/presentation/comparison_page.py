@@ -1,4 +1,4 @@
-"""The HTML page of a comparison: tables, pictures, meaning of columns. One file that loads nothing from elsewhere."""
+"""The HTML page of a comparison: tables, pictures, meaning of columns; a single self-contained file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def svg(figure: Figure) -> str:
 
 
 def _table(frame: pd.DataFrame, columns: Mapping[str, Column]) -> str:
-    """A row per policy, whose name links to its pictures."""
+    """A table with a row per policy; names link to the pictures of the policy."""
     head = "".join(f"<th title='{escape(own.meaning)}'>{escape(key)}</th>" for key, own in columns.items())
 
     def cell(column: Column, value: float) -> str:
@@ -126,7 +126,7 @@ def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str
 
 
 def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapping[str, str]) -> Path:
-    """Write ``report.html``, ``comparison.csv`` and ``placement.csv`` into ``folder``, made if absent; the page's path.
+    """Write ``report.html``, ``comparison.csv`` and ``placement.csv`` into a folder; return the path of the page.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def overview(comparison: Comparison) -> Figure:
 
 
 def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
-    """Up and right is better; left of 1 the sharing incentive is violated. Overlapping dots are moved apart."""
+    """Draw throughput against sharing incentive, which is violated left of 1; overlapping dots are moved apart."""
     table = comparison.table
     places = table[["sharing", "total"]].to_numpy(dtype=float)
     drawn = np.isfinite(places).all(axis=1)
@@ -183,7 +183,7 @@ def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
 
 
 def _frame(axes: Axes, places: Floats) -> None:
-    """Axis limits with a margin, also if all places are equal."""
+    """Set axis limits with a margin, also if all places are equal."""
     low, high = places.min(axis=0), places.max(axis=0)
     room = 0.06 * np.where(high > low, high - low, np.maximum(np.abs(high), 1.0))
     axes.set_xlim(low[0] - room[0], high[0] + room[0])

@@ -1,4 +1,4 @@
-"""Output of the command line: lines, tables of any width and alphabet, progress."""
+"""Output of the command line: lines, tables in any terminal width and encoding, progress."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ codecs.register_error("hetopt.readable", _readable)
 
 
 def forgive_encodings() -> None:
-    """Let standard output and error replace letters that their encoding lacks, rather than fail."""
+    """Make standard output and error replace letters that their encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="hetopt.readable")
@@ -55,7 +55,7 @@ def readable(text: str) -> str:
 
 
 def say(*parts: str | Text) -> None:
-    """One line on standard output, never wrapped."""
+    """Print one line on standard output, never wrapped."""
     OUT.print(Text.assemble(*parts), soft_wrap=True)
 
 
@@ -65,20 +65,20 @@ def bold(text: str) -> Text:
 
 
 def note(text: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     print(f"hetopt: {text}", file=sys.stderr)
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A spinner on standard error while something runs."""
+    """Show a spinner on standard error while something runs."""
     with ERR.status(Text(what)):
         yield
 
 
 @contextmanager
 def steps(total: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar on standard error; call the yielded function with the name of each step when it starts."""
+    """Show a progress bar on standard error; call the yielded function with the name of each step when it starts."""
     described = TextColumn("{task.description:24}", markup=False)
     columns = (described, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as progress:

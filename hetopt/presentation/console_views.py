@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ PROPERTIES = {
 
 
 def show_result(result: Allocation | Plan, policy: str) -> None:
-    """Shares (or GPUs), rates, certificate."""
+    """Print shares (or GPUs), rates and the certificate."""
     if isinstance(result, Allocation):
         frame = result.exact if result.certificate.exact else result.share
         frame = frame.assign(rate=result.rate) if "rate" not in frame.columns else frame
@@ -92,9 +92,10 @@ def result_json(result: Allocation | Plan, policy: str, name: str) -> dict[str, 
 
 
 def show_audit(verdicts: Audit, policy: str) -> None:
-    """One line per property, with the reason for violations, and the meaning of properties."""
+    """Print a line per property, with the reason for violations, and the meaning of properties."""
     table = verdicts.table
-    rows = [[str(name), row["verdict"], _slack(row["slack"]), row["explanation"]] for name, row in table.iterrows()]
+    slack = ["-" if np.isnan(value) else format_rounded(value) for value in table["slack"].tolist()]
+    rows = list(zip(map(str, table.index), table["verdict"], slack, table["explanation"], strict=True))
     show_table(f"{policy}: properties", ["property", "verdict", "slack", "why"], rows, sentences=1)
     measured = table[table["slack"].notna()].groupby("unit", sort=False).groups
     for i, (unit, names) in enumerate(measured.items()):
@@ -106,12 +107,8 @@ def show_audit(verdicts: Audit, policy: str) -> None:
             say("  ", bold(name), f": {text}")
 
 
-def _slack(value: float) -> str:
-    return "-" if np.isnan(value) else format_rounded(float(value))
-
-
 def show_names(listed: Mapping[str, str], title: str, about: str, as_json: bool) -> None:
-    """Names and a sentence on each."""
+    """Print names with a description of each."""
     if as_json:
         print(json.dumps(listed, indent=2))
     else:
@@ -119,7 +116,7 @@ def show_names(listed: Mapping[str, str], title: str, about: str, as_json: bool)
 
 
 def show_instance(instance: Instance, as_json: bool) -> None:
-    """One instance: its source and its tables."""
+    """Print the source and the tables of an instance."""
     if as_json:
         from hetopt.data.instance_files import encode
 
@@ -136,9 +133,9 @@ def show_instance(instance: Instance, as_json: bool) -> None:
 
 
 def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] | None = None) -> None:
-    """Jobs with their GPUs and servers, waiting jobs with the reason, and abandoned steps.
+    """Print jobs with their GPUs and servers, waiting jobs with the reason, and losses of rounding and placement.
 
-    ``iteration`` has the time of an iteration of jobs, as far as it is known.
+    ``iteration``: job -> time of an iteration, if known.
     """
     more = {} if iteration is None else {"iteration": iteration}
     rows = [
@@ -156,7 +153,7 @@ def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] 
 
 
 def show_comparison(comparison: Comparison, name: str) -> None:
-    """Both tables, the meaning of their columns, and the policies that do not apply."""
+    """Print both tables, the meaning of their columns, and the policies that do not apply."""
     from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason
 
     _policies(f"every policy on {name}", comparison.table, COLUMNS)
@@ -171,7 +168,7 @@ def show_comparison(comparison: Comparison, name: str) -> None:
 
 
 def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, Column]) -> None:
-    """A row per policy, and below it the meaning of the columns."""
+    """Print a row per policy, and below the table the meaning of the columns."""
 
     def text(column: Column, value: float) -> Text:
         shown = readable(format_decimals(value, whole=column.whole))
@@ -186,11 +183,11 @@ def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, Column]) ->
 
 
 MOST_SERVERS = 10
-"""Largest number of servers with a column each; more are listed in one cell per stage."""
+"""Largest number of servers that get a column each; more servers are listed in one cell per stage."""
 
 
 def show_mappings(mapped: MappedJobs) -> None:
-    """The replicas of stages on servers and the time of an iteration, by job; then the jobs without a mapping."""
+    """Print each job's replicas on servers and the time of an iteration; then the jobs without a mapping."""
     for name, mapping in mapped.mappings.items():
         _show_replicas(f"{name}: replicas of its stages on servers with {mapped.gpu_type[name]}", mapping)
         for key, text in _facts(mapping).items():
@@ -200,9 +197,11 @@ def show_mappings(mapped: MappedJobs) -> None:
 
 
 def _show_replicas(title: str, mapping: GPUMapping) -> None:
-    """Consecutive stages with equal replicas share a row."""
-    table = mapping.table
-    runs = [(_run(list(own)), row) for row, own in _alike(table.to_numpy().tolist())]
+    """Print the table of replicas, in which consecutive stages with equal replicas share a row."""
+    table, runs = mapping.table, []
+    for row, equal in groupby(enumerate(table.to_numpy().tolist(), 1), key=lambda pair: pair[1]):
+        stages = [number for number, _ in equal]
+        runs.append((f"S{stages[0]}" if len(stages) == 1 else f"S{stages[0]}-S{stages[-1]} each", row))
     names = [str(name) for name in table.columns]
     if len(names) <= MOST_SERVERS:
         rows = [[stages, *(str(n) if n else "" for n in row)] for stages, row in runs]
@@ -210,17 +209,6 @@ def _show_replicas(title: str, mapping: GPUMapping) -> None:
         return
     rows = [[stages, ", ".join(f"{m}: {n}" for m, n in zip(names, row, strict=True) if n)] for stages, row in runs]
     show_table(title, ["stage", "servers"], rows, sentences=1)
-
-
-def _alike(rows: list[list[int]]) -> Iterator[tuple[list[int], Iterator[int]]]:
-    """(row, numbers from 1 of the consecutive stages that have it)."""
-    for row, run in groupby(enumerate(rows, 1), key=lambda pair: pair[1]):
-        yield row, (number for number, _ in run)
-
-
-def _run(stages: list[int]) -> str:
-    each = " each" if len(stages) > 1 else ""
-    return f"S{stages[0]}" if not each else f"S{stages[0]}-S{stages[-1]}{each}"
 
 
 STATUS = {"gap": "within the requested gap", "time_limit": "stopped by the time limit"}
@@ -248,7 +236,7 @@ def iterations(mapped: MappedJobs) -> dict[str, str]:
 
 
 def _limits(mapping: GPUMapping) -> tuple[float, float]:
-    """Lower bound of the time of an iteration in seconds, and the time with every replica on its own server."""
+    """Lower bound of the time of an iteration, and its time with every replica on its own server, in seconds."""
     pipeline, servers = mapping.graph.pipeline, mapping.servers
     return float(mapping.timing.least(pipeline, servers)), float(mapping.timing.most(pipeline, servers))
 

@@ -1,4 +1,4 @@
-"""Names in pictures: shortened, in fonts that have their letters, and never parsed as formulas."""
+"""Names in pictures: shortened, in fonts with their letters, and never parsed as formulas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from matplotlib.font_manager import FontProperties, findfont, fontManager, get_f
 FONT = "DejaVu Sans"
 """Part of matplotlib: Latin, Greek, Cyrillic and more, but no Chinese, Japanese or Korean."""
 
-
 LETTER = 0.115
 """Mean width of a letter in a title, in inches."""
 
@@ -27,7 +26,7 @@ def font_settings(names: Iterable[str]) -> Iterator[None]:
         "font.family": [FONT, *fonts_for(frozenset("".join(names)))],
         "text.parse_math": False,  # "$" in a name is literal
         "svg.fonttype": "none",
-        "svg.hashsalt": "hetopt",  # the same picture gives the same text
+        "svg.hashsalt": "hetopt",  # equal pictures give equal text
     }
     with matplotlib.rc_context(settings), warnings.catch_warnings():  # type: ignore[arg-type]
         # If no font has a letter, label() adds a number, and SVG files keep the text.
@@ -72,7 +71,7 @@ def _others() -> dict[str, frozenset[int]]:
 
 
 def labels(names: Mapping[str, int], most: int = 24) -> list[str]:
-    """:func:`label` of each name with its number; equal results are avoided by removing common parts."""
+    """Apply :func:`label` to each name with its number; common parts are removed if results would be equal."""
     shown = [label(name, number, most) for name, number in names.items()]
     if len(set(shown)) == len(shown):
         return shown
@@ -105,18 +104,19 @@ def heading(title: str, inches: float) -> str:
 
 def cut(name: str, most: int) -> str:
     """``name``, cut in the middle to the width of ``most`` letters."""
-    if _width(name) <= most:
+    if text_width(name) <= most:
         return name
     head, tail = "", ""
     for a, b in zip(name, reversed(name), strict=True):
-        if _width(head + a + tail) >= most:
+        if text_width(head + a + tail) >= most:
             break
         head += a
-        if _width(head + b + tail) >= most:
+        if text_width(head + b + tail) >= most:
             break
         tail = b + tail
     return f"{head}…{tail}"
 
 
-def _width(text: str) -> int:
+def text_width(text: str) -> int:
+    """Width in narrow letters; those of Chinese, Japanese and Korean are twice as wide."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,4 +1,4 @@
-"""Numbers, durations and bytes as text: the one place that decides how a quantity is written."""
+"""Formatting of numbers, durations and bytes, for all output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALMOST = 1 - 0.5 / 10**4
 """Fraction of a unit that four digits round up to it: 999.96 kB are 1 MB, never 1000 kB."""
 
 MOST_WRITTEN_OUT = 1e9
-"""Multiples of the largest unit above which an exponent is kept."""
+"""Multiples of the largest unit from which an exponent is kept."""
 
 
 # Numbers
@@ -109,7 +109,7 @@ class DisplayUnit:
 
 
 def time_unit(seconds: Iterable[float]) -> DisplayUnit:
-    """The largest unit of time of which the median value (without zeros and NaN) has two or more."""
+    """The largest unit of time not exceeding half of the median value (without zeros and NaN)."""
     known = [abs(value) for value in seconds if isfinite(value) and value != 0]
     if not known:
         return DisplayUnit(1.0, "s")
@@ -118,6 +118,6 @@ def time_unit(seconds: Iterable[float]) -> DisplayUnit:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a time in days, hours, minutes, seconds or milliseconds, the largest of which there are two or more."""
+    """Format a time in the largest unit, from days to milliseconds, of which it has two or more."""
     unit = time_unit([seconds])
     return f"{unit.format(seconds)} {unit.name}" if isfinite(seconds) else MISSING

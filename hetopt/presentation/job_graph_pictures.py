@@ -25,29 +25,29 @@ MOST_PANELS = 12
 MOST_EDGES = 5000
 """Edges drawn of one job: the heaviest."""
 SHAPES = {"o": 1.0, "s": 0.8, "D": 0.6, "h": 1.1, "p": 1.1, "8": 1.0}
-"""Marker -> its area beside that of a circle as large; the next one for every ten servers, when colours repeat."""
+"""Marker -> its area relative to a circle that looks as large; markers change when the ten colours repeat."""
 NODE, ROW, LEAST_COLUMN, MOST_COLUMN = 0.32, 0.5, 0.64, 1.5
 """Inches: a node's diameter, the distance of rows, and of columns."""
 LEFT, TOP, LINE = 0.6, 1.1, 0.3
 """Inches: left of the first column, above the first row, and from line to line of the legend."""
 WITHIN, BETWEEN = "#222222", "#888888"
 DASH = np.array([4.0, 2.5])
-"""Points: strokes and gaps of edges between servers, however wide these are."""
+"""Points: strokes and gaps of edges between servers, whatever their width."""
 
 
 def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") -> Figure:
-    """The graph of a job, its vertices coloured and numbered by server; of several jobs below each other.
+    """Draw the graph of a job, its vertices coloured and numbered by server; graphs of several jobs are stacked.
 
-    Stages are side by side, their replicas below each other; long pipelines and many replicas are folded. An edge is
-    as wide as the bytes that it carries in an iteration; one between servers is dashed. Each server has the same colour
-    and number throughout.
+    Stages are side by side, their replicas below each other; long pipelines and many replicas are folded. The width of
+    an edge shows the bytes that it carries in an iteration; edges between servers are dashed. Each server has the same
+    colour and number throughout.
 
     Parameters
     ----------
     mapping:
-        Of one job, or of several, of which the first :data:`MOST_PANELS` are drawn.
+        The mapping of one job, or of several; the first :data:`MOST_PANELS` are drawn.
     title:
-        Stands above all.
+        Title of the figure.
 
     Examples
     --------
@@ -84,14 +84,14 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
 
 
 def _servers(mapping: GPUMapping) -> dict[str, int]:
-    """Server that is used -> GPUs of it, in the servers' order."""
+    """Server in use -> its GPUs in use, in the order of the servers."""
     gpus = np.bincount(mapping.server, weights=mapping.graph.size, minlength=len(mapping.servers))
     return {mapping.servers.names[m]: int(gpus[m]) for m in np.flatnonzero(gpus)}
 
 
 @dataclass(frozen=True, eq=False)
 class _Panel:
-    """One job. All places are inches from the panel's upper left corner."""
+    """The panel of one job; all positions are in inches from its upper left corner."""
 
     mapping: GPUMapping
     numbers: dict[str, int]
@@ -110,7 +110,7 @@ class _Panel:
 
     @cached_property
     def legend(self) -> list[str]:
-        """Text for each server that is used."""
+        """Text for each server in use."""
         named = dict(zip(self.numbers, labels(self.numbers, 22), strict=True))
         return [f"{named[name]}: {n} GPU{'s' * (n != 1)}" for name, n in _servers(self.mapping).items()]
 
@@ -118,7 +118,7 @@ class _Panel:
         return TOP + ROW * (self.page.rows - 1) + 0.5 + LINE * self._lines(width) + 0.35
 
     def _across(self, width: float) -> int:
-        """Servers beside each other in the legend."""
+        """Number of columns of the legend."""
         return max(1, int((width - LEFT) / self._step))
 
     @cached_property
@@ -139,11 +139,11 @@ class _Panel:
         )
 
     def places(self) -> Floats:
-        """(V, 2) of the vertices."""
+        """(V, 2) positions of the vertices."""
         return np.stack([LEFT + self.column * self.page.x, TOP + ROW * self.page.y], axis=1)
 
     def draw(self, axes: Axes, width: float) -> None:
-        """All of it."""
+        """Draw titles, edges, vertices, headings and legend."""
         large, small = self._titles()
         axes.text(LEFT - NODE / 2, 0.25, large, fontsize=11, va="center", weight="bold")
         axes.text(LEFT - NODE / 2, 0.48, small, fontsize=10, va="center")
@@ -170,7 +170,7 @@ class _Panel:
             _lines(axes, [lines[i] for i in own], widths[own], colour)
 
     def _line(self, a: Floats, b: Floats, curved: bool) -> Floats:
-        """Straight, but around the replicas between two of the same stage."""
+        """The line of an edge: straight, but curved around the replicas between two of one stage."""
         apart = np.abs(b - a) / (self.column, ROW)
         if not curved or apart.sum() < 1.5:
             return np.stack([a, b])
@@ -216,14 +216,14 @@ class _Panel:
 
 
 def _lines(axes: Axes, lines: list[Floats], widths: Floats, colour: str) -> None:
-    """Lines so many points wide, dashed where they go between servers."""
+    """Draw lines with these widths in points; lines between servers are dashed."""
     styles = [(0, tuple(DASH / width)) if colour == BETWEEN else "solid" for width in widths]
     drawn = LineCollection(lines, linewidths=widths, colors=colour, linestyles=styles, zorder=1)
     axes.add_collection(drawn)
 
 
 def _nodes(axes: Axes, places: Floats, numbers: list[int], size: float = 1.0) -> None:
-    """Markers of servers with their numbers in them."""
+    """Draw markers of servers with their numbers inside."""
     given: NDArray[np.int64] = np.array(numbers) - 1
     shapes = list(SHAPES)
     for shape in range(len(shapes)):
@@ -267,11 +267,11 @@ class GraphLayout:
     Attributes
     ----------
     x, y:
-        (V,) of each vertex, in the order of the graph.
+        (V,) position of each vertex, in the order of the graph.
     head_x, head_y:
-        (S,) of the heading of each stage; ``head_y`` is the row of its first replica.
+        (S,) position of the heading of each stage; ``head_y`` is the row of its first replica.
     columns, rows:
-        Of the whole page; a row more than the vertices need stands between the bands of a long pipeline.
+        Columns and rows of the page; an empty row separates the bands of a long pipeline.
     bands:
         First row and number of rows of each band.
     split:
@@ -294,7 +294,7 @@ def layout_graph(replicas: Sequence[int]) -> GraphLayout:
     Parameters
     ----------
     replicas:
-        (S,) of each stage.
+        (S,) number of replicas of each stage.
     """
     tall = max(MOST_ROWS, ceil(max(replicas) / MOST_COLUMNS))
     widths = [ceil(k / tall) for k in replicas]
@@ -322,7 +322,7 @@ def layout_graph(replicas: Sequence[int]) -> GraphLayout:
 
 
 def _bands(widths: Sequence[int]) -> list[list[int]]:
-    """Stages of each band, as even as possible."""
+    """Stages of each band; the bands are as even as possible."""
     needed = ceil(sum(widths) / MOST_COLUMNS)
     most = max(ceil(sum(widths) / needed), *widths)
     bands: list[list[int]] = [[]]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -14,11 +15,19 @@ from hetopt.presentation.allocation_pictures import COLOURS
 from hetopt.presentation.fonts import font_settings, label
 
 LINES = ("-", "--", ":", "-.")
-"""Styles in turn, so that coinciding lines stay visible."""
+"""Line styles in turn, so that coinciding lines stay visible."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SMALLEST = 0.001
-"""Upper bound of the start of the axis of decision times in seconds; the axis ends at one second or later."""
+"""The axis of decision times starts at this second or before; it ends at one second or later."""
+
+
+def _axes(title: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: str = "") -> Figure:
@@ -30,8 +39,7 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
     work = vector_of(actual, "actual")
     grid = np.linspace(0.0, 1.0, 201)
     with font_settings((title, *predicted)):
-        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = _axes(title)
         for i, (name, values) in enumerate(predicted.items()):
             off = relative_errors(values, work, name)
             shares = [100 * share_within(off, p) for p in grid]
@@ -41,8 +49,6 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
         axes.set_ylim(0, 102)
         axes.set_xlabel("error of the prediction, at most (% of the job's work)")
         axes.set_ylabel("jobs (%)")
-        axes.set_title(title)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, loc="lower right")
         figure.draw_without_rendering()
     return figure
@@ -64,8 +70,7 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
         :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
     """
     with font_settings((title, size, *map(str, table.columns))):
-        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = _axes(title)
         for i, name in enumerate(table.columns):
             colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
             axes.plot(table.index, table[name], color=colour, marker=marker, label=label(str(name), i + 1, 40))
@@ -77,8 +82,6 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
         axes.minorticks_off()
         axes.set_xlabel(size)
         axes.set_ylabel("seconds of one decision")
-        axes.set_title(title)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)
         axes.legend(frameon=False, loc="upper left")
         figure.draw_without_rendering()

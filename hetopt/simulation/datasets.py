@@ -16,18 +16,18 @@ from hetopt.errors import InvalidOption
 class LocalDisks:
     """Every server that a job enters must have the job's dataset on its disk; else it is fetched first.
 
-    The servers of a job fetch in parallel; the slowest decides. A job that needs a dataset being fetched waits for the
-    rest of the fetch, and a fetch without waiting jobs is cancelled. A dataset in use is never evicted. If there is too
-    little room after all evictions, the dataset is streamed and not stored, so that it must be fetched again.
-    Without this part of the environment (the default), datasets lie on shared storage, and samples are read ahead while
-    the job computes: nothing is lost.
+    The servers of a job fetch in parallel, and the job waits for the slowest. A job that needs a dataset being fetched
+    waits for the rest of the fetch; a fetch without waiting jobs is cancelled. A dataset in use is never evicted. If
+    there is too little room after all evictions, the dataset is streamed, not stored, and must be fetched again.
+    Without this part of the environment (the default), datasets are on shared storage, and samples are read ahead while
+    the job computes, at no cost.
 
     Parameters
     ----------
     source_bytes_per_s:
         Bandwidth from the repository to each server, in bytes/s; infinity: limited by the server's network card only.
     evict_seconds:
-        To delete one dataset.
+        Seconds to delete one dataset.
     proactive:
         Evict as soon as a disk has less room than its largest dataset takes, in the background [FFT, section 6.2.3];
         else only when the next dataset needs the room, and its job waits for the deletion. The least recently used
@@ -60,7 +60,7 @@ class Disks:
         self.rules, self.servers = rules, cluster.by_name
         self._stored: defaultdict[str, OrderedDict[str, float]] = defaultdict(OrderedDict)  # least recently used first
         self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        self._there: dict[tuple[str, str], float] = {}  # end of the fetch
+        self._fetched: dict[tuple[str, str], float] = {}  # second at which the fetch ends
 
     def enter(self, job: Job, servers: Iterable[str], time: float) -> float:
         """Seconds after ``time`` until all of these servers have the job's dataset, which it then uses."""
@@ -69,19 +69,19 @@ class Disks:
         return max((self._enter(job, server, job.dataset, time) for server in servers if server), default=0.0)
 
     def leave(self, job: Job, servers: Iterable[str], time: float) -> None:
-        """The job does not use its dataset on these servers any more."""
+        """End the job's use of its dataset on these servers."""
         if job.dataset is None:
             return
         for server in servers:
             users = self._users[server, job.dataset]
             users.discard(job.name)
-            if not users and self._there.get((server, job.dataset), 0.0) > time:
+            if not users and self._fetched.get((server, job.dataset), 0.0) > time:
                 self._stored[server].pop(job.dataset, None)
             if self.rules.proactive:
-                self._tidy(server)
+                self._evict(server, max(self._stored[server].values(), default=0.0))
 
     def lose(self, server: str) -> None:
-        """The server is down, and the datasets on its disk are lost."""
+        """Drop the datasets on the disk of a server that is down."""
         self._stored.pop(server, None)
 
     def bytes_on(self, server: str) -> float:
@@ -93,14 +93,14 @@ class Disks:
         self._users[server, dataset].add(job.name)
         if dataset in stored:
             stored.move_to_end(dataset)
-            return max(self._there[server, dataset] - time, 0.0)
+            return max(self._fetched[server, dataset] - time, 0.0)
         seconds = job.dataset_bytes / min(self.rules.source_bytes_per_s, self.servers[server].nic_bytes_per_s)
         need = job.dataset_bytes
         if disk is None or need <= disk:
             seconds += self._evict(server, need) * self.rules.evict_seconds
             if disk is None or self.bytes_on(server) + need <= disk:
                 stored[dataset] = need
-                self._there[server, dataset] = time + seconds
+                self._fetched[server, dataset] = time + seconds
         return seconds
 
     def _evict(self, server: str, need: float) -> int:
@@ -118,7 +118,3 @@ class Disks:
             del stored[name]
             deleted += 1
         return deleted
-
-    def _tidy(self, server: str) -> None:
-        largest = max(self._stored[server].values(), default=0.0)
-        self._evict(server, largest)

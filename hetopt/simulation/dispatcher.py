@@ -18,7 +18,7 @@ from hetopt.simulation.view import InstanceView, held_at_start
 from hetopt.stages.speed_models import HeldGPUs
 
 MANY = 8
-"""From so many stopping jobs on, recording their work in arrays is faster than one by one."""
+"""Number of stopping jobs from which recording their work in arrays is faster than one by one."""
 
 
 class Dispatcher:
@@ -43,7 +43,7 @@ class Dispatcher:
         self._last_placed: dict[int, tuple[object, object]] = {}  # job -> hosts and replicas of the last decision
 
     def start_held(self, instance: Instance, i: int, on_servers: bool) -> None:
-        """Job i runs at the beginning of the simulation, if it holds GPUs in the instance."""
+        """Let job i run from the beginning of the simulation, if it holds GPUs in the instance."""
         states, job = self.states, self.states.jobs[i]
         where = held_at_start(instance, job, on_servers)
         if where is None:
@@ -69,7 +69,7 @@ class Dispatcher:
                 states.lost[i] += lost
 
     def _record_copies(self, i: int, forked: RunningCopies, work: float | None) -> None:
-        """The same for a job in copies, whose spans end; the job's lost time is the mean of its copies'."""
+        """Record the work of a job in copies, and end their spans; its lost time is the mean over the copies."""
         states, name = self.states, self.states.jobs[i].name
         done = forked.work_done(self.time)
         work = min(done, float(states.left[i])) if work is None else work
@@ -89,23 +89,23 @@ class Dispatcher:
             self.record_work(i)
 
     def trained_since(self, who: Positions, time: float) -> bool:
-        """Whether one of these jobs has trained since its start and since that time."""
+        """Whether one of these jobs has trained after its start and after ``time``."""
         began = np.maximum(np.maximum(self.states.ready[who], self.states.since[who]), time)
         return bool((self.states.running[who] & (self.states.rate[who] > 0) & (began < self.time)).any())
 
     def still_starts(self, who: Positions, time: float, ready: Floats) -> bool:
-        """Whether one of these jobs still starts or moves as it did two decisions ago, and so will train."""
+        """Whether one of these jobs is still in the start or move of two decisions ago, and so will train."""
         there = self.states.ready[who]
         return bool((self.states.running[who] & (there > time) & (there == ready[who])).any())
 
     def finish(self, i: int) -> None:
-        """Job i has done all its work."""
+        """Record that job i has done all its work, and free its GPUs."""
         self.record_work(i, float(self.states.left[i]))
         self.states.finish[i], self.states.left[i] = self.time, 0.0
         self.leave(i)
 
     def leave(self, i: int, stays: Collection[str] = ()) -> None:
-        """Job i leaves its GPUs, but not the datasets of servers where it ``stays``; its work is recorded."""
+        """Free the GPUs of job i, whose work is recorded; it keeps its dataset on the servers where it ``stays``."""
         self.states.release(i)
         if self.model.disks is not None:
             where = self.states.where[i] or {}
@@ -113,12 +113,12 @@ class Dispatcher:
         self.record.stop(self.time, self.states.jobs[i].name)
 
     def stop(self, i: int) -> None:
-        """Job i is stopped without loss of work."""
+        """Stop job i without loss of work."""
         self.record_work(i)
         self.leave(i)
 
     def stop_all(self, who: list[int]) -> None:
-        """Jobs are stopped without loss of work; many at once in arrays."""
+        """Stop jobs without loss of work; many at once in arrays."""
         states, record = self.states, self.record
         if len(who) < MANY or any(i in states.forked for i in who):
             for i in who:
@@ -140,7 +140,7 @@ class Dispatcher:
         states.release_all(at)
 
     def fail(self, i: int, server: str = "") -> None:
-        """Job i loses its GPUs and the work since its last checkpoint, which is on shared storage.
+        """Take the GPUs of job i, and its work since the last checkpoint, which is on shared storage.
 
         A job in copies loses the work of the copy on ``server`` since the decision: the next decision merges copies.
         """
@@ -158,7 +158,7 @@ class Dispatcher:
         states.failed.add(i)
 
     def delay(self, i: int, seconds: float) -> None:
-        """Job i pauses on its GPUs for so many seconds; copies do not pause."""
+        """Pause job i on its GPUs for ``seconds``; copies do not pause."""
         if i not in self.states.forked:
             self.record_work(i)
             self.record.pause(self.time, self.states.jobs[i].name)
@@ -166,19 +166,19 @@ class Dispatcher:
             self.states.schedule_end(i, self.time)
 
     def carry_out(self, who: Positions, decision: Decision) -> None:
-        """Start, move and stop the jobs ``who``, the rows of the decision, as it says.
+        """Start, move and stop the jobs ``who``, the rows of the decision.
 
-        Jobs stop before others start, so that a starting job finds the disks as the stopping ones left them.
+        Jobs stop before others start, so that starting jobs find the disks as the stopped jobs left them.
         """
-        states, runs, wanted = self.states, self.states.running[who], decision.gpus.any(axis=1)
-        self.stop_all(who[runs & ~wanted].tolist())
+        states, runs, placed = self.states, self.states.running[who], decision.gpus.any(axis=1)
+        self.stop_all(who[runs & ~placed].tolist())
         if decision.placement is None:
             same = runs & (states.held[who] == decision.gpus).all(axis=1) & (states.rate[who] > 0)
-            wanted = wanted & ~same
+            placed = placed & ~same
         starts: list[tuple[int, JobPlacement]] = []
         moving: list[int] = []
         forking: list[tuple[int, int]] = []
-        rows = np.flatnonzero(wanted)
+        rows = np.flatnonzero(placed)
         for row, i in zip(rows.tolist(), who[rows].tolist(), strict=True):
             name = decision.entities.names[row]
             if name in decision.copies:
@@ -211,7 +211,7 @@ class Dispatcher:
         return False
 
     def _keep_on(self, i: int, place: JobPlacement) -> None:
-        """The job keeps its GPUs; its rate may change, for example by a new mapping of its stages."""
+        """Update the rate of a job that keeps its GPUs; a new mapping of its stages may change it."""
         rate = self.model.rate(i, place)
         if rate != self.states.rate[i]:
             self.record_work(i)
@@ -223,7 +223,7 @@ class Dispatcher:
         return {} if i in self.states.failed else self.states.where[i]
 
     def run(self, i: int, place: JobPlacement) -> None:
-        """Job i starts on these GPUs, for the first time or again."""
+        """Start job i on these GPUs, for the first time or again."""
         states, job = self.states, self.states.jobs[i]
         before = states.where[i]
         if before is None:
@@ -240,13 +240,12 @@ class Dispatcher:
         states.schedule_end(i, self.time)
 
     def _run_copies(self, i: int, copies: tuple[Copy, ...], gpus: Floats) -> None:
-        """Copies on GPUs that the job has continue, others restart; each copy has a span per decision."""
+        """Run job i in copies: those on GPUs that it has continue, others restart; a span per copy and decision."""
         states, job = self.states, self.states.jobs[i]
         if math.isnan(states.start[i]):
             states.start[i] = self.time
         before, was_running, waits = states.where[i], bool(states.running[i]), float(states.ready[i])
-        there = before or {}
-        staying = {new.server for new in copies if all(there.get(place) == n for place, n in new.seats.items())}
+        staying = {new.server for new in copies if all((before or {}).get(p) == n for p, n in new.seats.items())}
         if was_running:
             self.record_work(i)
             self.leave(i, staying)

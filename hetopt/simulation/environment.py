@@ -16,7 +16,7 @@ from hetopt.stages.speed_models import SpeedModel
 
 @dataclass(frozen=True)
 class Environment:
-    """What happens to jobs in a simulation, the same for every policy.
+    """The conditions of a simulation, which are the same for every policy.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Environment:
     changes:
         Servers that go down, come back or are added.
     checkpoint_seconds:
-        Training jobs write a checkpoint every so many seconds; the work since then is lost when a server fails (and
+        Seconds between checkpoints of a training job. The work since the last one is lost when a server fails (and
         counted as ``wasted``); of a forked job, the work of the copy there since the last decision. None: nothing is
         lost. A decision that stops a job loses no work.
     estimate_errors:

@@ -14,15 +14,15 @@ from hetopt.data.workload import Tenant
 from hetopt.errors import InvalidOption
 
 OVERRUN = 0.05
-"""Part of its estimated work that a job is estimated to have left once it has done all of that."""
+"""Part of its estimated work that a job is estimated to have left once it has done that work."""
 
 
 @dataclass(frozen=True)
 class EstimateErrors:
     """Relative errors, each drawn once, uniformly from ``-error`` to ``error``.
 
-    The jobs run as the instance says; policies see the instance with errors. The work done is known. Once it reaches
-    the estimated work of a job, policies see a 20th of the latter as left.
+    Jobs run with the true values; policies see the instance with errors. The work done is known. Once it reaches the
+    estimated work of a job, policies see a 20th of the estimate as left.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ class EstimateErrors:
     seed:
         The same seed gives the same errors. Errors of the work do not depend on those of throughputs.
     overstated:
-        Tenant -> by which part it overstates the speedups of all its job types, and the throughputs of its jobs, on
-        each GPU type but the slowest that runs them [OEF, section 2.3.1 (1)]; 0.2 for 20 % more.
+        Tenant -> part by which it overstates the speedups of its job types, and the throughputs of its jobs, on each
+        GPU type except the slowest that runs them [OEF, section 2.3.1 (1)]; 0.2 for 20 % more.
 
     Raises
     ------

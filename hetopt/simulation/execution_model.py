@@ -20,7 +20,7 @@ from hetopt.tolerances import WORK
 
 @dataclass(frozen=True)
 class JobPlacement:
-    """The GPUs of one job by a decision: by type, and by server where it is placed."""
+    """The GPUs that a decision gives to one job: by type, and by server if it is placed."""
 
     gpus: Floats
     where: HeldGPUs
@@ -62,7 +62,7 @@ class ExecutionModel:
         if key not in self._places:
             pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
             place = JobPlacement(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
-            if self.fluid:  # fluid shares hardly repeat
+            if self.fluid:  # fluid shares rarely repeat
                 return place
             self._places[key] = place
         return self._places[key]
@@ -77,7 +77,7 @@ class ExecutionModel:
         return min([speed.item(i, k) for k in place.kinds])
 
     def copy_rate(self, i: int, copy: Copy) -> float:
-        """Work per second of one copy of job i, that of its slowest GPU."""
+        """Work per second of one copy of job i, as of its slowest GPU."""
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
 
@@ -92,14 +92,14 @@ class ExecutionModel:
         return seconds
 
     def leave(self, i: int, place: HeldGPUs, time: float) -> None:
-        """Job i leaves these GPUs: its dataset is not used there any more."""
+        """End the use of job i's dataset on the servers of these GPUs."""
         if self.disks is not None:
             self.disks.leave(self.jobs[i], {server for server, _ in place}, time)
 
     def undone(self, rate: float, trained: float) -> float:
-        """Work since the last checkpoint of a job that trained so many seconds at that rate."""
+        """Work since the last checkpoint of a job that has trained for ``trained`` seconds at ``rate``."""
         every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0
-        written = math.floor(trained / every * (1 + WORK))  # with one that is due now, despite rounding
+        written = math.floor(trained / every * (1 + WORK))  # includes a checkpoint due now, despite rounding
         return rate * max(0.0, trained - written * every)

@@ -125,7 +125,7 @@ class JobStates:
         return min(self.rate.item(i) * (time - begun), self.left.item(i)), begun - since
 
     def all_done_since(self, who: Positions, time: float) -> tuple[Floats, Floats]:
-        """(m,) the same for many jobs."""
+        """(m,) :meth:`done_since` for many jobs."""
         since = self.since[who]
         begun = np.minimum(np.maximum(since, self.ready[who]), time)
         return np.minimum(self.rate[who] * (time - begun), self.left[who]), begun - since
@@ -148,21 +148,20 @@ class JobStates:
             heappush(self._ending, (end, i, self._stamp[i]))
 
     def release(self, i: int) -> None:
-        """Job i holds no GPUs any more."""
+        """Free the GPUs of job i."""
         self._stamp[i] += 1
-        self.running[i], self.rate[i] = False, 0.0
-        self.held[i] = 0.0
+        self.running[i], self.rate[i], self.held[i] = False, 0.0, 0.0
         self._drop_void()
 
     def release_all(self, who: Positions) -> None:
-        """Many jobs hold no GPUs any more."""
+        """Free the GPUs of many jobs."""
         for i in who.tolist():
             self._stamp[i] += 1
         self.running[who], self.rate[who], self.held[who] = False, 0.0, 0.0
         self._drop_void()
 
     def _drop_void(self) -> None:
-        """Drop void entries of the heap once they are most of it."""
+        """Drop the void entries of the heap once they are the majority."""
         if len(self._ending) > 64 + 4 * len(self.jobs):
             self._ending = [entry for entry in self._ending if self._stamp[entry[1]] == entry[2]]
             heapify(self._ending)
@@ -175,7 +174,7 @@ class JobStates:
         return self._ending[0][0] if self._ending else math.inf
 
     def pop_finished(self, time: float) -> int | None:
-        """A running job that has done its work by ``time``, within a tolerance; None without any."""
+        """A running job that has done its work by ``time``, within a tolerance; None if there is none."""
         end = self.next_end
         if math.isinf(end):
             return None

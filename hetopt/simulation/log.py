@@ -18,7 +18,7 @@ from hetopt.stages.speed_models import HeldGPUs
 
 
 class EventKind(IntEnum):
-    """Kinds of events, in the order in which they are handled at the same second."""
+    """Kinds of events; simultaneous events are handled in this order."""
 
     FINISH = 0
     DOWN = 1
@@ -37,10 +37,10 @@ class Log:
     jobs:
         One row per job that has arrived: ``tenant``, ``demand`` (GPUs), ``arrival``, ``start`` (when it first got
         GPUs), ``finish``, ``jct`` (finish - arrival), ``starvation`` (start - arrival), ``switches`` (restarts on other
-        GPUs than before), ``rounds`` (from the first round in which it could run to the one in which it finished, both
-        counted; missing without rounds), ``lost`` (seconds of starting, moving and pausing for profiling runs; mean of
-        copies), ``work``, ``done``, ``wasted`` (lost by server failures; unit of ``Job.work``). Times of events that
-        did not happen are NaN.
+        GPUs than before), ``rounds`` (from the first round in which it could run to the round in which it finished,
+        inclusive; missing without rounds), ``lost`` (seconds of starting, moving and pausing for profiling runs; mean
+        over copies), ``work``, ``done``, ``wasted`` (lost by server failures; unit of ``Job.work``). Times of events
+        that did not happen are NaN.
     spans:
         One row per job and interval on the same GPUs (for a forked job per copy and decision, until the copy has done
         its work; a pause for a profiling run begins a new row), for Gantt charts: ``job``, ``tenant``, ``start``,
@@ -58,8 +58,8 @@ class Log:
         (decisions, tenants) mean normalised throughput of each tenant (or tenant/job type) from that decision to the
         next: GPUs times speedup, times the part of the time spent training. Index: ``start``. Empty without tenants.
     estimated:
-        The same table for the policy's allocations, before rounding and placement [OEF, section 6.1.4]; NaN for absent
-        tenants. Empty where the policy does not share among tenants.
+        Normalised throughput of the tenants in the policy's allocations, before rounding and placement
+        [OEF, section 6.1.4]; NaN for absent tenants. Empty if the policy does not share among tenants.
     decision_seconds:
         Wall-clock seconds of each decision on this machine, by its second; all other tables are deterministic.
     end:
@@ -79,10 +79,14 @@ class Log:
     end: float = math.nan
 
     @cached_property
+    def jobs_with_work(self) -> pd.DataFrame:
+        """Rows of the jobs that had work to do when they arrived (or at the beginning of the log)."""
+        return self.jobs[~((self.jobs["done"] >= self.jobs["work"]) & self.jobs["finish"].isna())]
+
+    @cached_property
     def makespan(self) -> float:
         """Seconds from first arrival to last finish, of jobs that had work to do; NaN while one is unfinished."""
-        ran = self.jobs[~((self.jobs["done"] >= self.jobs["work"]) & self.jobs["finish"].isna())]
-        return float(ran["finish"].max(skipna=False) - ran["arrival"].min())
+        return float(self.jobs_with_work["finish"].max(skipna=False) - self.jobs_with_work["arrival"].min())
 
     @cached_property
     def utilisation(self) -> float:
@@ -172,7 +176,7 @@ class Recorder:
                 self.promises.append((start, self._promise))
 
     def start(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
-        """``job`` begins on ``where``; ``key``: identifies one of its copies."""
+        """Open a span of ``job`` on ``where``; ``key``: identifies one of its copies."""
         self._open[job if key is None else key] = _Span(job, tenant, time, where)
 
     def is_open(self, key: Key) -> bool:
@@ -185,14 +189,14 @@ class Recorder:
         return span.earlier + span.work
 
     def pause(self, time: float, job: str) -> None:
-        """The job pauses on its GPUs; a new row begins if it has trained in the present one."""
+        """Pause the job on its GPUs; a new row begins if it has trained in the present one."""
         span = self._open.get(job)
         if span is not None and time > span.start + span.lost:
             self.stop(time, job)
             self._open[job] = _Span(job, span.tenant, time, span.where, earlier=span.earlier + span.work)
 
     def progress(self, key: Key, work: float, lost: float, speedup: float) -> None:
-        """The job (or copy) did ``work`` after ``lost`` seconds; ``speedup``: its normalised throughput."""
+        """Add work of the job (or copy) after ``lost`` seconds; ``speedup``: its normalised throughput."""
         span = self._open[key]
         span.work += work
         span.lost += lost
@@ -252,9 +256,9 @@ class Recorder:
 
 
 def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops: Floats) -> Floats:
-    """(r,) integrals of the sum of ``rates``, each of which holds from its begin to its end, over (r,) intervals.
+    """(r,) integrals over (r,) intervals of the sum of ``rates``, each of which holds from its begin to its end.
 
-    The intervals are in order and do not overlap. Between two of all these times the sum is constant; a difference of
+    The intervals are in order and do not overlap. The sum is constant between two successive times; a difference of
     integrals from the beginning would lose the digits of short intervals.
     """
     if not len(starts):
@@ -263,7 +267,7 @@ def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops
     at = np.concatenate([np.searchsorted(times, begins), np.searchsorted(times, ends)])
     many = np.bincount(at, weights=np.repeat([1.0, -1.0], len(rates)), minlength=len(times)).cumsum()[:-1]
     total = np.bincount(at, weights=np.concatenate([rates, -rates]), minlength=len(times)).cumsum()[:-1]
-    area = np.where(many > 0, total, 0.0) * np.diff(times)  # 0, despite rounding, where no interval is
+    area = np.where(many > 0, total, 0.0) * np.diff(times)  # exactly 0 where no rate holds
     inside = np.searchsorted(starts, times[:-1], side="right") - 1
     there = (inside >= 0) & (times[:-1] < stops[inside])
     found: Floats = np.bincount(inside[there], weights=area[there], minlength=len(starts)).astype(float)

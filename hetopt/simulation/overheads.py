@@ -36,17 +36,17 @@ class Overheads:
     Parameters
     ----------
     restart_seconds:
-        To restart on other GPUs than the last ones, besides the transfer.
+        Seconds to restart on other GPUs than the last ones, without the transfer.
     resume_seconds:
-        To resume on the last GPUs after a pause.
+        Seconds to resume on the last GPUs after a pause.
     start_seconds:
-        To start for the first time.
+        Seconds to start for the first time.
     transfer:
         Whether to count the transfer of the checkpoint.
     merge_seconds:
-        Per decision and copy of a forked job: to collect, average and send its parameters.
+        Seconds per decision and copy of a forked job to collect, average and send its parameters.
     save_seconds:
-        To write the checkpoint of an interrupted job; counted when it resumes or restarts, not after a failure.
+        Seconds to write the checkpoint of an interrupted job; counted when it resumes or restarts, not after a failure.
 
     Raises
     ------

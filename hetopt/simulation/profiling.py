@@ -15,8 +15,8 @@ class Profiling:
     """Each new job runs for a short time on each GPU type, with all its workers [FFT, section 5].
 
     The runs follow one another, the type with the largest memory first, so that the job's memory is known after the
-    first and types with too little are left out. They have priority: where too few GPUs of the type are idle, the
-    fewest jobs that make room pause for the length of the run. Runs do not preempt each other, so that they may wait.
+    first and types with too little are left out. Runs have priority: if too few GPUs of the type are idle, the fewest
+    jobs that make room pause for the length of the run. Runs do not preempt each other, so that they may have to wait.
     Policies see the job after its last run. A job is not profiled on a type with too few GPUs for its gang.
 
     Parameters
@@ -49,7 +49,7 @@ class Profiling:
 def fewest(need: float, holders: list[tuple[int, float]]) -> list[int]:
     """The fewest jobs that hold ``need`` GPUs together; ``holders``: (job, GPUs), ties go to the first.
 
-    Best fit: the smallest job that has enough alone; else the largest, and the same for the rest.
+    Best fit: the smallest job that has enough alone; else the largest, and then the best fit for the rest.
     """
     chosen, left = [], sorted(holders, key=lambda pair: -pair[1])
     while need > 0 and left:

@@ -27,7 +27,7 @@ class ServerChange:
     server:
         Its name in the instance's cluster.
     up:
-        Whether it comes up (True) or goes down. A server whose first change is that it comes up is absent before.
+        Whether it comes up (True) or goes down. A server that comes up in its first change is absent before.
 
     Raises
     ------
@@ -46,7 +46,7 @@ class ServerChange:
 
 
 def check_changes(changes: Iterable[ServerChange], cluster: Cluster) -> tuple[ServerChange, ...]:
-    """The changes in order of time, checked: those of each server alternate.
+    """Sort the changes by time, and check that those of each server alternate.
 
     Raises
     ------
@@ -114,5 +114,5 @@ def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int
 
 
 def _after(time: float, seconds: float) -> float:
-    """So many seconds later, and at least the next float: a server does not fail and come back at the same time."""
+    """The time ``seconds`` later, but at least the next float: no server fails and comes back at the same time."""
     return max(time + float(seconds), math.nextafter(time, math.inf))

@@ -64,11 +64,11 @@ def simulate(
         override the system's. The policy sees the unfinished jobs that have arrived, their tenants and job types, the
         time, the work done, the GPUs held and the servers; its only memory is the state that it returns.
     instance:
-        The jobs, with their arrivals; time starts at ``instance.time``. Jobs that hold GPUs or are placed then, run.
+        The jobs, with their arrivals; time starts at ``instance.time``. Jobs that hold GPUs or are placed, run.
     round_seconds:
-        Length of a round: decisions at the start of each round, jobs that arrive in between wait, and a job that
-        finishes frees its GPUs at the end of the round. Default: that of the policy's traits. Without one,
-        there is a decision at each arrival and at each completion.
+        Length of a round: decisions are made at the start of each round, jobs that arrive in between wait, and a job
+        that finishes frees its GPUs at the end of the round. Default: the policy's traits. Without rounds, a decision
+        is made at each arrival and at each completion.
     fluid:
         Run shares of jobs as rates, without rounding and restarts.
     rounder, selection, placer:
@@ -160,8 +160,8 @@ ScheduledEvent: TypeAlias = tuple[float, EventKind, int, Callable[[], None]]
 class Simulator:
     """Handles events in the order (time, kind, counter), and calls the policy with all present jobs between them.
 
-    A decision costs the time of the policy, some operations on arrays of the present jobs, and the handling of the jobs
-    whose GPUs change; jobs that stay as they are cost nothing more.
+    A decision takes the time of the policy, of some operations on arrays of the present jobs, and of handling the jobs
+    whose GPUs change; the other jobs take no further time.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Simulator:
         self.memory: tuple[Any, Any, Any] | None = None
         self.round, self.decisions, self.decisions_without_progress, self.changed = 0, 0, 0, False
         self.last_decision = -math.inf  # time of the last decision
-        self.wake = math.inf  # time of the next decision that the policy asks for
+        self.wake = math.inf  # time of the next decision that the policy requests
         errors = environment.estimate_errors
         self.view = InstanceView(instance, instance if errors is None else errors.of(instance))
         self.record = Recorder(float(sum(instance.cluster.capacity.values())), self.view.column)
@@ -261,7 +261,7 @@ class Simulator:
         return f"{len(names)} jobs are unfinished: {listed}. {why}"
 
     def _submit(self, i: int) -> None:
-        """A job is submitted; it is profiled first where the environment says so."""
+        """Submit a job; it is profiled first if the environment has profiling."""
         job, profiling = self.states.jobs[i], self.environment.profiling
         self.record.event(self.time, EventKind.ARRIVE, job.name)
         types = () if profiling is None or self.cluster is None else profiling.types(job, self.cluster)
@@ -271,7 +271,7 @@ class Simulator:
             self._arrive(i)
 
     def _arrive(self, i: int) -> None:
-        """The job becomes visible to the policy."""
+        """Make the job visible to the policy."""
         self.present[i] = None
         self.states.first_round[i] = self._round_at(self.time)
         self._note_change()
@@ -286,7 +286,7 @@ class Simulator:
         self._note_change()
 
     def _note_change(self) -> None:
-        """Jobs or servers have changed: the visible jobs are recomputed, and a decision without rounds is due."""
+        """Have the visible jobs recomputed after a change of jobs or servers; without rounds a decision is due."""
         self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
 
     def _available_cluster(self) -> Cluster | None:
@@ -297,7 +297,7 @@ class Simulator:
         return Cluster(self.whole.gpu_types, servers) if any(any(s.gpus.values()) for s in servers) else None
 
     def _change(self, change: ServerChange) -> None:
-        """A server comes up, or goes down and its jobs lose their GPUs."""
+        """Bring a server up, or take it down, so that its jobs lose their GPUs."""
         self.record.event(self.time, EventKind.UP if change.up else EventKind.DOWN, change.server)
         (self.up.add if change.up else self.up.discard)(change.server)
         self.cluster = self._available_cluster()
@@ -312,7 +312,7 @@ class Simulator:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Without servers, the jobs that started last lose their GPUs until the others fit the capacity."""
+        """Take the GPUs of the jobs that started last until the others fit the capacity; for jobs without servers."""
         for k, t in enumerate(self.dispatcher.model.entities.types):
             there = 0 if self.cluster is None else self.cluster.capacity[t]
             holders = sorted(
@@ -368,7 +368,7 @@ class Simulator:
         self.record.promise(decision.promised)
 
     def _skip(self) -> None:
-        """No job is visible: skip to the round of the next arrival or server change."""
+        """Skip to the round of the next arrival or server change, since no job is visible."""
         if not self.present and not self.coming and not self.profiling_runs.number:
             return
         planned = self.agenda[0][0] if self.agenda else math.inf
@@ -429,11 +429,12 @@ class OnlineSimulator(Simulator):
         starts = self.scheduler.decide(self.time)
         took = clock.perf_counter() - began
         for start in starts:
-            self._begin(self._known(start), start)
+            self._begin(self._checked(start), start)
         self.wake = self.scheduler.wake
         self.record.begin_round(self.time, len(self.present), self.running, float(self.held), {}, took)
 
-    def _known(self, start: JobStart) -> int:
+    def _checked(self, start: JobStart) -> int:
+        """Position of the job, which must be present, not running, and get all its GPUs."""
         i = self.position.get(start.job, -1)
         runs = i in self.present and bool(self.states.running[i])
         if i not in self.present or runs:

@@ -30,7 +30,7 @@ COLUMNS = ("arrival", "work", "weight", "checkpoint_bytes")
 
 
 def held_at_start(instance: Instance, job: Job, on_servers: bool) -> HeldGPUs | None:
-    """GPUs that the job holds in the instance: by server if wanted and known, else by type; None without any."""
+    """GPUs that the job holds in the instance, or None: by server if ``on_servers`` and known, else by type."""
     placed = instance.placed.get(job.name, {})
     if placed and on_servers:
         return {(server, t): n for server, gpus in sorted(placed.items()) for t, n in gpus.items() if n}
@@ -68,7 +68,7 @@ class LazyMapping(Mapping[str, Value]):
 
 
 class VisibleJobs:
-    """The visible jobs between two changes of the jobs or servers, with their arrays."""
+    """The visible jobs with their arrays, until the jobs or servers change."""
 
     def __init__(self, view: InstanceView, who: Positions, cluster: Cluster) -> None:
         whole, estimated = view.entities, view.estimated
@@ -137,8 +137,8 @@ class InstanceView:
     def instance(self, time: float, who: Positions, cluster: Cluster, states: JobStates) -> Instance:
         """The instance with the jobs ``who`` and the tenants and job types that have one of them.
 
-        ``held`` stays empty (unknown) until the first job has run; from then on it has the GPUs of all jobs. The same
-        array ``who`` stands for the same jobs.
+        ``held`` stays empty (unknown) until the first job has run; from then on it has the GPUs of all jobs. Calls with
+        the same array object ``who`` share the arrays of its jobs.
         """
         visible = self._visible
         if visible is None or visible.who is not who or visible.cluster is not cluster:
@@ -191,7 +191,7 @@ class InstanceView:
         return float(gpus @ self._speedups[owner]) * rate / full
 
     def speedup_of(self, i: int, copy: Copy) -> float:
-        """The same of one copy of a forked job."""
+        """Normalised throughput of one copy of a forked job."""
         gpus = np.array([copy.gpus.get(t, 0) for t in self.true.types], dtype=float)
         return self.speedup(i, gpus, copy.rate)
 

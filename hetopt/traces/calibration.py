@@ -52,7 +52,7 @@ def calibrate(
     jobs:
         Number of jobs of the trace.
     share:
-        Wanted share of the jobs, between 0 and 1.
+        The share of the jobs, between 0 and 1.
     error:
         Largest relative error of a good prediction.
     seed:
@@ -69,11 +69,11 @@ def calibrate(
     if at_least(share, "share", 0.0, InvalidOption) > 1:
         raise InvalidOption(f"share is {share!r}; it must lie between 0 and 1")
     at_least(error, "error", 0.0, InvalidOption)
-    predictor = RandomForest() if predictor is None else predictor
+    predictors = {"": RandomForest() if predictor is None else predictor}
 
     def reached(spread: float) -> Calibration:
-        predicted, actual = hold_out({"it": predictor}, as_jobs(replace(trace, spread=spread).table(jobs, seed)))
-        return Calibration(spread, float((abs(predicted["it"] - actual) <= error * actual).mean()))
+        predicted, actual = hold_out(predictors, as_jobs(replace(trace, spread=spread).table(jobs, seed)))
+        return Calibration(spread, float((abs(predicted[""] - actual) <= error * actual).mean()))
 
     best, above = reached(0.0), 0.5
     for _ in range(steps if best.share >= share else 0):

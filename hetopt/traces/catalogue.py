@@ -1,11 +1,10 @@
-"""Trained models: their speed on each GPU type and their needs; catalogues of them, also as CSV files."""
+"""Trained models with their speeds and requirements; catalogues of models, also as CSV files."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,12 @@ import pandas as pd
 
 from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, text, unique
 from hetopt.data.cluster import Cluster
+from hetopt.data.entities import Floats
 from hetopt.data.saving import save
 from hetopt.data.workload import Parallelism
 from hetopt.errors import InvalidInstance, UnknownName
 from hetopt.traces.raw_files import FilePath, as_path, csv_cells
-from hetopt.traces.trace_table import check_cells, names_of, numbers_of, require_columns
+from hetopt.traces.trace_table import Locate, check_cells, names_of, numbers_of, require_columns
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,14 @@ class Catalogue(Mapping[str, TrainedModel]):
     name:
         Name of the catalogue.
     models:
-        Models with different names, all with speeds for the same GPU types.
+        Models with different names, and speeds for the same GPU types.
     reference:
         Default GPU type to which durations of a trace refer; if empty, the first.
 
     Raises
     ------
     InvalidInstance
-        No model, two with one name, different GPU types, a reference that is none of them.
+        No model, two models with one name, different GPU types, or a reference that is not one of the types.
     """
 
     name: str
@@ -150,8 +150,8 @@ class Catalogue(Mapping[str, TrainedModel]):
     def trained_on(self, gpus: int, among: Collection[str] | None = None) -> tuple[str, ...]:
         """Names of the models that train on ``gpus`` GPUs.
 
-        If there are none, those that train on the closest number by ratio, the smaller of two. A job of several GPUs
-        gets a single-GPU model only if no model trains on more.
+        If there are none: the models that train on the closest number by ratio, the smaller of two. A job of several
+        GPUs gets a single-GPU model only if no model trains on more.
 
         Parameters
         ----------
@@ -195,18 +195,17 @@ def read_catalogue(path: FilePath) -> Catalogue:
     UnusableFile
         The file is absent or cannot be read.
     InvalidInstance
-        It is not such a table; the message has file, line and column.
+        It is not a catalogue; the message has file, line and column.
     """
     raw, locate = csv_cells(path)
     require_columns(raw, ("model",), str(path), "model")
     types = [str(name) for name in raw.columns if name not in (*TEXTS, *BYTES)]
     if not types:
         raise InvalidInstance(f"{path} has no column of a GPU type; it must have one with speeds per type")
-    columns: dict[str, Any] = {"model": names_of(raw["model"], locate, unique=True).tolist()}
-    for key in BYTES:
-        columns[key] = _numbers(raw, key, locate) if key in raw else np.zeros(len(raw))
+    names = names_of(raw["model"], locate, unique=True).tolist()
+    sizes = {key: _numbers(raw, key, locate).tolist() for key in BYTES if key in raw}
     speeds = np.column_stack([_numbers(raw, t, locate) for t in types])
-    check_cells(raw[types[0]], speeds.any(axis=1), locate, "a speed > 0, or one of another GPU type must be")
+    check_cells(raw[types[0]], speeds.any(axis=1), locate, "> 0, unless the speed of another GPU type is")
     gpus = _cells(raw, "gpus", "1")
     check_cells(
         gpus, [_counts(cell) is not None for cell in gpus], locate, "numbers of GPUs joined by +, such as 1+2+4"
@@ -218,14 +217,12 @@ def read_catalogue(path: FilePath) -> Catalogue:
         TrainedModel(
             name,
             dict(zip(types, speeds[i].tolist(), strict=True)),
-            float(columns["memory_bytes"][i]),
-            float(columns["state_bytes"][i]),
-            dataset.iloc[i] or None,
-            float(columns["dataset_bytes"][i]),
-            Parallelism(parallelism.iloc[i]),
-            _counts(gpus.iloc[i]) or (1,),
+            dataset=dataset.iloc[i] or None,
+            parallelism=Parallelism(parallelism.iloc[i]),
+            gpus=_counts(gpus.iloc[i]) or (),
+            **{key: values[i] for key, values in sizes.items()},
         )
-        for i, name in enumerate(columns["model"])
+        for i, name in enumerate(names)
     ]
     return Catalogue(as_path(path).name.partition(".")[0], tuple(models))
 
@@ -244,20 +241,20 @@ def write_catalogue(catalogue: Catalogue, path: FilePath, *, overwrite: bool = F
             "model": model.name,
             "gpus": "+".join(map(str, model.gpus)),
             **{t: model.speed[t] for t in types},
-            **{key: getattr(model, key) for key in ("memory_bytes", "state_bytes")},
+            "memory_bytes": model.memory_bytes,
+            "state_bytes": model.state_bytes,
             "dataset": model.dataset or "",
             "dataset_bytes": model.dataset_bytes,
             "parallelism": model.parallelism.value,
         }
         for model in catalogue.models
     ]
-    text = pd.DataFrame(rows).to_csv(index=False, lineterminator="\n")
-    save(text, Path(as_path(path)), overwrite=overwrite)
+    save(pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"), as_path(path), overwrite=overwrite)
 
 
-def _numbers(raw: pd.DataFrame, key: str, locate: Any) -> Any:
+def _numbers(raw: pd.DataFrame, key: str, locate: Locate) -> Floats:
     """A column of numbers >= 0; empty cells are 0."""
-    return np.nan_to_num(numbers_of(raw[key], locate, strict=False, empty=True, most=MOST))
+    return np.asarray(np.nan_to_num(numbers_of(raw[key], locate, strict=False, empty=True, most=MOST)))
 
 
 def _cells(raw: pd.DataFrame, key: str, default: str) -> pd.Series[Any]:
@@ -267,7 +264,7 @@ def _cells(raw: pd.DataFrame, key: str, default: str) -> pd.Series[Any]:
 
 
 def _counts(cell: str) -> tuple[int, ...] | None:
-    """Numbers of GPUs; None if the cell is not such a list."""
+    """Numbers of GPUs; None if the cell is not a list of them."""
     parts = [part.strip() for part in str(cell).split("+")]
     good = all(part.isascii() and part.isdigit() and 0 < int(part) <= 1_000_000 for part in parts)
     return tuple(int(part) for part in parts) if good else None

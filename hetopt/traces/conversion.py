@@ -20,10 +20,10 @@ from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.trace_table import (
-    REQUIRED,
     Integers,
     Locate,
     check_cells,
+    check_trace,
     locate_in,
     names_of,
     numbers_of,
@@ -79,12 +79,12 @@ def with_models(
         raise InvalidInstance(f"no model of {catalogue.name!r} fits a GPU type of the cluster{more}; use other models")
     kind = _groups(table)
     first = np.unique(kind, return_index=True)[1]
-    level, asked = np.random.default_rng(seed).random(len(first)), gpus[first]
+    level, requested = np.random.default_rng(seed).random(len(first)), gpus[first]
     drawn = np.empty(len(first), dtype=object)
-    for n in np.unique(asked).tolist():
-        those = asked == n
-        found = np.array(catalogue.trained_on(n, held), dtype=object)
-        drawn[those] = found[(level[those] * len(found)).astype(np.int64)]
+    for n in np.unique(requested).tolist():
+        rows = requested == n
+        names = np.array(catalogue.trained_on(n, held), dtype=object)
+        drawn[rows] = names[(level[rows] * len(names)).astype(np.int64)]
     model = drawn[kind]
     if "model" in table.columns:
         column, missing = table["model"], is_blank(table["model"])
@@ -141,14 +141,6 @@ def _refuse_unknown_models(
         )
 
 
-def check_trace(table: pd.DataFrame) -> Locate:
-    """Refuse a table that is not a trace; the locations of its rows."""
-    if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
-    require_columns(table, REQUIRED, "table")
-    return locate_in(table)
-
-
 def _groups(table: pd.DataFrame) -> Integers:
     """(rows,) number of the group, in order of appearance; a row without a group forms a separate group."""
     if "group" not in table.columns:
@@ -159,7 +151,7 @@ def _groups(table: pd.DataFrame) -> Integers:
 
 
 class Adjustment(NamedTuple):
-    """A number of jobs that differ from the table, and why."""
+    """The number of jobs that were changed or dropped for a reason."""
 
     number: int
     reason: str
@@ -239,8 +231,8 @@ def assign_models(
     speed = speed / np.where(on_reference > 0, on_reference, 1.0)[:, None]
     fits = np.array([[t in m.fitting_types(cluster) for t in cluster.type_names] for m in catalogue.models])
     capacity = np.array(list(cluster.capacity.values()), dtype=np.int64)
-    most, asked = (fits * capacity).max(axis=1)[kind], columns["gpus"]
-    nowhere, large = most == 0, (most > 0) & (asked > most)
+    most, requested = (fits * capacity).max(axis=1)[kind], columns["gpus"]
+    nowhere, large = most == 0, (most > 0) & (requested > most)
     left = ~nowhere & ~(large & (too_large == "drop"))
     if not left.any():
         raise InvalidInstance("no job of the table fits the cluster: all request more GPUs or more memory than it has")
@@ -249,8 +241,8 @@ def assign_models(
         Adjustment(int(large.sum()), f"request more GPUs than any type has that can train their model ({change})"),
         Adjustment(int(nowhere.sum()), "train a model that no GPU type can hold (dropped)"),
     )
-    gpus = np.minimum(asked, most)[left]
-    seconds = columns["duration"][left] * (asked[left] / gpus)  # cut gangs keep their GPU-seconds
+    gpus = np.minimum(requested, most)[left]
+    seconds = columns["duration"][left] * (requested[left] / gpus)  # cut gangs keep their GPU-seconds
     return AssignedModels(
         table[left],
         cluster,
@@ -266,7 +258,7 @@ def assign_models(
 
 
 def _check_types(cluster: Cluster, catalogue: Catalogue, reference: str | None) -> str:
-    """The reference; refuse GPU types without known speeds."""
+    """Refuse GPU types without known speeds; return the reference."""
     expect(Cluster, cluster, "cluster")
     expect(Catalogue, catalogue, "catalogue", InvalidOption)
     reference = catalogue.reference if reference is None else reference
@@ -337,8 +329,8 @@ def to_instance(
     Raises
     ------
     InvalidInstance
-        The table is not one, a column is missing, a row is not a job, the cluster has a GPU type that is not in the
-        catalogue, or no job fits it.
+        ``table`` is not a table, a column is missing, a row is not a job, the cluster has a GPU type that is not in the
+        catalogue, or no job fits the cluster.
     InvalidOption
         An invalid setting.
 
@@ -383,10 +375,8 @@ def _owners(table: pd.DataFrame, tenants: Tenants | None) -> list[str | None]:
 
 def _optional(table: pd.DataFrame, key: str) -> list[str | None]:
     """A column of text, None where it is blank."""
-    if key not in table.columns:
-        return [None] * len(table)
-    column = table[key]
-    return [None if gone else value for value, gone in zip(column.tolist(), is_blank(column).tolist(), strict=True)]
+    column = table.get(key, pd.Series("", index=table.index))
+    return [None if blank else value for value, blank in zip(column.tolist(), is_blank(column).tolist(), strict=True)]
 
 
 def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) -> tuple[Job, ...]:
@@ -397,7 +387,7 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) ->
     made = []
     columns = (table["job"].tolist(), table["arrival"].tolist(), found.kind.tolist(), found.gpus.tolist())
     rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, strict=True)
-    for job, arrival, kind, gpus, total, rate, whose, alike in rows:
+    for job, arrival, kind, gpus, total, rate, tenant, job_group in rows:
         model: TrainedModel = found.catalogue.models[kind]
         speed = speeds[kind] if rate == 1.0 else {t: rate * v for t, v in speeds[kind].items()}
         made.append(
@@ -407,14 +397,14 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) ->
                 total,
                 gpus,
                 arrival,
-                whose,
+                tenant,
                 memory_bytes=model.memory_bytes,
                 checkpoint_bytes=model.state_bytes,
                 dataset=model.dataset,
                 dataset_bytes=model.dataset_bytes,
                 parallelism=model.parallelism,
                 job_type=model.name if typed else None,
-                group=alike,
+                group=job_group,
                 model=model.name,
             )
         )
@@ -435,11 +425,11 @@ def _work(found: AssignedModels) -> tuple[Floats, Floats]:
 def _tenants(found: AssignedModels, owner: Sequence[str | None]) -> tuple[Tenant, ...]:
     pairs = dict.fromkeys(zip(owner, found.kind.tolist(), strict=True))  # in order of appearance
     kinds: dict[str, list[JobType]] = {}
-    for whose, kind in pairs:
+    for tenant, kind in pairs:
         model, speed = found.catalogue.models[kind], found.speed[kind]
         relative = (speed / speed[found.fits[kind]].min()).tolist()
         speedup = dict(zip(found.cluster.type_names, relative, strict=True))
-        kinds.setdefault(str(whose), []).append(JobType(model.name, speedup, model.memory_bytes, any_scale=True))
+        kinds.setdefault(str(tenant), []).append(JobType(model.name, speedup, model.memory_bytes, any_scale=True))
     return tuple(Tenant(name, tuple(rows)) for name, rows in kinds.items())
 
 

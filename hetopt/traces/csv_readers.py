@@ -27,7 +27,7 @@ class CSVLayout:
         Column of the trace -> column of the file. Without ``job``, jobs are numbered in the order of the file; without
         ``arrival``, it follows from ``clock``.
     clock:
-        Column with the timestamp of the submission, such as ``2017-09-04 10:30:41``, from which the hour follows.
+        Column with the timestamp of the submission, such as ``2017-09-04 10:30:41``, which also has the hour.
     optional:
         Like ``columns``, for columns that the file may lack.
     markers:
@@ -35,7 +35,7 @@ class CSVLayout:
     ticks_per_second:
         Unit of time of the file: 1000 for milliseconds.
     zero_duration:
-        Whether a duration may be 0. Such a job is left out; else it is an error.
+        Whether a duration may be 0, so that the job is left out; else 0 is an error.
     """
 
     columns: Mapping[str, str]
@@ -70,7 +70,7 @@ TIRESIAS = CSVLayout(
     FrozenDict(job="job_id", arrival="submit_time", duration="duration", gpus="num_gpu", model="model_name"),
     optional=FrozenDict(iterations="iterations"),
 )
-"""Tiresias' simulator and many that derive from it."""
+"""Tiresias' simulator and many simulators derived from it."""
 
 CHRONUS = CSVLayout(FrozenDict({**TIRESIAS.columns, "iterations": "iterations", "tenant": "user"}))
 """Chronus' simulator; its users are Philly's virtual clusters."""
@@ -130,10 +130,9 @@ def _read(cells: Cells, layout: CSVLayout, source: str) -> pd.DataFrame:
     found = {key: column for key, column in layout.optional.items() if column in raw.columns}
     used = {**layout.columns, **found}
     columns: dict[str, Any] = {}
+    columns["job"] = default_names(len(raw))
     if "job" in used:
         columns["job"] = "j" + names_of(raw[used["job"]], locate, unique=True)
-    else:
-        columns["job"] = default_names(len(raw))
     if layout.clock:
         when = times_of(raw[layout.clock], locate)
         columns["arrival"] = (when - when.min()).dt.total_seconds()
@@ -158,11 +157,7 @@ def default_names(jobs: int) -> pd.Series[Any]:
     return pd.Series([f"j{i}" for i in range(jobs)], dtype=object)
 
 
-def _is_helios(head: Head) -> bool:
-    return HELIOS.fits(head.cells())
-
-
-@recognised_by(_is_helios)
+@recognised_by(lambda head: HELIOS.fits(head.cells()))
 def read_helios(path: FilePath) -> pd.DataFrame:
     """Read the jobs in a ``cluster_log.csv`` of SenseTime's Helios clusters in 2020 [Helios], in order of arrival.
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from hetopt.checks import whole
 from hetopt.traces.philly_generator import LENGTHS, PhillyBatches
 from hetopt.traces.sampling import HOUR, Lengths, chosen, streams
-from hetopt.traces.trace_table import Integers
 
 
 class ModelFamily(NamedTuple):
-    """A row of [FFT, Table 2]: variants of a model, and their numbers of workers."""
+    """A row of [FFT, Table 2]: variants of a model, and possible numbers of workers."""
 
     models: tuple[str, ...]
     workers: tuple[int, ...]
@@ -85,7 +84,7 @@ class FFTTrace:
 
     Arrivals and lengths are those of :class:`~hetopt.traces.philly_generator.PhillyBatches`; lengths refer to the
     slowest GPU type, T4. Families of Table 2 are equally likely, and so are the variants and the numbers of workers
-    within a family. With the same seed, traces differ only where their settings do; at another arrival rate batches
+    within a family. With the same seed, traces differ only where their settings differ; at another arrival rate batches
     overlap differently, so that the same lengths come in another order.
 
     Parameters
@@ -110,25 +109,7 @@ class FFTTrace:
         return SETTINGS[self.number]
 
     def table(self, jobs: int | None = None, seed: int = 0) -> pd.DataFrame:
-        """Generate the jobs of the trace in order of arrival.
-
-        Parameters
-        ----------
-        jobs:
-            Number of jobs, >= 1; default: as in the paper.
-        seed:
-            The same seed gives the same jobs.
-
-        Returns
-        -------
-        DataFrame
-            ``job`` (``j1``, ``j2``, …), ``arrival`` and ``duration`` in seconds, ``gpus``, ``model``.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
-        """
+        """Generate jobs with models, as :class:`~hetopt.traces.sampling.Generator`; default: as many as the paper."""
         setting = self.setting
         jobs = setting.jobs if jobs is None else whole(jobs, "jobs", 1)
         philly = PhillyBatches(jobs_per_hour=setting.jobs_per_hour, lengths=setting.lengths, virtual_clusters={})
@@ -138,66 +119,34 @@ class FFTTrace:
         table["gpus"], table["model"] = self._models(jobs, seed)
         return table
 
-    def _models(self, jobs: int, seed: int) -> tuple[Integers, list[str]]:
+    def _models(self, jobs: int, seed: int) -> tuple[list[int], list[str]]:
         workers, large = self.setting.workers, self.setting.large
         families = [family for family in FAMILIES if workers is None or workers in family.workers]
         shares = [1.0] * len(families)
         if large is not None:
             number = sum(family.large for family in families)
             shares = [large / number if f.large else (1 - large) / (len(families) - number) for f in families]
-        kinds, variants, counts = (
-            stream.random(jobs) for stream in streams(seed, 3, first=8)
-        )  # streams 0 to 7 are Philly's
-        gpus, models = np.empty(jobs, dtype=np.int64), []
-        for job, (kind, variant, count) in enumerate(
-            zip(chosen(shares, kinds).tolist(), variants, counts, strict=True)
-        ):
-            family = families[kind]
-            models.append(family.models[int(variant * len(family.models))])
-            gpus[job] = workers or family.workers[int(count * len(family.workers))]
+        kinds, variants, counts = (stream.random(jobs) for stream in streams(seed, 3, first=8))  # 0 to 7 are Philly's
+        drawn = [families[kind] for kind in chosen(shares, kinds).tolist()]
+        models = [own.models[int(level * len(own.models))] for own, level in zip(drawn, variants, strict=True)]
+        gpus = [workers or own.workers[int(level * len(own.workers))] for own, level in zip(drawn, counts, strict=True)]
         return gpus, models
 
 
-def trace_1() -> FFTTrace:
-    """FFT's trace 1: 800 jobs over two days, all with four workers, for the testbed of 36 GPUs."""
-    return FFTTrace(1)
+def _trace(number: int, description: str) -> Callable[[], FFTTrace]:
+    def trace() -> FFTTrace:
+        return FFTTrace(number)
+
+    trace.__doc__ = f"FFT's trace {number}: {description}."
+    return trace
 
 
-def trace_2() -> FFTTrace:
-    """FFT's trace 2: 800 jobs over two days with 1 to 8 workers, for the testbed of 36 GPUs."""
-    return FFTTrace(2)
-
-
-def trace_3() -> FFTTrace:
-    """FFT's trace 3: 20,000 jobs, four per hour."""
-    return FFTTrace(3)
-
-
-def trace_4() -> FFTTrace:
-    """FFT's trace 4: 20,000 jobs, five per hour."""
-    return FFTTrace(4)
-
-
-def trace_5() -> FFTTrace:
-    """FFT's trace 5: 20,000 jobs, six per hour."""
-    return FFTTrace(5)
-
-
-def trace_6() -> FFTTrace:
-    """FFT's trace 6: trace 4 with half of the models large."""
-    return FFTTrace(6)
-
-
-def trace_7() -> FFTTrace:
-    """FFT's trace 7: 20,000 jobs, ten per hour, the highest rate."""
-    return FFTTrace(7)
-
-
-def trace_8() -> FFTTrace:
-    """FFT's trace 8: 20,000 jobs, seven per hour."""
-    return FFTTrace(8)
-
-
-def trace_9() -> FFTTrace:
-    """FFT's trace 9: trace 4 with lengths that differ by a factor of 3 at most."""
-    return FFTTrace(9)
+trace_1 = _trace(1, "800 jobs over two days, all with four workers, for the testbed of 36 GPUs")
+trace_2 = _trace(2, "800 jobs over two days with 1 to 8 workers, for the testbed of 36 GPUs")
+trace_3 = _trace(3, "20,000 jobs, four per hour")
+trace_4 = _trace(4, "20,000 jobs, five per hour")
+trace_5 = _trace(5, "20,000 jobs, six per hour")
+trace_6 = _trace(6, "trace 4 with half of the models large")
+trace_7 = _trace(7, "20,000 jobs, ten per hour, the highest rate")
+trace_8 = _trace(8, "20,000 jobs, seven per hour")
+trace_9 = _trace(9, "trace 4 with lengths that differ by a factor of 3 at most")

@@ -11,7 +11,7 @@ import pandas as pd
 from hetopt.checks import FrozenDict, at_least, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
-from hetopt.traces.sampling import HOUR, chosen, gpu_shares, name_shares, numbered, streams
+from hetopt.traces.sampling import HOUR, chosen_keys, gpu_shares, name_shares, numbered, streams
 
 GPUS = FrozenDict({1: 70, 2: 10, 4: 15, 8: 5})
 """GPUs -> jobs with this demand, of 100."""
@@ -50,8 +50,8 @@ ON_SEVERAL_GPUS = frozenset(job_type(network, size) for network in SEVERAL_GPUS 
 class GavelLike:
     """Generator of the jobs of Gavel's simulations [Gavel].
 
-    Numbers are those of the generator published with the paper. A job has a number of GPUs, a job type drawn from those
-    that train on as many, and a duration on V100.
+    Numbers are from the generator published with the paper. A job has a number of GPUs, one of the job types that train
+    on as many, and a duration on V100.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class GavelLike:
         A job takes ``10 ** x`` minutes with x uniform between the two numbers of ``short``, or with probability
         ``long_share`` between those of ``long``.
     models:
-        Job type -> relative frequency. One that is not in :data:`ON_SEVERAL_GPUS` has one GPU.
+        Job type -> relative frequency. Jobs of types that are not in :data:`ON_SEVERAL_GPUS` have one GPU.
 
     Raises
     ------
@@ -92,37 +92,18 @@ class GavelLike:
         if at_least(self.long_share, "GavelLike.long_share", 0.0, InvalidOption) > 1:
             raise InvalidOption(f"GavelLike.long_share is {self.long_share!r}; it must lie between 0 and 1")
         several = any(share for n, share in self.gpus.items() if n > 1)
-        if several and not any(self._shares(several=True)):
+        if several and not any(self._shares(several=True).values()):
             raise InvalidOption("GavelLike.models has none that trains on several GPUs; add one, or let gpus be {1: 1}")
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs in order of arrival.
-
-        Parameters
-        ----------
-        jobs:
-            Number of jobs, >= 1.
-        seed:
-            The same seed gives the same jobs; settings do not shift each other's random numbers.
-
-        Returns
-        -------
-        DataFrame
-            ``job`` (``j1``, ``j2``, …), ``arrival`` and ``duration`` in seconds, ``gpus``, ``model``.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
-        """
+        """Generate jobs with models, as :class:`~hetopt.traces.sampling.Generator`."""
         jobs = whole(jobs, "jobs", 1)
-        asked, kinds, places, models, gaps = streams(seed, 5)
-        gpus = np.array(list(self.gpus), dtype=np.int64)[chosen([*self.gpus.values()], asked.random(jobs))]
-        level, names = models.random(jobs), np.array(list(self.models), dtype=object)
-        model = np.empty(jobs, dtype=object)
+        demands, kinds, places, models, gaps = streams(seed, 5)
+        gpus = chosen_keys(self.gpus, demands.random(jobs))
+        level, model = models.random(jobs), np.empty(jobs, dtype=object)
         for several in (False, True):
-            if (those := (gpus > 1) == several).any():
-                model[those] = names[chosen(self._shares(several=several), level[those])]
+            if (rows := (gpus > 1) == several).any():
+                model[rows] = chosen_keys(self._shares(several=several), level[rows])
         columns = {
             "job": numbered("j", jobs),
             "arrival": self._arrivals(jobs, gaps),
@@ -132,8 +113,9 @@ class GavelLike:
         }
         return pd.DataFrame(columns)
 
-    def _shares(self, *, several: bool) -> list[float]:
-        return [share * (not several or name in ON_SEVERAL_GPUS) for name, share in self.models.items()]
+    def _shares(self, *, several: bool) -> dict[str, float]:
+        """Job type -> share among the jobs with several GPUs, or with one."""
+        return {name: share * (not several or name in ON_SEVERAL_GPUS) for name, share in self.models.items()}
 
     def _powers(self, kind: Floats, place: Floats) -> Floats:
         ends = np.where((kind < self.long_share)[:, None], self.long, self.short)

@@ -66,14 +66,14 @@ def read_gavel(
     DataFrame
         See :mod:`~hetopt.traces.trace_table`: ``job`` (``j`` and its number in the file, from 0), ``arrival``,
         ``duration``, ``gpus`` (the scale factor), ``model`` (the job's type, such as ``ResNet-18 (batch size 32)``),
-        ``iterations`` (steps). Without throughputs, ``duration`` is that of the file, else NaN; with them, it is NaN
-        for jobs that are not in the table or cannot run; ``attrs["without_duration"]`` has their number. Jobs of 0 GPUs
-        are left out.
+        ``iterations`` (steps). Without throughputs, ``duration`` is the duration in the file, else NaN; with them, it
+        is NaN for jobs that are not in the table or cannot run; ``attrs["without_duration"]`` has their number. Jobs of
+        0 GPUs are left out.
 
     Raises
     ------
     UnusableFile, InvalidInstance, InvalidOption
-        See :func:`~hetopt.traces.philly_reader.read_philly`; or ``throughputs`` are not such a table.
+        See :func:`~hetopt.traces.philly_reader.read_philly`; or ``throughputs`` is not a table with these columns.
     """
     begin = head(path)
     first = begin.cells("\t")

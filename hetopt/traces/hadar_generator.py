@@ -16,10 +16,10 @@ from hetopt.checks import whole
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.philly_generator import PhillyLike
 from hetopt.traces.sampling import HOUR, streams
-from hetopt.traces.trace_table import locate_in, names_of, numbers_of, require_columns
+from hetopt.traces.trace_table import check_trace, leave_out, names_of, numbers_of
 
 DRAWN_FROM = 20
-"""Jobs like Philly's that are generated for each that is drawn."""
+"""Number of jobs like Philly's that are generated for each job that is drawn."""
 
 
 class SizeClass(NamedTuple):
@@ -82,10 +82,7 @@ def draw_jobs(table: pd.DataFrame, jobs: int, seed: int, most_gpus: int) -> tupl
 
 def _candidates(table: pd.DataFrame, most: int) -> tuple[pd.DataFrame, str]:
     """Eligible rows with the models of their class, and a sentence on the others."""
-    if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
-    require_columns(table, ("job", "duration", "gpus"), "table")
-    locate = locate_in(table)
+    locate = check_trace(table, ("job", "duration", "gpus"))
     seconds, gpus = numbers_of(table["duration"], locate), numbers_of(table["gpus"], locate, whole=True)
     hours = seconds * gpus / HOUR
     inside = [(size.above < hours) & (hours <= size.most) for size in CLASSES]
@@ -94,18 +91,15 @@ def _candidates(table: pd.DataFrame, most: int) -> tuple[pd.DataFrame, str]:
         "request more GPUs than there are": gpus > most,
         "are of no class by their GPU-hours": ~np.any(inside, axis=0),
     }
-    left, counts = np.ones(len(table), dtype=bool), []
-    for reason, those in reasons.items():
-        if number := int((left & np.asarray(those)).sum()):
-            counts.append(f"{number} {reason}")
-        left &= ~np.asarray(those)
+    left, counts = leave_out(reasons, len(table))
     columns = {
         "job": names_of(table["job"], locate, unique=True),
         "duration": seconds,
         "gpus": gpus.astype(np.int64),
         "models": [CLASSES[i].models for i in np.argmax(inside, axis=0).tolist()],
     }
-    dropped = f"Not drawn from: {'; '.join(counts)}." if counts else "Every job of it could be drawn."
+    listed = "; ".join(f"{number} {reason}" for reason, number in counts.items())
+    dropped = f"Not drawn from: {listed}." if listed else "Every job of it could be drawn."
     return pd.DataFrame(columns)[left], dropped
 
 
@@ -140,24 +134,12 @@ class HadarJobs:
         whole(self.most_gpus, "HadarJobs.most_gpus", 1)
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs.
-
-        Parameters
-        ----------
-        jobs:
-            Number of jobs, >= 1.
-        seed:
-            The same seed gives the same jobs.
-
-        Returns
-        -------
-        DataFrame
-            ``job`` (``j1``, ``j2``, …), ``arrival`` (0) and ``duration`` in seconds, ``gpus``, ``model``.
+        """Generate jobs with models that all arrive at 0, as :class:`~hetopt.traces.sampling.Generator`.
 
         Raises
         ------
         InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0, or too few jobs are eligible.
+            As there, or too few jobs are eligible.
         """
         trace = PhillyLike().table(DRAWN_FROM * whole(jobs, "jobs", 1), seed)
         try:

@@ -1,8 +1,7 @@
-"""Reading a trace of any kind: the given kind, or the one detected from the start of the file."""
+"""Reading a trace of any kind; the kind is given, or detected from the start of the file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -10,7 +9,7 @@ import pandas as pd
 from hetopt.checks import shown
 from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
 from hetopt.plugins import TRACES, raised
-from hetopt.traces.raw_files import FilePath, Head, head
+from hetopt.traces.raw_files import FilePath, head
 from hetopt.traces.trace_table import REQUIRED, require_columns
 
 
@@ -70,7 +69,14 @@ def detect_kind(path: FilePath) -> str:
     start = head(path)
     if not (start.lines or start.path.is_dir()):
         raise InvalidInstance(f"{path} is empty; a trace has a row for each job")
-    kinds = [name for name, recognises in _tests() if recognises(start)]
+    kinds = []
+    for name in TRACES.points:
+        try:
+            recognises = getattr(TRACES.factory(name), "recognises", None)
+        except HetoptError:  # a broken package must not disable other kinds
+            continue
+        if callable(recognises) and recognises(start):
+            kinds.append(name)
     if len(kinds) != 1:
         unknown = f"begins like no known trace ({shown(start.lines[0])})" if start.lines else "holds no known trace"
         problem = f"may be of kind {' or '.join(kinds)}" if kinds else unknown
@@ -78,14 +84,3 @@ def detect_kind(path: FilePath) -> str:
             f"{path} {problem}; give kind= (--kind), one of {', '.join(TRACES.points)}, or module:Name"
         )
     return kinds[0]
-
-
-def _tests() -> Iterator[tuple[str, Callable[[Head], bool]]]:
-    """Every registered kind with a test for its files."""
-    for name in TRACES.points:
-        try:
-            test = getattr(TRACES.factory(name), "recognises", None)
-        except HetoptError:  # a broken package must not disable other kinds
-            continue
-        if callable(test):
-            yield name, test

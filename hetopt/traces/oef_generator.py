@@ -1,9 +1,9 @@
 """The workloads of OEF's experiments [OEF, section 6], as far as the paper defines them.
 
-Assumptions where the paper is silent: the four users train what the instance ``oef/four-users`` has, other tenants draw
-one of the six models. Jobs of the four users run on one GPU, so that whole GPUs can follow the shares; jobs of others
-on 1, 2 or 4 GPUs with equal probability, 4 being the GPUs of a host. Each tenant has jobs for all GPUs that it may get;
-where only throughput is measured, jobs never end.
+Assumptions about what the paper leaves open: the four users train the models of the instance ``oef/four-users``, other
+tenants one of the six models at random. Jobs of the four users run on one GPU, so that whole GPUs can follow the
+shares; other jobs run on 1, 2 or 4 GPUs with equal probability, 4 being the GPUs of a host. Each tenant has jobs for
+all GPUs that it may get; where only throughput is measured, jobs never end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import at_least, whole
+from hetopt.checks import at_least, boolean, whole
 from hetopt.errors import InvalidOption
 from hetopt.traces.philly_generator import LENGTHS, PhillyBatches
 from hetopt.traces.sampling import HOUR, Lengths, Names, numbered, streams
@@ -71,7 +71,7 @@ class FourUsers:
     Raises
     ------
     InvalidOption
-        A setting that is neither true nor false.
+        A setting is not True or False.
     """
 
     quits: bool = True
@@ -79,20 +79,13 @@ class FourUsers:
 
     def __post_init__(self) -> None:
         for key in ("quits", "second_type"):
-            if not isinstance(getattr(self, key), bool):
-                raise InvalidOption(f"FourUsers.{key} is {getattr(self, key)!r}; it must be true or false")
+            boolean(getattr(self, key), f"FourUsers.{key}")
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs; nothing is random, so that all seeds give the same.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
-        """
+        """Generate jobs as :class:`~hetopt.traces.sampling.Generator`; all seeds give the same jobs."""
         jobs = whole(jobs, "jobs", 1)
         whole(seed, "seed", 0)
-        batches = [*((user, model, 0.0) for user, model in USERS.items())]
+        batches = [(user, model, 0.0) for user, model in USERS.items()]
         if self.second_type:
             batches.append(("User-1", SECOND, MINUTE_40))
         who = np.arange(jobs) % len(batches)
@@ -134,13 +127,7 @@ class TwentyTenants:
         object.__setattr__(self, "tenants", whole(self.tenants, "TwentyTenants.tenants", 1))
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs that never end; the seed draws models and gangs.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
-        """
+        """Generate jobs that never end, as :class:`~hetopt.traces.sampling.Generator`."""
         jobs = whole(jobs, "jobs", 1)
         models, gangs = streams(seed, 2)
         who = np.arange(jobs) % self.tenants
@@ -179,24 +166,16 @@ class FiftyTenants:
         object.__setattr__(self, "days", at_least(self.days, "FiftyTenants.days", 0.0, InvalidOption, strict=True))
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs in order of arrival.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
-        """
+        """Generate jobs with models and users, as :class:`~hetopt.traces.sampling.Generator`."""
         jobs = whole(jobs, "jobs", 1)
         models, gangs, owners, times, parts, usual, own = streams(seed, 7)
         who = owners.integers(0, self.tenants, jobs)
         come = times.uniform(0.0, self.days * 24 * HOUR * jobs / JOBS_OF_FIFTY, self.tenants)
         part = self.lengths.part(parts.random(self.tenants))[who]
-        alone = np.minimum(1.0, PhillyBatches().within / self.lengths.spreads)[part]
         middle = usual.standard_normal(self.tenants)[who]
-        place = np.sqrt(1.0 - alone**2) * middle + alone * own.standard_normal(jobs)
+        seconds = self.lengths.similar(part, middle, own.standard_normal(jobs), PhillyBatches().within)
         table = _of_tenants(who, self.tenants, models, gangs)
-        table["arrival"] = come[who] - come[who].min()
-        return _in_order(table.assign(duration=self.lengths.seconds(part, place)))
+        return _in_order(table.assign(arrival=come[who] - come[who].min(), duration=seconds))
 
 
 def _of_tenants(who: Integers, tenants: int, models: np.random.Generator, gangs: np.random.Generator) -> pd.DataFrame:

@@ -32,8 +32,8 @@ def offered_load(instance: Instance) -> float:
         name = jobs.names[int(np.flatnonzero(~there.any(axis=1))[0])]
         raise InvalidInstance(f"jobs[{name!r}] can run on no GPU type alone, so its load is not known; leave it out")
     mean = (there * jobs.speed).sum(axis=1) / there.sum(axis=1)
-    asked = float(jobs.demand @ (instance.job_array("work") / mean))
-    return asked / (_span(instance.job_array("arrival")) * float(jobs.capacity.sum()))
+    gpu_seconds = float(jobs.demand @ (instance.job_array("work") / mean))
+    return gpu_seconds / (_span(instance.job_array("arrival")) * float(jobs.capacity.sum()))
 
 
 def scale_to_load(
@@ -48,15 +48,15 @@ def scale_to_load(
 ) -> pd.DataFrame:
     """Scale the arrival times of the jobs to a given load.
 
-    :func:`offered_load` of the instance that :func:`~hetopt.traces.conversion.to_instance` makes of the result, with
-    the same settings is then ``load``.
+    The instance that :func:`~hetopt.traces.conversion.to_instance` builds from the result with the same settings has
+    this :func:`offered_load`.
 
     Parameters
     ----------
     table:
         A trace, see :func:`~hetopt.traces.conversion.to_instance`.
     load:
-        Wanted load, e.g. 0.9.
+        The load, e.g. 0.9.
     cluster:
         The cluster to which the load refers.
     catalogue:
@@ -77,16 +77,15 @@ def scale_to_load(
         ``load`` is not above 0.
     """
     at_least(load, "load", 0.0, InvalidOption, strict=True)
+    jobs = table
     if catalogue is None:
         equal = dict.fromkeys(expect(Cluster, cluster, "cluster").type_names, 1.0)
         catalogue = Catalogue("all alike", (TrainedModel("any", equal),))
-        known = table.drop(columns="model", errors="ignore") if isinstance(table, pd.DataFrame) else table
-    else:
-        known = table
-    found = assign_models(known, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
+        jobs = table.drop(columns="model", errors="ignore") if isinstance(table, pd.DataFrame) else table
+    found = assign_models(jobs, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
     arrival = found.table["arrival"].to_numpy(dtype=float)
-    asked = float(found.gpus @ (found.seconds / found.mean_speed))
-    now = asked / (_span(arrival) * sum(cluster.capacity.values()))
+    gpu_seconds = float(found.gpus @ (found.seconds / found.mean_speed))
+    now = gpu_seconds / (_span(arrival) * sum(cluster.capacity.values()))
     every = table["arrival"].to_numpy(dtype=float)
     first = every.min()
     return table.assign(arrival=first + (every - first) * (now / load))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from hetopt.traces.csv_readers import NO_GPU, NO_TRAINING
-from hetopt.traces.raw_files import FilePath, Head, csv_cells, recognised_by
+from hetopt.traces.raw_files import FilePath, csv_cells, recognised_by
 from hetopt.traces.trace_table import make_trace, names_of, numbers_of, require_columns
 
 COLUMNS = (
@@ -21,11 +21,7 @@ COLUMNS = (
 """Columns that :func:`read_openb` needs."""
 
 
-def _recognises(head: Head) -> bool:
-    return set(COLUMNS) <= set(head.cells())
-
-
-@recognised_by(_recognises)
+@recognised_by(lambda head: set(COLUMNS) <= set(head.cells()))
 def read_openb(path: FilePath) -> pd.DataFrame:
     """Read the pods in an ``openb_pod_list_….csv`` as jobs, in order of arrival.
 

@@ -10,7 +10,7 @@ import pandas as pd
 from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
-from hetopt.traces.sampling import DAY, numbered, streams
+from hetopt.traces.sampling import DAY, cut_to, numbered, streams
 from hetopt.traces.trace_table import Integers
 
 
@@ -79,25 +79,9 @@ class PAILike:
             _check(field.name, getattr(self, field.name))
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs in order of arrival.
+        """Generate jobs with users and groups, as :class:`~hetopt.traces.sampling.Generator`.
 
-        Parameters
-        ----------
-        jobs:
-            Number of jobs, >= 1.
-        seed:
-            The same seed gives the same jobs; with another share ``single_gpu`` only their GPUs differ.
-
-        Returns
-        -------
-        DataFrame
-            ``job`` (``j1``, ``j2``, …), ``arrival`` and ``duration`` in seconds (whole seconds, as in the trace),
-            ``gpus``, ``user``, ``group``.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
+        Durations are whole seconds, as in the trace. With another share ``single_gpu`` only the GPUs differ.
         """
         jobs = whole(jobs, "jobs", 1)
         sizes, owners, lengths, members, demands = streams(seed, 5)
@@ -132,10 +116,7 @@ class PAILike:
             drawn = (random.permutation(n) + random.random(n)) / n
             more = k[np.minimum(np.searchsorted(below, drawn, side="right"), len(k) - 1)]
             sizes = np.concatenate([sizes, more])
-        ends = np.cumsum(sizes)
-        last = int(np.searchsorted(ends, jobs))
-        sizes[last] -= ends[last] - jobs
-        return sizes[: last + 1]
+        return cut_to(sizes, jobs)
 
     def _users(self, groups: int, random: np.random.Generator) -> Integers:
         part = random.lognormal(self.user_mean, self.user_sd, self.users)

@@ -123,7 +123,7 @@ def read_pai(
         NO_GPU: gpus == 0,
         "no time of submission": np.isnan(arrival),
         "no time of end": np.isnan(ended),
-        "no instance of which start and end are known": np.isnan(columns["duration"]),
+        "no instance with known start and end": np.isnan(columns["duration"]),
         NO_TRAINING: columns["duration"] <= 0,
     }
     return make_trace(columns, str(path), left_out, rounded_up=gpus != np.ceil(gpus))

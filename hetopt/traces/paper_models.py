@@ -39,9 +39,9 @@ FFT_SPEEDS = {
 
 FFT_MODELS = {
     # Parameters in millions as published (Bark: three networks of 300 and 80 million); a worker's memory in GB.
-    # Memory is assumed: the state, shared by the workers of the smallest gang, and 4 to 8 GB of activations. So
-    # Bark-normal, which trains on one GPU, has room on A10 (24 GB) alone. OPT-6.7B has less than its share, for
-    # [FFT, Fig. 2] trains it on T4: part of its state must be in the host's memory, as in lab36/jobs.
+    # Memory is assumed: the state, divided among the workers of the smallest gang, and 4 to 8 GB of activations. So
+    # Bark-normal, which trains on one GPU, fits only on A10 (24 GB). OPT-6.7B has less than its part of the state,
+    # since [FFT, Fig. 2] trains it on T4: the rest must be in the host's memory, as in lab36/jobs.
     "VGG-16": (138.36, 10.0),
     "VGG-19": (143.67, 10.0),
     "ResNet-50": (25.56, 8.0),
@@ -62,7 +62,7 @@ FFT_MODELS = {
 """Model -> parameters in millions, memory of a worker in GB."""
 
 FFT_DATASETS = {
-    # As [FFT, Table 2] pairs them; which CIFAR is assumed, and that the last three share a part of the Pile (825 GiB).
+    # From [FFT, Table 2]; assumed: the variant of CIFAR, and that the last two share a part of the Pile (825 GiB).
     "VGG": ("imagenet", 150e9),
     "ResNet": ("cifar100", 170e6),
     "DenseNet": ("wikiart", 27e9),
@@ -73,7 +73,7 @@ FFT_DATASETS = {
 }
 """Prefix of a model's name -> dataset and its size in bytes."""
 
-GAVEL_MODELS = {
+GAVEL_MODELS: Mapping[str, Measurements] = {
     # Speeds on K80, P100, V100: medians over batch sizes of what Gavel measured with one GPU [Gavel].
     # Parameters in millions: ResNets and CycleGAN (two generators, two discriminators) as published; LM counted from
     # the layers of the public example that it is, with a vocabulary of 33,278; the Transformer's 44 million in layers
@@ -89,11 +89,11 @@ GAVEL_MODELS = {
 }
 """Network -> speeds, parameters in millions, dataset and its size in bytes."""
 
-OEF_MODELS = {
+OEF_MODELS: Mapping[str, Measurements] = {
     # Speeds on RTX 3070, 3080, 3090 are those of the instance oef/testbed: VGG and LSTM on 3090 from [OEF, Fig. 1(a)],
     # all others assumed there. Datasets: [OEF, section 6.1.2]. Parameters in millions are assumed, since the paper does
-    # not say which variants it trains: VGG-16, ResNet-50, DenseNet-121, and the public example of language models with
-    # two layers of 200 and a vocabulary of 33,278.
+    # not name the variants: VGG-16, ResNet-50, DenseNet-121, and the public example of language models with two layers
+    # of 200 and a vocabulary of 33,278.
     "VGG": ((1.0, 1.18, 1.39), 138.36, "cifar100", 170e6),
     "ResNet": ((1.0, 1.28, 1.63), 25.56, "cifar100", 170e6),
     "DenseNet": ((1.0, 1.24, 1.54), 7.98, "cifar100", 170e6),
@@ -102,10 +102,6 @@ OEF_MODELS = {
     "Transformer": ((1.0, 1.36, 1.84), 13.83, "wikitext2", 4.5e6),
 }
 """Network -> speeds, parameters in millions, dataset and its size in bytes."""
-
-
-def _per_type(types: tuple[str, ...], speeds: tuple[float, ...]) -> dict[str, float]:
-    return dict(zip(types, speeds, strict=True))
 
 
 def _fft() -> Catalogue:
@@ -117,7 +113,7 @@ def _fft() -> Catalogue:
             models.append(
                 TrainedModel(
                     name,
-                    _per_type(("T4", "A10", "V100"), FFT_SPEEDS[prefix]),
+                    dict(zip(("T4", "A10", "V100"), FFT_SPEEDS[prefix], strict=True)),
                     memory_bytes=gigabytes * 1e9,
                     state_bytes=STATE * millions * 1e6,
                     dataset=FFT_DATASETS[prefix][0],
@@ -129,16 +125,19 @@ def _fft() -> Catalogue:
     return Catalogue("fft", tuple(models))
 
 
+Measurements = tuple[tuple[float, ...], float, str | None, float]
+"""Speeds, parameters in millions, dataset and its size in bytes."""
+
+
+def _model(name: str, types: tuple[str, ...], measured: Measurements, gpus: tuple[int, ...]) -> TrainedModel:
+    speeds, millions, dataset, size = measured
+    speed = dict(zip(types, speeds, strict=True))
+    return TrainedModel(name, speed, state_bytes=STATE * millions * 1e6, dataset=dataset, dataset_bytes=size, gpus=gpus)
+
+
 def _of_gavel(network: str, name: str) -> TrainedModel:
-    speeds, millions, dataset, size = GAVEL_MODELS[network]
-    return TrainedModel(
-        name,
-        _per_type(("K80", "P100", "V100"), speeds),
-        state_bytes=STATE * millions * 1e6,
-        dataset=dataset,
-        dataset_bytes=size,
-        gpus=(1, 2, 4, 8) if network in SEVERAL_GPUS else (1,),
-    )
+    gpus = (1, 2, 4, 8) if network in SEVERAL_GPUS else (1,)
+    return _model(name, ("K80", "P100", "V100"), GAVEL_MODELS[network], gpus)
 
 
 def _gavel() -> Catalogue:
@@ -156,22 +155,12 @@ def _hadar() -> Catalogue:
 
 
 def _oef() -> Catalogue:
-    models = [
-        TrainedModel(
-            name,
-            _per_type(("RTX3070", "RTX3080", "RTX3090"), speeds),
-            state_bytes=STATE * millions * 1e6,
-            dataset=dataset,
-            dataset_bytes=size,
-            gpus=(1, 2, 4),
-        )
-        for name, (speeds, millions, dataset, size) in OEF_MODELS.items()
-    ]
-    return Catalogue("oef", tuple(models))
+    types = ("RTX3070", "RTX3080", "RTX3090")
+    return Catalogue("oef", tuple(_model(name, types, own, (1, 2, 4)) for name, own in OEF_MODELS.items()))
 
 
 FFT = _fft()
-"""The models of [FFT, Table 2] on T4, A10 and V100. That the large ones split tensors is assumed: data parallelism
+"""The models of [FFT, Table 2] on T4, A10 and V100. Tensor parallelism of the large ones is assumed: data parallelism
 alone would not need four workers."""
 
 GAVEL = _gavel()

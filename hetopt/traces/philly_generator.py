@@ -17,7 +17,17 @@ import pandas as pd
 from hetopt.checks import FrozenDict, at_least, expect, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
-from hetopt.traces.sampling import HOUR, Lengths, chosen, gpu_shares, name_shares, numbered, streams
+from hetopt.traces.sampling import (
+    HOUR,
+    Lengths,
+    chosen,
+    chosen_keys,
+    cut_to,
+    gpu_shares,
+    name_shares,
+    numbered,
+    streams,
+)
 from hetopt.traces.trace_table import Integers
 
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
@@ -72,49 +82,23 @@ class PhillyLike:
     evenness: float = 0.1931
 
     def __post_init__(self) -> None:
-        for key in ("jobs", "seconds"):
-            given = getattr(self, key)
-            if not isinstance(given, Mapping):
-                raise InvalidOption(f"PhillyLike.{key} is {shown(given)}; it must be a mapping from numbers of GPUs")
-            gpus = {whole(n, f"a key of PhillyLike.{key}", 1): value for n, value in given.items()}
-            object.__setattr__(self, key, FrozenDict(sorted(gpus.items())))
-        for n, share in self.jobs.items():
-            at_least(share, f"PhillyLike.jobs[{n}]", 0.0, InvalidOption)
-        if not any(self.jobs.values()):
+        object.__setattr__(self, "jobs", gpu_shares(self.jobs, "PhillyLike.jobs"))
+        if not isinstance(self.seconds, Mapping):
             raise InvalidOption(
-                f"PhillyLike.jobs is {dict(self.jobs)!r}; at least one number of GPUs must have a share"
+                f"PhillyLike.seconds is {shown(self.seconds)}; it must be a mapping from numbers of GPUs"
             )
-        if min(self.jobs) not in self.seconds:
+        seconds = {whole(n, "a key of PhillyLike.seconds", 1): _growing(own, n) for n, own in self.seconds.items()}
+        object.__setattr__(self, "seconds", FrozenDict(sorted(seconds.items())))
+        if min(self.jobs) not in seconds:
             raise InvalidOption(f"PhillyLike.seconds has no lengths of jobs with {min(self.jobs)} GPUs; give some")
-        for n, lengths in self.seconds.items():
-            object.__setattr__(self, "seconds", FrozenDict({**self.seconds, n: _growing(lengths, n)}))
         for key in ("jobs_per_hour", "evenness"):
             at_least(getattr(self, key), f"PhillyLike.{key}", 0.01, InvalidOption)
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs in order of arrival.
-
-        Parameters
-        ----------
-        jobs:
-            Number of jobs, >= 1.
-        seed:
-            The same seed gives the same jobs.
-
-        Returns
-        -------
-        DataFrame
-            ``job`` (``j1``, ``j2``, …), ``arrival`` and ``duration`` in seconds (whole seconds of duration, as in the
-            trace), ``gpus``.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
-        """
+        """Generate jobs with durations of whole seconds, as :class:`~hetopt.traces.sampling.Generator`."""
         jobs = whole(jobs, "jobs", 1)
         counts, lengths, arrivals = streams(seed, 3)
-        gpus = np.array(list(self.jobs), dtype=np.int64)[chosen([*self.jobs.values()], counts.random(jobs))]
+        gpus = chosen_keys(self.jobs, counts.random(jobs))
         columns = {
             "job": numbered("j", jobs),
             "arrival": self._arrivals(jobs, arrivals),
@@ -168,7 +152,7 @@ class Week:
     Raises
     ------
     InvalidOption
-        A wrong number of rates, or one that is not above 0.
+        A wrong number of rates, or a rate that is not above 0.
     """
 
     hours: tuple[float, ...] = (1.0,) * 24
@@ -183,7 +167,7 @@ class Week:
             object.__setattr__(self, key, checked)
 
     def clock(self, even: Floats) -> Floats:
-        """Hours since Monday, 0:00, when the cumulative rate equals that of ``even`` hours at a constant rate."""
+        """Hours since Monday, 0:00, at which the cumulative rate equals ``even`` hours at a constant rate."""
         busy = np.outer(self.days, self.hours).ravel()
         come = np.concatenate([[0.0], np.cumsum(busy)]) * (HOURS / busy.sum())
         weeks, rest = np.divmod(even, HOURS)
@@ -197,7 +181,7 @@ LENGTHS = Lengths(
     ((0.1302, 5.0608, 0.4811), (0.5514, 7.0722, 0.5399), (0.3183, 10.316, 1.5567)), shortest=60.0, longest=4_628_226.0
 )
 """Fitted to the 97.6 % of the jobs that take a minute or more (largest difference of the distributions 0.0128). The
-longest is that of the trace; untruncated, the mixture would have jobs ten times as long."""
+longest is the longest of the trace; untruncated, the mixture would have jobs ten times as long."""
 
 WEEK = Week(
     hours=(
@@ -221,7 +205,7 @@ class PhillyBatches:
 
     Two virtual clusters of the trace submit 70 % of its jobs, short ones on one GPU. The numbers here are fitted to the
     other 24,930 jobs [Philly] (CC-BY-4.0, modified: fitted). Users submit batches, e.g. for a hyperparameter search:
-    jobs of one virtual cluster with equal numbers of GPUs, each less than a minute after the one before.
+    jobs of one virtual cluster with equal numbers of GPUs, each less than a minute after the previous one.
     (:class:`PhillyLike` generates jobs like all jobs of the trace.)
 
     Parameters
@@ -232,15 +216,15 @@ class PhillyBatches:
         Distribution of the lengths; the same for all numbers of GPUs.
     within:
         Standard deviation of the logarithm of the lengths within a batch: the median over batches of three or more
-        jobs. The jobs of a batch are of one part of the mixture; its variance is split into one between and one within
+        jobs. The jobs of a batch are of one part of the mixture; its variance is split into variance between and within
         batches.
     batch_exponent, largest_batch:
         A batch has k jobs with probability proportional to ``k ** -batch_exponent``, k <= ``largest_batch``. The mean
         is 2.1; it is 3.6 in the trace, where one batch in a hundred has 80 or more jobs, here one in a thousand.
     gap_cv:
         Times between the starts of batches are lognormal with this coefficient of variation. (The times between all
-        jobs of the trace fit a lognormal best of four distributions; the standard deviation of their logarithm is 2.04,
-        that of a lognormal with this coefficient 2.02.)
+        jobs of the trace fit a lognormal best of four distributions; the standard deviation of their logarithm is 2.04;
+        for a lognormal with this coefficient it is 2.02.)
     seconds_within:
         Mean of the exponential times between jobs of a batch, in seconds, as measured in the trace.
     jobs_per_hour:
@@ -281,43 +265,26 @@ class PhillyBatches:
                 raise InvalidOption(f"PhillyBatches.{key} is {getattr(self, key)!r}; it must be at most {most:g}")
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """Generate ``jobs`` jobs in order of arrival.
+        """Generate jobs with durations of whole seconds, as :class:`~hetopt.traces.sampling.Generator`.
 
-        Parameters
-        ----------
-        jobs:
-            Number of jobs, >= 1; the last batch is cut.
-        seed:
-            The same seed gives the same jobs. Settings do not shift each other's random numbers: with another
-            ``jobs_per_hour``, jobs have the same GPUs and lengths.
-
-        Returns
-        -------
-        DataFrame
-            ``job`` (``j1``, ``j2``, …), ``arrival`` and ``duration`` in seconds (whole seconds of duration, as in the
-            trace), ``gpus``, ``tenant`` (the virtual cluster) if there are any, ``group`` (the batch), and ``hour`` of
-            the day of its arrival.
-
-        Raises
-        ------
-        InvalidOption
-            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
+        Other columns are ``tenant`` (the virtual cluster) if there are any, ``group`` (the batch; the last is cut), and
+        ``hour`` (of the day of its arrival).
         """
         jobs = whole(jobs, "jobs", 1)
-        sizes, gaps, asked, parts, usual, own, within, owner = streams(seed, 8)
+        sizes, gaps, demands, parts, usual, own, within, owner = streams(seed, 8)
         size = self._sizes(jobs, sizes)
         batches, batch = len(size), np.repeat(np.arange(len(size)), size)
         part, middle = self.lengths.part(parts.random(batches)), usual.standard_normal(batches)
-        gpus = np.array(list(self.gpus), dtype=np.int64)[chosen([*self.gpus.values()], asked.random(batches))]
+        gpus = chosen_keys(self.gpus, demands.random(batches))
         seconds = self._beginnings(batches, gaps)[batch] * HOUR + self._after(size, within)
+        lengths = self.lengths.similar(part[batch], middle[batch], own.standard_normal(jobs), self.within)
         columns = {
             "arrival": seconds,
-            "duration": np.maximum(np.round(self._durations(part[batch], middle[batch], own)), 1.0),
+            "duration": np.maximum(np.round(lengths), 1.0),
             "gpus": gpus[batch],
         }
         if self.virtual_clusters:
-            names = np.array(list(self.virtual_clusters), dtype=object)
-            columns["tenant"] = names[chosen([*self.virtual_clusters.values()], owner.random(batches))][batch]
+            columns["tenant"] = chosen_keys(self.virtual_clusters, owner.random(batches)).astype(object)[batch]
         columns |= {"group": numbered("b", batches)[batch], "hour": (seconds // HOUR).astype(np.int64) % 24}
         table = pd.DataFrame(columns).sort_values("arrival", kind="stable", ignore_index=True)
         table["arrival"] -= table["arrival"].iloc[0]
@@ -331,11 +298,7 @@ class PhillyBatches:
 
     def _sizes(self, jobs: int, random: np.random.Generator) -> Integers:
         """Sizes of batches with ``jobs`` jobs in total; the last batch is cut."""
-        sizes = 1 + chosen(self._probability().tolist(), random.random(jobs))
-        ends = np.cumsum(sizes)
-        last = int(np.searchsorted(ends, jobs))
-        sizes[last] -= ends[last] - jobs
-        return sizes[: last + 1]
+        return cut_to(1 + chosen(self._probability().tolist(), random.random(jobs)), jobs)
 
     def _beginnings(self, batches: int, random: np.random.Generator) -> Floats:
         """(batches,) start in hours since Monday, 0:00."""
@@ -349,9 +312,3 @@ class PhillyBatches:
         come = np.cumsum(random.exponential(1.0, int(size.sum())))
         first = np.concatenate([[0], np.cumsum(size)[:-1]])
         return np.asarray((come - np.repeat(come[first], size)) * self.seconds_within)
-
-    def _durations(self, part: Integers, middle: Floats, random: np.random.Generator) -> Floats:
-        """(jobs,) seconds; a normal score is that of the batch plus one of the job, with variances that sum to 1."""
-        alone = np.minimum(1.0, self.within / self.lengths.spreads)[part]
-        place = np.sqrt(1.0 - alone**2) * middle + alone * random.standard_normal(len(part))
-        return self.lengths.seconds(part, place)

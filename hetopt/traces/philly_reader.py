@@ -34,16 +34,11 @@ UNKNOWN = (None, "None", "")
 Objects = list[dict[str, Any]]
 
 
-def _recognises(head: Head) -> bool:
-    header = head.cells()
-    return _is_log(head) or any(layout.fits(header) for layout in PHILLY)
-
-
 def _is_log(head: Head) -> bool:
     return "".join(head.lines).lstrip().startswith("[")
 
 
-@recognised_by(_recognises)
+@recognised_by(lambda head: _is_log(head) or any(layout.fits(head.cells()) for layout in PHILLY))
 def read_philly(path: FilePath) -> pd.DataFrame:
     """Read the jobs in a file of the trace, in order of arrival.
 
@@ -67,7 +62,7 @@ def read_philly(path: FilePath) -> pd.DataFrame:
     -------
     DataFrame
         See :mod:`~hetopt.traces.trace_table`: ``job`` (in the log its own name; in CSV ``j`` and its number in the
-        file), ``arrival``, ``duration``, ``gpus``, and as far as the file has them ``tenant`` (the virtual cluster),
+        file), ``arrival``, ``duration``, ``gpus``, and if the file has them ``tenant`` (the virtual cluster),
         ``user``, ``model``, ``iterations``, ``status``, and ``hour`` of the submission, 0 to 23 on the trace's clock
         (its time zone is not documented). ``attrs["left_out"]`` has the number of jobs left out, by reason.
 
@@ -152,7 +147,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _times(values: list[Any], key: str, locate: Locate) -> pd.Series[Any]:
-    """Timestamps; NaT where the log has none."""
+    """Timestamps; NaT for unknown times."""
     column = pd.Series(values, dtype=object, name=key)
     empty = np.array([type(value) in (str, type(None)) and value in UNKNOWN for value in values], dtype=bool)
     text = np.array([type(value) is str for value in values], dtype=bool)

@@ -11,7 +11,7 @@ import pandas as pd
 from hetopt.checks import MOST, choices, shown
 from hetopt.data.saving import save
 from hetopt.errors import InvalidInstance
-from hetopt.traces.raw_files import FilePath, Head, as_path, csv_cells, recognised_by
+from hetopt.traces.raw_files import FilePath, as_path, csv_cells, recognised_by
 from hetopt.traces.trace_table import (
     LINE,
     OPTIONAL,
@@ -28,11 +28,7 @@ from hetopt.traces.trace_table import (
 COLUMNS = (*REQUIRED, *OPTIONAL)
 
 
-def _recognises(head: Head) -> bool:
-    return len({*REQUIRED} & {*head.cells()}) > 1  # a misspelt column is then reported as missing
-
-
-@recognised_by(_recognises)
+@recognised_by(lambda head: len({*REQUIRED} & {*head.cells()}) > 1)  # a misspelt column is then reported as missing
 def read_plain(path: FilePath) -> pd.DataFrame:
     """Read the jobs in a CSV file with the columns of :mod:`~hetopt.traces.trace_table`, in order of arrival.
 

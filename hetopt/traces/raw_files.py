@@ -118,9 +118,9 @@ def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str
     path:
         A file, also compressed (``.gz``).
     columns:
-        Names of the columns; default: those in the first line.
+        Names of the columns; default: the first line.
     used:
-        Columns to read, as far as the file has them; default: all.
+        Columns to read, if the file has them; default: all.
     separator:
         Separator of cells; quotes are allowed only with commas.
 
@@ -129,14 +129,15 @@ def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str
     UnusableFile
         The file is absent, a folder, or not readable.
     InvalidInstance
-        It is not such a table: it is empty, binary, damaged, or a row has more cells than there are columns.
+        It is not a table: it is empty, binary or damaged, or a row has more cells than there are columns.
     InvalidOption
         ``path`` is not a path.
     """
     start = head(path)
     what = "CSV" if separator == "," else "a table with tabs"
-    if not columns:
-        _check_header(start)
+    header = start.cells()
+    if not columns and (twice := [name for name in header if header.count(name) > 1]):
+        raise InvalidInstance(f"{start.path} has the column {twice[0]!r} twice; keep one")
     with _translated_errors(start.path, what):
         table = pd.read_csv(
             start.path,
@@ -162,12 +163,6 @@ def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str
     return Cells(table, FileRows(str(path), lines))
 
 
-def _check_header(start: Head) -> None:
-    header = start.cells()
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise InvalidInstance(f"{start.path} has the column {twice[0]!r} twice; keep one")
-
-
 def opened(path: Path, errors: str = "strict") -> IO[str]:
     """The file as text, uncompressed if its name ends with ``.gz``."""
     if path.suffix == ".gz":
@@ -177,7 +172,7 @@ def opened(path: Path, errors: str = "strict") -> IO[str]:
 
 @contextmanager
 def _translated_errors(path: Path, what: str) -> Iterator[None]:
-    """Raise hetopt's errors for those of reading a file."""
+    """Translate the errors of reading a file to errors of hetopt."""
     try:
         yield
     except OSError as problem:

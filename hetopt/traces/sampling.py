@@ -1,4 +1,4 @@
-"""What generators of traces share: their protocol, independent random streams, checked shares, lengths of jobs."""
+"""Parts of all generators of traces: their protocol, independent random streams, checked shares, lengths of jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,27 @@ class Generator(Protocol):
     """A generator of traces: its settings define the distribution, a seed one trace of it."""
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """``jobs`` jobs in order of arrival, with the columns of :mod:`hetopt.traces.trace_table`."""
+        """Generate jobs in order of arrival.
+
+        Parameters
+        ----------
+        jobs:
+            Number of jobs, >= 1.
+        seed:
+            The same seed gives the same jobs. Settings do not shift each other's random numbers: with another arrival
+            rate, for example, jobs have the same GPUs and lengths.
+
+        Returns
+        -------
+        DataFrame
+            ``job`` (``j1``, ``j2``, …), ``arrival`` and ``duration`` in seconds, ``gpus``, and others of the columns of
+            :mod:`hetopt.traces.trace_table`.
+
+        Raises
+        ------
+        InvalidOption
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
+        """
         ...
 
 
@@ -50,10 +70,22 @@ def numbered(letter: str, number: int) -> Names:
 
 
 def chosen(shares: Sequence[float], levels: Floats) -> Integers:
-    """Draw positions in proportion to their shares: levels in [0, 1) are inverted by the cumulative shares."""
+    """Draw positions in proportion to their shares, by inverting levels in [0, 1)."""
     below = np.cumsum(shares)
     last = int(np.flatnonzero(shares)[-1])  # for a level so close to 1 that its product rounds up
     return np.asarray(np.minimum(np.searchsorted(below, levels * below[-1], side="right"), last), dtype=np.int64)
+
+
+def chosen_keys(shares: Mapping[Any, float], levels: Floats) -> NDArray[Any]:
+    """Draw keys in proportion to their shares, by inverting levels in [0, 1)."""
+    return np.array(list(shares))[chosen([*shares.values()], levels)]
+
+
+def cut_to(sizes: Integers, total: int) -> Integers:
+    """The first of the sizes that sum to ``total``, with the last one cut."""
+    ends = np.cumsum(sizes)
+    last = int(np.searchsorted(ends, total))
+    return np.append(sizes[:last], sizes[last] - (ends[last] - total))
 
 
 def gpu_shares(given: Any, key: str) -> FrozenDict[int, float]:
@@ -141,17 +173,27 @@ class Lengths:
         below, above = self._levels
         return np.asarray(self._columns[0] * (above - below))
 
-    @property
-    def spreads(self) -> Floats:
-        """(parts,) standard deviation of the logarithm, before truncation."""
-        return self._columns[2]
+    def similar(self, part: Integers, shared: Floats, own: Floats, within: float) -> Floats:
+        """Lengths that are similar within groups, in seconds.
+
+        Parameters
+        ----------
+        part, shared:
+            (n,) part of the mixture, and standard normal number, of each job's group.
+        own:
+            (n,) standard normal number of each job.
+        within:
+            Standard deviation of the logarithm within a group; the rest of the variance of a part is between groups.
+        """
+        alone = np.minimum(1.0, within / self._columns[2])[part]
+        return self.seconds(part, np.sqrt(1.0 - alone**2) * shared + alone * own)
 
     def part(self, levels: Floats) -> Integers:
         """The part that each level in [0, 1) draws."""
         return chosen(self.weights.tolist(), levels)
 
     def seconds(self, part: Integers, normal: Floats) -> Floats:
-        """Lengths of these parts in seconds, at the quantiles of standard normal numbers within the truncated parts."""
+        """Lengths in seconds: the quantiles of standard normal numbers, in these truncated parts."""
         _, mean, sd = self._columns
         below, above = self._levels
         level: NDArray[np.float64] = below[part] + ndtr(normal) * (above - below)[part]

@@ -10,8 +10,8 @@ One row per job in order of arrival, with the columns :data:`REQUIRED` and, wher
 ``gpus``
     Number of GPUs that the job uses at once, whole and >= 1.
 ``tenant``, ``user``, ``group``, ``model``, ``gpu_type``, ``status``
-    Text, empty where the source has none: virtual cluster or organisation; submitting user; what recurring submissions
-    share; trained model; requested or received GPU type; final state.
+    Text, empty where the source has none: virtual cluster or organisation; submitting user; group of recurring
+    submissions; trained model; requested or received GPU type; final state.
 ``iterations``
     Total number of steps.
 ``hour``
@@ -109,7 +109,7 @@ def make_trace(
     source:
         Name of the source in messages, e.g. the file.
     left_out:
-        Reason -> mask of rows. Each row counts for the first reason that applies.
+        As ``reasons`` of :func:`leave_out`.
     since_first:
         Whether arrivals count from the first row that is kept; else they stay as they are.
     rounded_up:
@@ -131,11 +131,7 @@ def make_trace(
     table = pd.DataFrame({key: columns[key] for key in (*REQUIRED, *OPTIONAL) if key in columns})
     if isinstance(locate, FileRows):
         table[LINE] = locate.lines
-    kept, counts = np.ones(len(table), dtype=bool), {}
-    for reason, rows in (left_out or {}).items():
-        if number := int(np.count_nonzero(kept & np.asarray(rows, dtype=bool))):
-            counts[reason] = number
-        kept &= ~np.asarray(rows, dtype=bool)
+    kept, counts = leave_out(left_out or {}, len(table))
     if not kept.any():
         reasons = ", ".join(f"{number} with {reason}" for reason, number in counts.items())
         raise InvalidInstance(f"{source} has no job that can be used: {reasons or 'it is empty'}")
@@ -150,6 +146,23 @@ def make_trace(
     return table
 
 
+def leave_out(reasons: Mapping[str, Any], rows: int) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """(rows,) whether a row is kept, and the number of rows that are not, by the first reason that applies.
+
+    Parameters
+    ----------
+    reasons:
+        Reason -> (rows,) mask of the rows that it excludes.
+    """
+    kept, counts = np.ones(rows, dtype=bool), {}
+    for reason, mask in reasons.items():
+        excluded = np.asarray(mask, dtype=bool)
+        if number := int(np.count_nonzero(kept & excluded)):
+            counts[reason] = number
+        kept &= ~excluded
+    return kept, counts
+
+
 def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, row: str = "job") -> None:
     """Refuse a table that lacks one of these columns or has no rows; each row describes a ``row``.
 
@@ -162,6 +175,14 @@ def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, ro
         raise InvalidInstance(f"{source} has no column {', '.join(missing)}; it must have {', '.join(columns)}")
     if table.empty:
         raise InvalidInstance(f"{source} has no row; it must have one for each {row}")
+
+
+def check_trace(table: pd.DataFrame, columns: Iterable[str] = REQUIRED) -> Locate:
+    """Refuse a table that is not a trace; return the locations of its rows."""
+    if not isinstance(table, pd.DataFrame):
+        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
+    require_columns(table, columns, "table")
+    return locate_in(table)
 
 
 def numbers_of(
@@ -189,7 +210,7 @@ def numbers_of(
     Raises
     ------
     InvalidInstance
-        The first cell that is not such a number, with its location.
+        A cell is not such a number; the message has the location of the first.
     """
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
     limit = (MOST_COUNTED if whole else MOST) if most is None else most
@@ -212,7 +233,7 @@ def names_of(column: pd.Series[Any], locate: Locate, *, unique: bool = False, em
     Raises
     ------
     InvalidInstance
-        The first cell that is not such a name, with its location.
+        A cell is not such a name; the message has the location of the first.
     """
     good = [is_text(value) or (empty and value == "") for value in column.tolist()]
     check_cells(column, good, locate, f"a {'' if empty else 'non-empty '}name on one line")
@@ -227,7 +248,7 @@ def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False) -> p
     Raises
     ------
     InvalidInstance
-        The first other cell that is not a timestamp, with its location.
+        Another cell is not a timestamp; the message has the location of the first.
     """
     when = pd.to_datetime(column.astype(object), format="%Y-%m-%d %H:%M:%S", errors="coerce")
     check_cells(column, when.notna() | empty, locate, "a time such as 2017-09-04 10:30:41")
@@ -235,12 +256,12 @@ def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False) -> p
 
 
 def check_cells(column: pd.Series[Any], good: Any, locate: Locate, wanted: str) -> None:
-    """Refuse the column if a cell is not ``good``; the message has its location, its value and what is ``wanted``.
+    """Refuse the column if a cell is not ``good``.
 
     Raises
     ------
     InvalidInstance
-        See above.
+        The message has location and value of the first such cell, and ``wanted``, the description of a good one.
     """
     bad = np.flatnonzero(~np.asarray(good, dtype=bool))
     if len(bad):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 
 from hetopt.checks import shown
+from hetopt.parallel import run_parallel
 from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, ClaimVerdict, Effort
 from hetopt.proofs.ledger.discovery import all_claims
-from hetopt.proofs.ledger.worker_pool import worker_pool
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,8 @@ def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Iterat
             yield DecidedClaim(claim, decide(claim, effort))
         return
     known = {claim.key: claim for claim in claims}
-    with worker_pool(min(jobs, len(claims))) as pool:
-        running = {pool.submit(_decide_by_key, key, effort): key for key in known}
-        for done in as_completed(running):
-            yield DecidedClaim(known[running[done]], done.result())
+    for (key, _), evidence in run_parallel(_decide_by_key, [(key, effort) for key in known], min(jobs, len(claims))):
+        yield DecidedClaim(known[key], evidence)
 
 
 def _decide_by_key(key: str, effort: Effort) -> ClaimEvidence:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,11 +148,10 @@ def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[De
     """The decided claims in the order of the ledger, and whether Ctrl-C stopped the work."""
     from hetopt.proofs.ledger import verification
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
-    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
 
     decided, stopped = dict[str, "DecidedClaim"](), False
     try:
-        with console.steps(len(claims)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
+        with console.steps(len(claims)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
             for one in verification.decide_all(claims, effort, jobs):
                 step(one.claim.key)
                 decided[one.claim.key] = one
@@ -173,17 +174,16 @@ def _properties(
     """Decide the properties of policies; print them and write the files."""
     from hetopt.data.saving import save
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
-    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
     from hetopt.proofs.properties import property_report
     from hetopt.proofs.properties.property_checks import PROPERTIES
     from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
     from hetopt.registry import policy_names
 
     asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
-    with stdout_to_stderr():
+    with redirect_stdout(sys.stderr):  # standard output contains only the results
         tasks, refused = plan_cells(asked, settings or [])
     cells = {}
-    with console.steps(len(tasks)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
+    with console.steps(len(tasks)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
         for task, cell in decide_cells(tasks, settings or [], effort, jobs):
             if task not in cells:
                 step(f"{task[0]}: {PROPERTIES[task[2]].key}")

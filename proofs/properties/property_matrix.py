@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hetopt import instances
 from hetopt.cli.arguments import named_policy
 from hetopt.errors import InvalidOption, InvalidPlan, UnusableFile
+from hetopt.parallel import run_parallel
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
 from hetopt.proofs.ledger.counterexample_files import stored_numbers
 from hetopt.proofs.ledger.counterexample_search import draw_counterexample, search_counterexample
 from hetopt.proofs.ledger.space import CaseNumbers, Space
-from hetopt.proofs.ledger.worker_pool import worker_pool
 from hetopt.proofs.properties.policy_answers import AnyPolicy, Undecided, UndecidedTie, ask_policy
 from hetopt.proofs.properties.policy_cases import MISREPORTER, EntityKind, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, Property
@@ -295,30 +294,14 @@ def decide_cells(
 ) -> Iterator[tuple[CellKey, MatrixCell]]:
     """Yield each cell when it is decided, and again if another policy's counterexample gives a first or smaller one."""
     found = dict[CellKey, MatrixCell]()
-    with worker_pool(min(jobs, len(tasks))) if jobs > 1 and tasks else nullcontext() as pool:
-        for task, one in _run_all(pool, _decide, {task: (task, settings, effort) for task in tasks}):
-            found[task] = one
-            yield task, one
-        others = {task: (task, settings, one, _counterexamples_of_others(task, found)) for task, one in found.items()}
-        for task, better in _run_all(
-            pool, _with_counterexample_of_others, {task: given for task, given in others.items() if given[-1]}
-        ):
-            if better is not None:
-                yield task, better
-
-
-T = TypeVar("T")
-
-
-def _run_all(
-    pool: Executor | None, work: Callable[..., T], given: Mapping[CellKey, tuple[Any, ...]]
-) -> Iterator[tuple[CellKey, T]]:
-    if pool is None:
-        yield from ((task, work(*arguments)) for task, arguments in given.items())
-        return
-    running = {pool.submit(work, *arguments): task for task, arguments in given.items()}
-    for done in as_completed(running):
-        yield running[done], done.result()
+    for (task, *_), one in run_parallel(_decide, [(task, settings, effort) for task in tasks], jobs):
+        found[task] = one
+        yield task, one
+    others = [(task, settings, one, _counterexamples_of_others(task, found)) for task, one in found.items()]
+    others = [given for given in others if given[-1]]
+    for (task, *_), better in run_parallel(_with_counterexample_of_others, others, jobs):
+        if better is not None:
+            yield task, better
 
 
 def _decide(task: CellKey, settings: Sequence[str], effort: Effort) -> MatrixCell:

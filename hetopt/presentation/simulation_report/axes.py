@@ -1,8 +1,7 @@
-"""Axes at positions in inches, so that pictures below each other share an axis of time, and their units."""
+"""Axes at positions in inches, so that stacked pictures share an axis of time; units of axes."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from hetopt.metrics.definitions import Unit, metric_of
 from hetopt.presentation.allocation_pictures import WIDTH
+from hetopt.presentation.fonts import text_width
 from hetopt.presentation.formatting import DisplayUnit, time_unit
 
 LETTER = 0.0088
@@ -70,12 +70,11 @@ def unit_of(metric: str, values: Iterable[float]) -> DisplayUnit:
 
 def width_of(names: Iterable[str], size: float = 9.0) -> float:
     """Width in inches of the longest of these names in letters of this size (points)."""
-    wide = [sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in name) for name in names]
-    return LETTER * size * max(wide, default=0)
+    return LETTER * size * max(map(text_width, names), default=0)
 
 
 def time_axis(axes: Axes, begin: float, end: float) -> None:
-    """Round tick labels on an axis of time from ``begin`` to ``end`` (seconds), in a unit that suits its length."""
+    """Set limits (seconds) and round tick labels of an axis of time, in a unit that suits its length."""
     unit = time_unit([end - begin])
     low, high = begin / unit.size, end / unit.size
     step = next(s * 10.0**e for e in range(-9, 18) for s in (1, 2, 5) if high - low <= 12 * s * 10.0**e)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -11,9 +11,9 @@ from matplotlib.ticker import FuncFormatter
 
 from hetopt.data.entities import Floats
 from hetopt.experiments.comparison import by_reason
-from hetopt.experiments.seed_statistics import SeedStatistics, cell
+from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.presentation.fonts import label
-from hetopt.presentation.formatting import time_unit
+from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.simulation_report import time_series as over_time
 from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, unit_of, width_of
 from hetopt.presentation.simulation_report.loaded_runs import JobSample, LoadedRuns
@@ -44,9 +44,9 @@ APART = 20
 """Ratio of the longest to the median queue above which the common axis is logarithmic."""
 
 
-def short_names(systems: Mapping[str, object] | list[str]) -> list[str]:
-    """Names of systems, short enough for a picture."""
-    return [label(name, number + 1, 26) for number, name in enumerate(systems)]
+def short_names(names: Iterable[str], most: int = 26) -> list[str]:
+    """Names that are short enough for a picture: at most the width of ``most`` letters."""
+    return [label(name, number, most) for number, name in enumerate(names, 1)]
 
 
 def bars(statistics: SeedStatistics, fairness: str, styles: Mapping[str, SystemStyle], name: str) -> str:
@@ -81,7 +81,7 @@ def _draw_bars(axes: Axes, statistics: SeedStatistics, metric: str, styles: Mapp
     size = unit_of(metric, statistics.most[metric]).size
     for place, system in enumerate(statistics.systems):
         spread = (statistics.mean, statistics.least, statistics.most)
-        mean, least, most = (cell(of, system, metric) / size for of in spread)
+        mean, least, most = (float(of[metric][system]) / size for of in spread)
         if np.isfinite(mean):
             axes.barh(place, mean, height=0.72, linewidth=0, **styles[system].bar())
             if most > least:
@@ -183,8 +183,7 @@ def timelines(loaded: LoadedRuns, baseline: str, styles: Mapping[str, SystemStyl
         for axes, system in zip(grid[:, 0], short, strict=True):
             axes.set_ylabel(system, rotation=0, ha="right", va="center")
         text = f"GPUs in use and waiting jobs over time for {', '.join(logs)}."
-        stretch = time_unit([edges[1] - edges[0]])
-        caption = f"Seed {loaded.seed}, means over stretches of {stretch.format(edges[1] - edges[0])} {stretch.name}."
+        caption = f"Seed {loaded.seed}, means over intervals of {format_duration(edges[1] - edges[0])}."
         if baseline in logs and len(logs) > 1:
             caption += f" Thin grey line: {escape(baseline)}, for comparison."
         if apart:
@@ -193,7 +192,7 @@ def timelines(loaded: LoadedRuns, baseline: str, styles: Mapping[str, SystemStyl
 
 
 def _queues_axis(axes: Axes, curves: Sequence[Floats]) -> bool:
-    """Set common limits of all panels; whether their maxima differ so much that the scale is logarithmic above 1."""
+    """Set common limits of all panels; return whether their maxima differ so much that the scale is logarithmic."""
     tops = [float(np.nanmax(curve, initial=0.0)) for curve in curves]
     apart = max(tops) > APART * max(1.0, float(np.median(tops)))
     if apart:

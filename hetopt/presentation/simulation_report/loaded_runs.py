@@ -95,7 +95,7 @@ def load_runs(runs: WorkloadRuns, seed: int | None, fairness: str, step: Step = 
     found, made = LoadedRuns(seed), dict[str, Instance | HetoptError]()
     for run, log in runs.logs(seed):
         step(str(run.key))
-        system, jobs = run.key.system, jobs_with_work(log)
+        system, jobs = run.key.system, log.jobs_with_work
         found.jct[system] = found.jct.get(system, EMPTY) + JobSample(_known(jobs["jct"]), len(jobs))
         key = json.dumps([run.data["settings"].get("workload"), run.key.seed])
         if key not in made:
@@ -113,11 +113,6 @@ def load_runs(runs: WorkloadRuns, seed: int | None, fairness: str, step: Step = 
             found.logs[system] = log
             found.instance = found.instance or instance
     return found.sorted(runs.statistics.systems)
-
-
-def jobs_with_work(log: Log) -> pd.DataFrame:
-    """Jobs of the log that arrived with work to do."""
-    return log.jobs[~((log.jobs["done"] >= log.jobs["work"]) & log.jobs["finish"].isna())]
 
 
 def _known(values: pd.Series[float]) -> Floats:

@@ -158,18 +158,15 @@ def picture(figure: Figure, name: str, text: str, caption: str, above: str = "")
 def _adapted(text: str) -> str:
     """Remove metadata, names of groups and invisible digits; use the colours of the page."""
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
-    return re.sub(r"(<[^>]+>)\s*", lambda found: _tag(found[1]), text)
+    return re.sub(r"(<[^>]+>)\s*", lambda found: _adapted_tag(found[1]), text)
 
 
-def _tag(tag: str) -> str:
+def _adapted_tag(tag: str) -> str:
     tag = " ".join(tag.split())
     if tag.startswith("<g "):
         tag = re.sub(r' id="[^"]*"', "", tag)
     if tag.startswith("<svg "):
         tag = re.sub(r' (?:width|height)="[^"]*"', "", tag)
     tag = re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), tag)
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _colour(found[0]), tag)
-
-
-def _colour(colour: str) -> str:
-    return f"var(--{VARIABLES[colour]})" if colour in VARIABLES else colour
+    variables = {colour: f"var(--{name})" for colour, name in VARIABLES.items()}
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: variables.get(found[0], found[0]), tag)

@@ -1,4 +1,4 @@
-"""HTML tables of the page: numbers of all systems with their range and, in the markup, with all digits."""
+"""HTML tables of the page: numbers of all systems with their range; the markup has all digits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.experiments.seed_statistics import SeedStatistics, cell
+from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.definitions import by_theme, metric_of
 from hetopt.presentation.formatting import MISSING, DisplayUnit, format_number
 from hetopt.presentation.simulation_report.axes import unit_of
@@ -34,23 +34,18 @@ def number(value: float, unit: DisplayUnit, more: str = "", best: bool = False) 
     if pd.isna(value):
         return f"<td>{MISSING}</td>"
     kind = " class='best' title='best'" if best else ""
-    return f"<td{kind}><data value='{value!r}'>{unit.format(value)}</data>{more}</td>"
-
-
-def units_of(statistics: SeedStatistics, metrics: Sequence[str]) -> dict[str, DisplayUnit]:
-    """Metric -> unit of its column."""
-    return {metric: unit_of(metric, statistics.most[metric]) for metric in metrics}
+    return f"<td{kind}><data value='{float(value)!r}'>{unit.format(value)}</data>{more}</td>"
 
 
 def numbers(statistics: SeedStatistics, metrics: Sequence[str], styles: Mapping[str, SystemStyle], caption: str) -> str:
     """Systems by metrics: mean over seeds, and below it the range."""
-    units = units_of(statistics, metrics)
+    units = {metric: unit_of(metric, statistics.most[metric]) for metric in metrics}
     best = {metric: statistics.best(metric) for metric in metrics}
     body = []
     for name in statistics.systems:
         cells = "".join(
             number(
-                cell(statistics.mean, name, metric),
+                statistics.mean[metric][name],
                 units[metric],
                 _spread(statistics, name, metric, units[metric]),
                 name in best[metric],
@@ -70,8 +65,8 @@ def _heading(metric: str, unit: str) -> str:
 
 def _spread(statistics: SeedStatistics, name: str, metric: str, unit: DisplayUnit) -> str:
     """Range over seeds, and the number of seeds with a value if not all have one."""
-    known, runs = int(cell(statistics.known, name, metric)), len(statistics.seeds[name])
-    least, most = cell(statistics.least, name, metric), cell(statistics.most, name, metric)
+    known, runs = statistics.known[metric][name], len(statistics.seeds[name])
+    least, most = statistics.least[metric][name], statistics.most[metric][name]
     more = f"<small>{unit.format_range(least, most)}</small>" if known > 1 else ""
     return f"{more}<small>{known} of {runs} seeds</small>" if known < runs else more
 
@@ -85,9 +80,10 @@ def ratios(statistics: SeedStatistics, baseline: str, metrics: Sequence[str], st
     for name in statistics.systems:
         cells = []
         for metric in metrics:
-            low, high = cell(least, name, metric), cell(most, name, metric)
-            spread = f"<small>{plain.format_range(low, high)}</small>" if cell(known, name, metric) > 1 else ""
-            cells.append(number(cell(mean, name, metric), plain, "" if name == baseline else spread))
+            spread = ""
+            if name != baseline and known[metric][name] > 1:
+                spread = f"<small>{plain.format_range(least[metric][name], most[metric][name])}</small>"
+            cells.append(number(mean[metric][name], plain, spread))
         body.append(f"<tr>{first_column(name, styles)}{''.join(cells)}</tr>")
     head = "".join(_heading(metric, "") for metric in metrics)
     caption = f"Over {baseline} with the same seed: mean of these ratios, and from the least to the largest."
@@ -101,7 +97,7 @@ def all_numbers(statistics: SeedStatistics, styles: Mapping[str, SystemStyle]) -
         caption = f"{heading}: mean over seeds, and from the least to the largest."
         parts.append(f"<h4>{escape(heading)}</h4>{numbers(statistics, metrics, styles, caption)}{meaning(metrics)}")
     if statistics.absent:
-        parts.append(f"<p class='quiet'>None of these systems has: {escape(', '.join(statistics.absent))}.</p>")
+        parts.append(f"<p class='quiet'>Not available for these systems: {escape(', '.join(statistics.absent))}.</p>")
     return "".join(parts)
 
 
@@ -120,33 +116,26 @@ def published(rows: pd.DataFrame) -> str:
     plain, body = DisplayUnit(), []
     for row in rows.to_dict("records"):
         pair = f"{row['numerator']} / {row['denominator']}" if row["denominator"] else row["numerator"]
-        claimed = format_number(row["claim"]) + (
-            f" to {format_number(row['claim_to'])}" if row["claim_to"] != row["claim"] else ""
-        )
+        claimed = " to ".join(format_number(end) for end in dict.fromkeys((row["claim"], row["claim_to"])))
         words = (row["workload"], pair, row["printed"])
         spread = f"<small>{plain.format_range(row['ours_min'], row['ours_max'])}</small>" if row["pairs"] > 1 else ""
         place = f"<small>{escape(row['paper'])}, {escape(row['place'])}</small>"
         cells = f"<td>{escape(row['what'])}{place}</td>" + "".join(f"<td>{escape(str(word))}</td>" for word in words)
         cells += f"<td class='n'>{claimed}</td>{number(row['ours_mean'], plain, spread + _side(row))}"
-        cells += f"<td class='n'>{_difference(row['ratio_ours_over_claimed'])}</td>"
+        ratio = row["ratio_ours_over_claimed"]
+        percent = f"<small>{100 * (ratio - 1):+.0f} %</small>"
+        cells += f"<td class='n'><data value='{ratio!r}'>{format_number(ratio)}</data>{percent}</td>"
         cells += f"<td class='quiet'>{escape(row['note'])}</td>"
         body.append(f"<tr><th scope='row'>{escape(row['id'])}</th>{cells}</tr>")
     return table(head, body, "", "words")
 
 
 def _side(row: Mapping[Hashable, Any]) -> str:
-    """Whether the result is on the same side of 1 as the published one."""
+    """HTML on whether the result is on the same side of 1 as the published one."""
     low, high, ours = (float(row[key]) for key in ("claim", "claim_to", "ours_mean"))
     if not row["denominator"] or low <= 1 <= high:
         return ""
-    return (
-        "<small>same side of 1</small>" if (ours > 1) == (low > 1) and ours != 1 else "<small>other side of 1</small>"
-    )
-
-
-def _difference(ratio: float) -> str:
-    """A ratio, and its deviation from 1 in percent."""
-    return f"<data value='{ratio!r}'>{format_number(ratio)}</data><small>{100 * (ratio - 1):+.0f} %</small>"
+    return f"<small>{'same' if (ours > 1) == (low > 1) and ours != 1 else 'other'} side of 1</small>"
 
 
 def table(head: str, body: Sequence[str], caption: str, kind: str = "") -> str:

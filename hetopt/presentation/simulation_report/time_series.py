@@ -1,6 +1,6 @@
 """Curves over time, in equal intervals common to all systems: GPUs in use, waiting jobs, throughput.
 
-Each number is a mean over its interval, so that areas under the curves are those of the log.
+Each number is a mean over its interval, so that curves have the same areas as the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pandas as pd
 from hetopt.data.entities import Floats
 from hetopt.metrics.log_reading import end_of
 from hetopt.metrics.step_functions import merged
-from hetopt.presentation.simulation_report.loaded_runs import jobs_with_work
 from hetopt.simulation.log import Log, integrals
 
 INTERVALS = 240
@@ -51,7 +50,7 @@ def in_use(log: Log, edges: Floats) -> Floats:
 
 def waiting(log: Log, edges: Floats) -> Floats:
     """(intervals,) jobs that have arrived, are not finished and have no GPUs; NaN after the end of the log."""
-    jobs = jobs_with_work(log)
+    jobs = log.jobs_with_work
     arrival, finish = jobs["arrival"].to_numpy(dtype=float), jobs["finish"].to_numpy(dtype=float)
     leaves = np.where(np.isnan(finish), end_of(log), finish)
     spans = log.spans[log.spans["job"].isin(jobs.index)]

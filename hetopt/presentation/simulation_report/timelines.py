@@ -1,4 +1,4 @@
-"""Gantt charts of a window of time: which window is drawn, and the bars of jobs on servers or in rows of their own."""
+"""Gantt charts of a window of time: the choice of the window, and the bars of jobs, in rows of servers or of jobs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import end_of, seats_of
+from hetopt.metrics.step_functions import step_sums
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import time_unit
 from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, width_of
-from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns, jobs_with_work
+from hetopt.presentation.simulation_report.charts import short_names
+from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns
 from hetopt.presentation.simulation_report.report_style import (
     GRID,
     INK,
@@ -49,8 +51,8 @@ UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 """Unit after a time -> seconds."""
 
 RULE = (
-    "the stretch in which the jobs that are present, running or waiting, request most GPUs, over all systems drawn "
-    "together; a quarter of the whole time, but from 1 to 4 hours; the first where there are several"
+    "the period in which the jobs present (running or waiting) request most GPUs, over all systems drawn together; "
+    "a quarter of the whole time, but from 1 to 4 hours; the first if there are several"
 )
 """Description of the default window on the page."""
 
@@ -85,7 +87,7 @@ def check_window(window: Window, logs: Iterable[Log], what: str) -> None:
     if window[0] >= last or window[1] <= first:
         raise InvalidOption(
             f"window is {window[0]:g}:{window[1]:g} seconds, and {what} lasts from {first:g} to {last:g}; "
-            "choose one that lies in it"
+            "choose one within it"
         )
 
 
@@ -93,7 +95,7 @@ def demands(logs: Iterable[Log]) -> tuple[Floats, Floats, Floats]:
     """(jobs,) start and end of each job's presence in seconds, and its demand in GPUs, over all logs."""
     begins, ends, gpus = [], [], []
     for log in logs:
-        jobs = jobs_with_work(log)
+        jobs = log.jobs_with_work
         finish = jobs["finish"].to_numpy(dtype=float)
         begins.append(jobs["arrival"].to_numpy(dtype=float))
         ends.append(np.where(np.isnan(finish), end_of(log), finish))
@@ -102,7 +104,7 @@ def demands(logs: Iterable[Log]) -> tuple[Floats, Floats, Floats]:
 
 
 def busiest_window(logs: Iterable[Log], length: float | None = None) -> Window:
-    """The first window of this length with the largest demand in GPU-seconds of the jobs present.
+    """The first window of this length in which the jobs present request most GPU-seconds.
 
     The default length is a quarter of the logs, between one and four hours; shorter logs are shown completely. The
     window starts or ends where the demand changes: in between its sum is linear in time, so no other is larger.
@@ -115,10 +117,8 @@ def busiest_window(logs: Iterable[Log], length: float | None = None) -> Window:
         return first, last
     begins, ends, gpus = demands(every)
     times = np.unique(np.concatenate([begins, ends, [first, last]]))
-    change = np.zeros(len(times))
-    np.add.at(change, np.searchsorted(times, begins), gpus)
-    np.add.at(change, np.searchsorted(times, ends), -gpus)
-    until = np.concatenate([[0.0], np.cumsum(change.cumsum()[:-1] * np.diff(times))])
+    demand = step_sums(np.searchsorted(times, begins), np.searchsorted(times, ends), gpus, len(times))
+    until = np.concatenate([[0.0], np.cumsum(demand[:-1] * np.diff(times))])
     starts = np.unique(np.clip(np.concatenate([times, times - length]), first, last - length))
     area = np.interp(starts + length, times, until) - np.interp(starts, times, until)
     start = float(starts[int(np.argmax(area >= area.max() * (1 - PROVEN)))])
@@ -137,8 +137,8 @@ class GanttBar:
     ----------
     job, kind:
         The job, and what determines the colour: its tenant (the job itself without one), or the GPU type.
-    start, lost, end:
-        Start, end of starting or moving, and end, in seconds.
+    start, trains, end:
+        Start, beginning of the training, and end, in seconds.
     group, row, height:
         The group (a server or a job), its first row there, and the number of rows.
     """
@@ -146,7 +146,7 @@ class GanttBar:
     job: str
     kind: str
     start: float
-    lost: float
+    trains: float
     end: float
     group: int
     row: int
@@ -156,7 +156,7 @@ class GanttBar:
 def server_sizes(logs: Sequence[Log], instance: Instance | None) -> dict[str, int] | None:
     """Server -> its GPUs; None if some spans have no servers.
 
-    The servers of the instance; without it those of the logs, with the largest number of GPUs in use.
+    The servers of the instance; without it the servers in the logs, with the largest number of GPUs in use.
     """
     if any((log.spans["servers"] == "").any() for log in logs):
         return None
@@ -179,7 +179,7 @@ def server_sizes(logs: Sequence[Log], instance: Instance | None) -> dict[str, in
 
 
 class JobSpan(NamedTuple):
-    """A row of the spans of a log."""
+    """A row of the spans of a log; training begins at ``trains``."""
 
     job: str
     tenant: str | None
@@ -187,7 +187,7 @@ class JobSpan(NamedTuple):
     end: float
     gpu_type: str
     gpus: float
-    lost: float
+    trains: float
     on: Mapping[str, int]
     """Server -> its GPUs."""
 
@@ -197,6 +197,7 @@ def spans_in(log: Log, window: Window) -> list[JobSpan]:
     spans = log.spans
     there = spans[(spans["start"] < window[1]) & (spans["end"] > window[0])]
     there = there.sort_values(["start", "end", "job"], kind="stable")
+    there = there.assign(trains=np.minimum(there["start"] + there["lost"], there["end"]))
     on = [{s: round(sum(here.values())) for s, here in seats.items()} for seats in seats_of(replace(log, spans=there))]
     columns = (there[key].tolist() for key in JobSpan._fields[:-1])
     return [JobSpan(*row) for row in zip(*columns, on, strict=True)]
@@ -215,14 +216,13 @@ def bars_on_servers(log: Log, window: Window, sizes: Mapping[str, int]) -> list[
             rows = _free_rows(free[server], number, span.start)
             free[server][rows] = span.end
             for first, height in _adjacent(rows):
-                lost = min(span.start + span.lost, span.end)
                 kind = span.job if span.tenant is None else span.tenant
-                bars.append(GanttBar(span.job, kind, span.start, lost, span.end, group[server], first, height))
+                bars.append(GanttBar(span.job, kind, span.start, span.trains, span.end, group[server], first, height))
     return bars
 
 
 def _free_rows(busy: Floats, number: int, now: float) -> list[int]:
-    """``number`` rows of a server: the first free ones, then those that become free first."""
+    """``number`` rows of a server: the first free rows, then the rows that become free first."""
     empty = np.flatnonzero(busy <= now).tolist()
     soonest = [i for i in np.argsort(busy, kind="stable").tolist() if busy[i] > now]
     return [int(i) for i in (*empty, *soonest)][:number]
@@ -262,8 +262,7 @@ def bars_of_jobs(log: Log, window: Window, jobs: Sequence[str]) -> list[GanttBar
             until = busy[span.job]
             row = next((i for i, end in enumerate(until) if end <= span.start), len(until))
             until[row : row + 1] = [span.end]
-            lost = min(span.start + span.lost, span.end)
-            bars.append(GanttBar(span.job, span.gpu_type, span.start, lost, span.end, group[span.job], row, 1))
+            bars.append(GanttBar(span.job, span.gpu_type, span.start, span.trains, span.end, group[span.job], row, 1))
     return bars
 
 
@@ -310,7 +309,7 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
     if len(sizes) > MOST:
         everywhere, sizes = [], {}
     jobs = chosen_jobs(list(logs.values()), shown)
-    wide = 0.2 + width_of(_short([*sizes, *jobs]), 8)
+    wide = 0.2 + width_of(short_names([*sizes, *jobs], 24), 8)
     on = {system: bars_on_servers(log, shown, sizes) for system, log in logs.items() if log in everywhere and sizes}
     of = {system: bars_of_jobs(log, shown, jobs) for system, log in logs.items() if system not in on}
     if on:
@@ -320,7 +319,7 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
             _drawn(on, shown, _Groups(tuple(sizes), tuple(sizes.values())), wide, f"{name}-servers", what, text)
         )
     if of:
-        text = f"A row per job: the {len(jobs)} with most GPU time here, over all systems. Thin lines: they wait."
+        text = f"A row per job: the {len(jobs)} with most GPU time here, over all systems. Thin lines: waiting jobs."
         groups = _Groups(tuple(jobs), (1,) * len(jobs), {system: logs[system] for system in of})
         parts.append(_drawn(of, shown, groups, wide, f"{name}-jobs", "GPU types", text))
     return "".join(parts)
@@ -362,18 +361,14 @@ def _drawn(
             _draw_groups(axes, groups.names, groups.rows, tall / max(1, sum(groups.rows)))
             time_axis(axes, *window)
             axes.set_title(label(system, 1, 60))
-            alone = f"Timeline of {system}: {len(own)} stretches of jobs in {len(groups.names)} rows."
+            alone = f"Timeline of {system}: {len(own)} bars of jobs in {len(groups.names)} rows."
             caption = f"{escape(system)}: {len({bar.job for bar in own})} jobs in this window."
             parts.append(picture(figure, f"{name}{number}", alone, caption))
     return "".join(parts)
 
 
-def _short(names: Sequence[str]) -> list[str]:
-    return [label(name, number + 1, 24) for number, name in enumerate(names)]
-
-
 def _colours(bars: Iterable[GanttBar], window: Window) -> tuple[Colours, list[str]]:
-    """The colour of each kind, and the kinds with their own colour: those with the largest area of bars."""
+    """The colour of each kind, and the kinds with their own colour, which have the largest area of bars."""
     area: dict[str, float] = {}
     for bar in bars:
         length = min(bar.end, window[1]) - max(bar.start, window[0])
@@ -417,8 +412,8 @@ def _draw(
     for bar, (upper, lower) in zip(bars, boxes, strict=True):
         start, end = max(bar.start, window[0]), min(bar.end, window[1])
         shapes.setdefault(colours[bar.kind], []).append((start, end, upper, lower))
-        if bar.lost > start:
-            shapes.setdefault((INK, 1.0), []).append((start, min(bar.lost, end), upper, lower))
+        if bar.trains > start:
+            shapes.setdefault((INK, 1.0), []).append((start, min(bar.trains, end), upper, lower))
     if many:
         axes.set_facecolor(PAGES["light"])
     for (colour, alpha), own in sorted(shapes.items(), key=lambda item: item[0][0] == INK):
@@ -449,7 +444,7 @@ def _draw_groups(axes: Axes, names: Sequence[str], heights: Sequence[int], inche
         top += height
     axes.set_ylim(top, 0)
     size = min(8.0, 72 * inches * min(heights, default=1) * 0.95)
-    axes.set_yticks(middles, _short(names), fontsize=size)
+    axes.set_yticks(middles, short_names(names, 24), fontsize=size)
     axes.tick_params(left=False, labelsize=size, axis="y")
     axes.tick_params(labelsize=8, axis="x")
     axes.grid(axis="x", linewidth=0.6, zorder=0)

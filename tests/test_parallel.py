@@ -1,0 +1,90 @@
+"""Worker processes: their results, and their end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from left_processes import children, command
+from waiting import PATIENCE, until
+
+from hetopt.errors import InvalidOption
+from hetopt.parallel import run_parallel
+
+STOPPED = "ignore:.*have been cancelled:UserWarning"
+"""joblib's note that tasks were stopped."""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_result_comes_with_its_arguments(jobs: int) -> None:
+    assert dict(run_parallel(pow, [(2, n) for n in range(5)], jobs)) == {(2, n): 2**n for n in range(5)}
+
+
+def test_workers_are_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after an earlier call in another folder."""
+    for folder in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(folder)
+        assert list(run_parallel(os.getcwd, [(), ()], 2)) == [((), str(folder))] * 2
+
+
+@pytest.mark.filterwarnings(STOPPED)
+def test_a_finished_task_does_not_wait_for_others() -> None:
+    results = run_parallel(time.sleep, [(600,), (0,)], 2)
+    assert next(results) == ((0,), None)
+
+
+def workers() -> list[int]:
+    return [pid for pid in children() if "loky.backend.popen" in command(pid)]
+
+
+@pytest.mark.filterwarnings(STOPPED)
+def test_workers_end_when_the_caller_stops() -> None:
+    before = set(workers())
+
+    def interrupted() -> None:
+        for _ in run_parallel(time.sleep, [(0,), (600,), (600,)], 2):
+            assert set(workers()) - before
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    until(lambda: not set(workers()) - before, "they have ended")
+
+
+def test_an_error_in_a_task_ends_the_others() -> None:
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="non-negative"):
+        list(run_parallel(time.sleep, [(600,), (-1,)], 2))
+    assert time.monotonic() < began + PATIENCE
+
+
+def test_a_killed_worker_is_reported() -> None:
+    with pytest.raises(InvalidOption, match="jobs is 2: a process was killed, perhaps because memory ran out"):
+        list(run_parallel(os._exit, [(1,), (1,)], 2))
+
+
+WAITING = """
+import time
+from hetopt.parallel import run_parallel
+
+for _ in run_parallel(time.sleep, [(0,), (600,), (600,)], 2):
+    print("ready", flush=True)
+"""
+"""A script without a guard for ``__main__``."""
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_outlives_its_parent(by: signal.Signals, tmp_path: Path) -> None:
+    """All hold its standard output, which ends with the last of them."""
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "ready\n"
+        first.send_signal(by)
+        assert first.communicate(timeout=PATIENCE)[0] == ""
