@@ -223,10 +223,9 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         key="asrpt/thm-1-starts-in-slots",
         paper="A-SRPT",
         place="Theorem 1",
-        statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau "
-        r"= 0$, "
-        r"$B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of $OPT_A$ in "
-        "Theorem 1, and once more $OPT_A$.",
+        statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau = "
+        r"0$, $B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of "
+        r"$OPT_A$ in Theorem 1, and once more $OPT_A$.",
         procedure=holds(SLOTTED, lambda c: theorem_1(c, slots=True, more=1), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -244,8 +243,7 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         paper="A-SRPT",
         place="Theorem 1",
         statement=r"With right predictions, $\tau = 0$ and $\rho = 1$ in continuous time, $\Gamma_A / OPT_A$ is "
-        r"bounded by a "
-        r"constant, whatever $G / (G - g^{max})$.",
+        r"bounded by a constant, whatever $G / (G - g^{max})$.",
         procedure=Growth(
             sizes=(2, 3, 4, 6, 8, 10),
             measure=in_turns,
@@ -260,8 +258,7 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
         proof=TURNS,
-        note=r"So the factor $G / (G - g^{max})$ is no weakness of the proof: here it is $G$, and $G / 4$ is "
-        r"reached. While "
-        "the head of the queue waits for many GPUs, all that are free stay idle.",
+        note="So the factor $G / (G - g^{max})$ is no weakness of the proof: here it is $G$, and $G / 4$ is reached. "
+        "While the head of the queue waits for many GPUs, all that are free stay idle.",
     ),
 )

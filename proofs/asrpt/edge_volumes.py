@@ -174,8 +174,7 @@ With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly
         paper="A-SRPT",
         place="sections III-B and IV-B",
         statement=r"In a ring each replica sends $2 \frac{k - 1}{k} h$ bytes over one edge. In double binary trees "
-        r"each "
-        r"edge of each tree carries $h$ bytes, and the replicas send $2 \frac{k - 1}{k} h$ bytes in the mean.",
+        r"each edge of each tree carries $h$ bytes, and the replicas send $2 \frac{k - 1}{k} h$ bytes in the mean.",
         procedure=ForAll(REPLICATED, in_the_mean),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -216,16 +216,14 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
-        proof=r"Both stages exchange $2 d > 0$ bytes with the other: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / "
-        r"g)$.",
+        proof="Both stages exchange $2 d > 0$ bytes with the other: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / g)$.",
     ),
     Claim(
         key="asrpt/alpha-tilde",
         paper="A-SRPT",
         place="section IV-B",
-        statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the "
-        r"last, is "
-        r"the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
+        statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the last, "
+        r"is the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
         expected=ClaimVerdict.FALSE,
         policies=("asrpt",),

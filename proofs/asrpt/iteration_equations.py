@@ -229,11 +229,10 @@ CLAIMS = (
         key="asrpt/eq-5-repaired",
         paper="A-SRPT",
         place="eq. (5)",
-        statement=r"A replica of stage $s$ on server $m$ exchanges with its neighbours for "
-        r"$\mathit{comm}_s^m = \frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s "
-        r"\frac{k_{s+1} - x_{s+1}^m}{k_{s+1}}) x_s^m}{(x_s^m / g) B_{inter}} + \frac{2 d^{in}_s "
-        r"\frac{x_{s-1}^m}{k_{s-1}} "
-        r"+ 2 d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
+        statement=r"A replica of stage $s$ on server $m$ exchanges with its neighbours for $\mathit{comm}_s^m = "
+        r"\frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s \frac{k_{s+1} - x_{s+1}^m}{k_{s+1}}) "
+        r"x_s^m}{(x_s^m / g) B_{inter}} + \frac{2 d^{in}_s \frac{x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s "
+        r"\frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
         procedure=ForAll(
             placed_space((2, 4), (1, 3)), lambda c: compared(c, exchange_by_pairs, _library("exchange")), share=HALF
         ),

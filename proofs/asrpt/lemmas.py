@@ -182,8 +182,7 @@ CLAIMS = (
         printed=False,
         policies=("asrpt",),
         proof=r"All starts and ends are whole, so are all $\tilde C_i$, and a head that does not fit does not for a "
-        r"whole "
-        r"slot; a slot of the virtual machine does one second of work at most. The rest is as in continuous time."
+        "whole slot; a slot of the virtual machine does one second of work at most. The rest is as in continuous time."
         + WAITING
         + SUMMED,
         note="Lemma 1 fails then.",
@@ -294,8 +293,7 @@ CLAIMS = (
         place="Appendix C, last line",
         statement=r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > n_i} \frac{g_i}{G} \epsilon_i "
         r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
-        r"continuous "
-        "time, whatever the bandwidths.",
+        r"continuous time, whatever the bandwidths.",
         procedure=holds(ANY, over_and_under, measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,

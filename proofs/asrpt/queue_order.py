@@ -124,8 +124,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
-        "and "
-        "a delayed job starts before the next one is looked at.",
+        "and a delayed job starts before the next one is looked at.",
     ),
     Claim(
         key="asrpt/larger-later",
@@ -153,17 +152,15 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
-        proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs "
-        "in the "
-        "order of their sizes; they start in that order.",
+        proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs in "
+        "the order of their sizes; they start in that order.",
     ),
     Claim(
         key="asrpt/eq-3",
         paper="A-SRPT",
         place="eq. (3)",
         statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
-        r"for "
-        "all $t$ and $m$.",
+        r"for all $t$ and $m$.",
         procedure=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
         expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
@@ -186,7 +183,6 @@ CLAIMS = (
         printed=False,
         policies=("asrpt",),
         proof="(1): a job is in the queue only once it has arrived. (2): Heavy-Edge places all replicas on the $g_i$ "
-        "GPUs "
-        "that it is given. (3): these are free when the job starts, and are free again when it completes.",
+        "GPUs that it is given. (3): these are free when the job starts, and are free again when it completes.",
     ),
 )

@@ -115,8 +115,7 @@ CLAIMS = (
         "Table II",
         "Milliseconds of iterations and of computing placements.",
         "averages over 20 patterns of free GPUs, which are not printed, nor are the numbers of GPUs, the profiles of "
-        "the "
-        "networks, or the formulation of the ILP",
+        "the networks, or the formulation of the ILP",
     ),
     Claim(
         key="asrpt/fig-6-shares",
@@ -142,8 +141,7 @@ CLAIMS = (
         "fig-5",
         "Fig. 5",
         "On the testbed total flow times are 7% longer than with perfect predictions, and up to 44% shorter than "
-        "those of "
-        "the baselines.",
+        "those of the baselines.",
         "needs two GPUs split into 14, and the three sets of 75 jobs",
     ),
     measured(
@@ -152,15 +150,13 @@ CLAIMS = (
         "In simulations total completion times are 31% to 91%, 16% to 57%, and 12% to 92% shorter than those of the "
         "baselines.",
         "depends on the sampled jobs, the assignment of networks to groups, the profiles, and the delay factor, none "
-        "of "
-        "which is printed",
+        "of which is printed",
     ),
     measured(
         "fig-9",
         "Fig. 9",
         "The average errors of random forest, median and mean are 369, 563 and 593 iterations; the forest's total is "
-        "14% "
-        "above that of perfect predictions.",
+        "14% above that of perfect predictions.",
         "depends on the sampled jobs and on the iterations that were assigned to them",
     ),
 )

@@ -338,8 +338,7 @@ EVALUATION = Evaluation(
     reasons={
         "ASRPT-011": "the generator is calibrated to this number by the similarity of the jobs of a group",
         "ASRPT-012": f"{_MIG}; jobs of unknown groups, a fifth of all, are predicted as 0 and so go "
-        "first whatever their "
-        "length; the paper's trace may have fewer",
+        "first whatever their length; the paper's trace may have fewer",
         "ASRPT-013": _MIG,
         **dict.fromkeys(("ASRPT-017", "ASRPT-018", "ASRPT-020"), _QUEUE),
         "ASRPT-021": "the few longest jobs, and so the fitted tail of lengths, dominate the mean error; a fully grown "

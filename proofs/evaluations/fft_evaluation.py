@@ -250,8 +250,7 @@ WHY = {
     "FFT-026": "Gavel's placement here consolidates like FFT's; in the paper it does not",
     "FFT-027": "PAL knows all speeds, as FFT does; it never moves a running job",
     "FFT-028": "the paper does not state which of its two variants of Tiresias it ran; with random "
-    "queues a GPU type may be full "
-    "while others are idle",
+    "queues a GPU type may be full while others are idle",
     "FFT-029": "ours is AlloX's exact matching for gangs; the paper describes a greedy assignment at arrival that does "
     "not prefer short jobs",
     "FFT-030": "arrivals take two days and the cluster keeps up, so no order makes the makespan much longer",

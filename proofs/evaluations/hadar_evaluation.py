@@ -222,15 +222,13 @@ def _latency(without: RunStore, late: Mapping[int, RunStore]) -> Iterator[Compar
 
 
 _ORDER = (
-    "all jobs use one GPU, so no types can be mixed; Hadar differs from Gavel only by its order and "
-    "by moving fewer jobs, "
-    "which shortens means, and the total time only by chance"
+    "all jobs use one GPU, so no types can be mixed; Hadar differs from Gavel only by its order and by moving fewer "
+    "jobs, which shortens means, and the total time only by chance"
 )
 
 _IDLE = (
-    "forking gains the time in which nodes would be idle, which depends on the differences of jobs "
-    "and nodes, and loses "
-    "the rest of a slot when a job ends in it on all of its nodes"
+    "forking gains the time in which nodes would be idle, which depends on the differences of jobs and nodes, and "
+    "loses the rest of a slot when a job ends in it on all of its nodes"
 )
 
 _TAIL = (
@@ -253,9 +251,8 @@ EVALUATION = Evaluation(
         **dict.fromkeys(("HADAR-032", "HADAR-036", "HADAR-040"), _IDLE),
         **dict.fromkeys(("HADAR-033", "HADAR-034", "HADAR-038"), "seconds follow from the assumed work"),
         "HADAR-042": "four messages per copy and round cannot cost 2 % of a slot at latencies below a "
-        "millisecond, and a "
-        "cost linear in latency cannot be 2 % at 0.1 ms and only 4 to 6 % at a thousand times the latency; so the "
-        "paper's increases have other causes than messages",
+        "millisecond, and a cost linear in latency cannot be 2 % at 0.1 ms and only 4 to 6 % at a thousand times the "
+        "latency; so the paper's increases have other causes than messages",
         "HADAR-043": "the cost of a round besides restarts and merging is not printed, and a slot is worst if the last "
         "job ends early in it, which is a matter of chance",
     },
@@ -277,8 +274,7 @@ EVALUATION = Evaluation(
             note="needs the trainings themselves; tests/test_hadare_training.py measures a small one",
         ),
     ),
-    common_reason="hadar[effective] has the paper's example of a utility, effective throughput; hadar "
-    "has hetopt's default, "
-    "negative completion time",
+    common_reason="hadar[effective] has the paper's example of a utility, effective throughput; hadar has hetopt's "
+    "default, negative completion time",
     scaled=False,
 )

@@ -49,7 +49,7 @@ class PriceRise:
         return SlotCase((job,), ((self.gpus,),), 1).instance
 
     def alpha(self) -> arb:
-        """An enclosure of ln(U_max / U_min)."""
+        """Enclosure of ln(U_max / U_min)."""
         return log(self.ratio)
 
 
@@ -60,13 +60,13 @@ def price_rise_space() -> Space[PriceRise]:
         ratio, (gpus, used, step) = numbers.one("ratio"), (int(numbers.one(name)) for name in ("gpus", "used", "step"))
         return PriceRise(ratio, gpus, used, step) if used + step <= gpus else None
 
-    ladders = {
+    entries = {
         "ratio": rationals(1, 9, 2, 5)[1:],
         "gpus": integers(1, 6),
         "used": integers(0, 5),
         "step": integers(1, 6),
     }
-    return Space({}, {name: TableShape(1, 1, values) for name, values in ladders.items()}, build)
+    return Space({}, {name: TableShape(1, 1, values) for name, values in entries.items()}, build)
 
 
 def between_slopes(case: PriceRise) -> Finding:
@@ -81,7 +81,7 @@ def between_slopes(case: PriceRise) -> Finding:
 
     after, margin = enclosed(lambda: -slope(price(0, case.used + n) - price(0, case.used)))
     before, other = enclosed(lambda: slope(price(0, case.used) - price(0, case.used - n)))
-    words = f"the slopes leave {fraction_text(margin)} above and {fraction_text(other)} below"
+    words = f"the slopes are at least {fraction_text(margin)} above and {fraction_text(other)} below"
     return Finding(min(margin, other) if min(after, before) > 0 else F(-1), words, (ENCLOSED,))
 
 
@@ -105,7 +105,7 @@ def derivative_of_the_price() -> str:
     g, c, low, high = sympy.symbols("g c low high", positive=True)
     k = low * (high / low) ** (g / c)
     rest = sympy.simplify(k - c / sympy.log(high / low) * sympy.diff(k, g))
-    return "" if rest == 0 else f"a rest of {rest}"
+    return "" if rest == 0 else f"the difference is {rest}"
 
 
 def growth_of_the_factor() -> str:
@@ -125,7 +125,7 @@ def growth_of_the_factor() -> str:
 
 RELATION = r"""
 $k(\gamma + s c) / k(\gamma) = e^{as}$, so Definition 1, $k(\gamma)\, s c \ge \frac{c}{\alpha} (k(\gamma + s c) -
-k(\gamma))$, says $\alpha \ge f(s) = (e^{as} - 1) / s$. $f'(s) = (1 + e^{as}(as - 1)) / s^2$, whose numerator is 0
+k(\gamma))$, means $\alpha \ge f(s) = (e^{as} - 1) / s$. $f'(s) = (1 + e^{as}(as - 1)) / s^2$, whose numerator is 0
 at $s = 0$ and has the derivative $a^2 s\, e^{as} > 0$; so $f$ grows, from its limit $a$ at 0 on, and $f(s) > a$ for
 every $s > 0$."""
 
@@ -142,7 +142,7 @@ CLAIMS = (
 $k = U_{\min} (U_{\max} / U_{\min})^{\gamma / c}$ has $dk / d\gamma = k \ln(U_{\max} / U_{\min}) / c = k \alpha /
 c$: an equality.""",
         mechanical=(by_sympy("the derivative of the price", derivative_of_the_price),),
-        note=r"Definition 2 asks for $\alpha \ge 1$; a larger $\alpha$ keeps the relation, so $\max(1, \cdot)$ does.",
+        note=r"Definition 2 requires $\alpha \ge 1$; a larger $\alpha$ keeps the relation, so $\max(1, \cdot)$ does.",
     ),
     Claim(
         key="hadar/step-factor",
