@@ -1,4 +1,4 @@
-"""Tables I and II, and measured results of the paper."""
+"""Tables I and II, and results that the paper measured."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ NETWORKS = (
     "gpt-175b",
 )
 
-NEAR = F(1, 20)
-"""Relative tolerance of counts of parameters, which differ e.g. in heads and vocabularies."""
+TOLERANCE = F(1, 20)
+"""Relative tolerance of parameter counts, which differ e.g. in heads and vocabularies."""
 
 JOBS = 758_223
-"""Of the trace, after cleaning [ASRPT, section V-A]."""
+"""Jobs of the trace, after cleaning [ASRPT, section V-A]."""
 
 
 def parameters(name: str) -> ComparedValue:
@@ -42,18 +42,17 @@ def parameters(name: str) -> ComparedValue:
     (text, _), *_ = instances.expected(f"asrpt/{name}")["network"].printed.values()
     unit = {"M": 10**6, "B": 10**9}[text[-1]]
     printed, derived = F(text[:-1]) * unit, network(name).parameters
-    return ComparedValue(
-        network(name).name, text, f"{derived / unit:.4g}{text[-1]}", abs(derived - printed) <= NEAR * printed
-    )
+    agrees = abs(derived - printed) <= TOLERANCE * printed
+    return ComparedValue(network(name).name, text, f"{derived / unit:.4g}{text[-1]}", agrees)
 
 
 def table_1() -> Computation:
-    """All rows."""
+    """All rows of Table I."""
     return Computation(tuple(map(parameters, NETWORKS)))
 
 
 def table_2() -> Computation:
-    """Consequences of the printed numbers."""
+    """Consequences of the numbers of Table II."""
     vgg19, gpt = F("88.11") / F("82.96"), F("2288.12") / F("1.52")
     return Computation(
         (
@@ -108,7 +107,7 @@ CLAIMS = (
         procedure=ByComputation(table_2),
         expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
-        note="The quotients of the printed numbers. How far off Heavy-Edge can be at worst is another matter.",
+        note="The quotients of the printed numbers. The worst case of Heavy-Edge is another question.",
     ),
     measured(
         "table-2-times",
@@ -129,7 +128,7 @@ CLAIMS = (
         "training-times",
         "sections IV-C and V-A",
         "Training the forest takes 80 s with 700,000 jobs, and 84 s with the first 80% of the 758,223 jobs.",
-        "needs the trace and that machine; 80 % of the jobs are 606,578, so that fewer jobs took longer",
+        "needs the trace and that machine; 80 % of the jobs are 606,578, so fewer jobs took longer",
     ),
     measured(
         "fig-4",
