@@ -7,12 +7,13 @@ from fractions import Fraction
 
 from hetopt.models.asrpt.fleet import Fleet, PredictedJob, TypeOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.bound_sides import bound, theorem_1
 from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
 from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_space, total_completion
 from hetopt.proofs.asrpt.single_machine import srpt
 from hetopt.proofs.asrpt.staged_cases import servers_of, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Growth, Untestable
 from hetopt.proofs.ledger.space import integers
@@ -120,9 +121,8 @@ first, then the narrow jobs $q$ at a time. The quotient of both sums is $(4 q^4 
 q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=SLOTS + THEOREM,
         procedure=ForAll(
@@ -130,13 +130,11 @@ CLAIMS = (
             bound(lambda c: theorem_1(c, slots=True, virtual_slots=True)),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
         note="Jobs take whole slots here, and predictions are correct.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-slots-growth",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=SLOTS
         + r"For jobs of one GPU with correct predictions, $\tau = 0$ and $\rho = 1$, where Theorem 1 states "
@@ -151,16 +149,14 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
         proof=r"""
 $G$ jobs of one GPU and one second, all present at 0. The optimum starts all at once: $OPT_A = G$. The virtual machine
 completes one per slot, at $1, \dots, G$; each starts then and is done a second later: $\Gamma_A = \sum_k (k + 1) = G
 (G + 3) / 2$.""",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-short-jobs",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"In continuous time, where some jobs have less than one iteration: " + THEOREM,
         procedure=ForAll(
@@ -169,59 +165,49 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
         note="The paper's proof assumes at least one iteration. The lemmas do not need it.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-slow-inside",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=SLOW + THEOREM,
         procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(theorem_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-whole-cluster",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"Lemma 2 and Theorem 1 where a job needs all GPUs, $g^{max} = G$.",
         procedure=Untestable("the bounds divide by G - g_max = 0; with G - g_max + 1 instead they hold"),
         expected=ClaimVerdict.UNTESTABLE,
-        policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-continuous",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=CONTINUOUS + r", $G > g^{max}$ and $n_i \ge 1$: " + THEOREM,
         procedure=holds(WRONG, theorem_1),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=COMBINED,
         mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-sharper",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"With $n_i \ge 1$. " + LONGEST + with_one_more(THEOREM),
         procedure=holds(ANY, lambda c: theorem_1(c, sharper=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof="With the sharper Lemma 2, Lemma 1 for any bandwidth, and Lemma 3, whose last step holds for these "
         r"$\alpha_i^{max}$ by definition. " + with_one_more(COMBINED),
         mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-starts-in-slots",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau = "
         r"0$, $B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of "
@@ -229,7 +215,6 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         procedure=holds(SLOTTED, lambda c: theorem_1(c, slots=True, more=1), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
 In the proof of Lemma 2 job $i$ is first considered in the slot that begins at $\lceil \tilde C_i \rceil < \tilde C_i
 + 1$; all starts and ends are integers, so a head that does not fit waits for a whole slot. This adds at most $I$ to
@@ -238,9 +223,8 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         + COMBINED,
         note="Whether the printed multiple itself holds there is open; no counterexample was found.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-constant",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"With right predictions, $\tau = 0$ and $\rho = 1$ in continuous time, $\Gamma_A / OPT_A$ is "
         r"bounded by a constant, whatever $G / (G - g^{max})$.",
@@ -255,7 +239,6 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
         proof=TURNS,
         note="So the factor $G / (G - g^{max})$ is no weakness of the proof: here it is $G$, and $G / 4$ is reached. "

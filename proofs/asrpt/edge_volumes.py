@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.iteration_equations import ring_bytes
 from hetopt.proofs.asrpt.staged_cases import StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 from hetopt.stages.job_graph import AllReduce, double_binary_tree, job_graph
@@ -109,69 +110,59 @@ def in_the_mean(case: StagedCase) -> Finding:
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/link-weight",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_s = "
         r"2 d^{in}_s / k_{s-1}$ bytes in an iteration.",
         procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_the_graph(c))),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
 Flow is conserved: $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$; division by $k_{s-1} k_s$ gives the equation. Including
 gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ pairs.""",
         note="Section IV-B of the copy with the appendix prints the same; the library's graph has this weight.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/link-weight-other-copy",
-        paper="A-SRPT",
         place="section IV-B, copy with the algorithm",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_{s-1} = "
         r"2 d^{in}_s / k_{s-1}$ bytes in an iteration.",
         procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_one_copy(c))),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/link-weight",
         note=r"The two copies of the paper differ. This one implies $d^{out}_{s-1} = d^{in}_s$, which conservation of "
         r"flow allows only for $k_{s-1} = k_s$; a typo, as its own section III-B has $k_s$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/allreduce-bytes",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"Each replica of a stage communicates $2 \frac{k - 1}{k} h$ bytes in an AllReduce, in a ring and in "
         "double binary trees.",
         procedure=ForAll(REPLICATED, each_sends_the_same),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/allreduce-mean",
         note="True for rings. In trees a replica with two children in one tree and a parent in both sends more, the "
         "root and leaves send less. Bytes sent are counted.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/tree-edges",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"An edge of either of the double binary trees carries $\frac{k - 1}{k} h$ bytes, half of what an "
         "edge of a ring does, since each tree processes half of the data.",
         procedure=ForAll(REPLICATED, tree_edges_carry_less),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/allreduce-mean",
         note=r"Half of the parameters goes up the edges of a tree, the sums come down: $h / 2 + h / 2$ bytes each. The "
         r"printed weight, half of a ring's edge, tends to $h$ for large $k$. The library keeps the printed weight.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/allreduce-mean",
-        paper="A-SRPT",
         place="sections III-B and IV-B",
         statement=r"In a ring each replica sends $2 \frac{k - 1}{k} h$ bytes over one edge. In double binary trees "
         r"each edge of each tree carries $h$ bytes, and the replicas send $2 \frac{k - 1}{k} h$ bytes on average.",
         procedure=ForAll(REPLICATED, in_the_mean),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
 A ring takes $k - 1$ steps to reduce and $k - 1$ to gather. In each step every replica sends one chunk of $h / k$ bytes
 to the next. A tree on $k$ replicas has $k - 1$ edges. Each replica but the root sends half of the parameters, summed

@@ -12,6 +12,7 @@ import numpy as np
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.iteration_bounds import INSIDE, one_server_is_enough
 from hetopt.proofs.asrpt.staged_cases import (
     ALL_PLACEMENTS,
@@ -21,7 +22,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     full_servers_space,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space
@@ -188,32 +189,27 @@ def figure_2() -> Computation:
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/fig-2",
-        paper="A-SRPT",
         place="Fig. 2",
         statement="Three stages of two replicas, servers with 4, 1 and 1 free GPUs: the heaviest edge joins S1-R1 and "
         "S1-R2 (20 MB); S2-R1 and S2-R2 follow over links of 1 MB.",
         procedure=ByComputation(figure_2),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         note="Bytes of stages 2 and 3 are assumptions. That this is the least cut is not in the paper.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/least-cut",
-        paper="A-SRPT",
         place="section IV-B",
         statement="Heavy-Edge minimises the bytes between servers.",
         procedure=ForAll(cut_space(full_servers_space()), heavy_edge_cuts_least),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/one-server",
         note='The paper calls it "effectively minimizing inter-server communication overhead", and greedy.',
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/least-cut-near",
-        paper="A-SRPT",
         place="section IV-B",
         statement="The bytes that Heavy-Edge cuts are within a constant factor of the least.",
         procedure=Growth(
@@ -226,7 +222,6 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/one-server",
         proof=r"""
 A path of five replicas with edges $1, W + 1, 2, W$, $W \ge 2$, servers of 3 and 2 GPUs. Heavy-Edge starts the larger
@@ -234,30 +229,26 @@ server with the edge $W + 1$ and adds the neighbour at the edge $2$, not the one
 S4, and the edges $1$ and $W$ are cut. With S1, S2 and S3 on it only the edge $2$ is cut; at least one edge is cut, and
 cutting only the edge $1$ leaves parts of one and four. So the least cut is 2.""",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/least-cut-alpha",
-        paper="A-SRPT",
         place="section IV-B",
         statement="GPU mapping for short iterations is a graph cut problem: some mapping that cuts the least bytes has "
         r"the shortest iteration ($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(cut_space(full_servers_space(servers=(2, 2))), least_cut_is_fastest),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/one-server",
         note="The paper's equivalence is about bytes. Bytes of a stage with slack count as much as those of the "
         "slowest.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/one-server",
-        paper="A-SRPT",
         place="section IV-B",
         statement="Given the GPUs of one server, Heavy-Edge cuts nothing and has the shortest iteration of all "
         r"placements on equal servers ($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(equal_servers_space(one_server_is_enough), nothing_cut, share=F(1, 4)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=INSIDE + " With all replicas on one server equality holds, for all stages at once.",
     ),
 )

@@ -9,10 +9,11 @@ from functools import cached_property
 from itertools import combinations
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.graph_cuts import CutCase
 from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
 from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -164,15 +165,13 @@ def sum_decides(case: ThreePartitionCase) -> Finding:
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/np-complete",
-        paper="A-SRPT",
         place="sections III-B and IV-B",
         statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
         r"server, and so is whether some placement's iteration is shorter than a given time, $\alpha^{min}$.",
         procedure=ForAll(PACKINGS, cut_decides, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
 A mapping can be checked in polynomial time. Let $a_1, \dots, a_n$ be items with $\sum_j a_j = M g$; whether they fill
 $M$ bins of size $g$ is NP-complete even if numbers are written in unary (3-Partition). Take $M$ servers of $g$ GPUs
@@ -184,14 +183,12 @@ is cut, a stage has two edges, each of which takes $W / B_{intra} = 1$ or, if li
         note="The paper cites balanced graph cuts; job graphs are a special case, and paths of single replicas "
         "suffice.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-8-np-hard",
-        paper="A-SRPT",
         place="eq. (8)",
         statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",
         procedure=ForAll(TRIPLES, sum_decides, share=F(1, 5)),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
 Let $a_1, \dots, a_{3 m}$ with $B / 4 < a_j < B / 2$ and $\sum_j a_j = m B$ be given; whether they split into $m$
 triples with sum $B$ is NP-complete even in unary (3-Partition). Take one server of $B$ GPUs, and for each $a_j$ a job

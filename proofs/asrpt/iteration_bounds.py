@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.staged_cases import (
     ALL_PLACEMENTS,
     BANDWIDTHS,
@@ -16,7 +17,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     exact,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -162,36 +163,31 @@ B$: links take $l_r ((k_r - x_r) / b + x_r / B) \ge l_r k_r / B$, and the AllRed
 replicas on the server, $a_s / (x b) \ge a_s / (g b) \ge a_s / B$."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-max",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"The longest iteration $\alpha^{max}$ of a job has every replica on a separate server with a "
         r"bandwidth of $B_{inter} / g$.",
         procedure=ForAll(equal_servers_space(), nothing_above_apart),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/alpha-max-fast-inside",
         note="As a bound: with fewer servers than replicas this placement does not exist.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-max-fast-inside",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"No placement has a longer iteration than $\alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
         procedure=ForAll(equal_servers_space(fast_inside), nothing_above_apart, share=HALF),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=APART,
         mechanical=tuple(
             by_z3(f"a stage with {r} neighbouring stages, all real data, all numbers of replicas", exchange_grows(r))
             for r in (0, 1, 2)
         ),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-max-needed",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"For all $B_{intra} < B_{inter} / g$ with $g \ge 2$ some job has a longer iteration than "
         r"$\alpha^{max}$: two stages of one replica, side by side.",
@@ -209,25 +205,21 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof="The stages exchange $2 d > 0$ bytes: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / g)$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-tilde",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the last, "
         r"is the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/alpha-order",
         note="Filling servers splits a stage that fits on another server, or isolates a replica with its share of the "
         "network bandwidth.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-fewest-servers",
-        paper="A-SRPT",
         place="section IV-B",
         statement="An iteration is shortest on the fewest servers possible, filled in some way "
         r"($B_{intra} \ge B_{inter}$).",
@@ -236,49 +228,41 @@ CLAIMS = (
             fewest_servers_are_best,
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/alpha-one-server",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-order",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\alpha^{min} \le \tilde\alpha^{min} \le \alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
         procedure=ForAll(equal_servers_space(fast_inside), greedy_between, share=HALF),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"$\tilde\alpha^{min}$ is the iteration of a placement, so no less than the shortest of all." + APART,
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-one-server",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} = \alpha^{min}$ if the job fits on one server and $B_{intra} \ge B_{inter}$.",
         procedure=ForAll(equal_servers_space(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=INSIDE
         + " With all replicas on one server, as Heavy-Edge places them, equality holds for all stages at once.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-ratio-bound",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\alpha^{max} \le \frac{g B_{intra}}{B_{inter}} \alpha^{min}$, and so $\rho$ and "
         r"$\tilde\alpha^{min} / \alpha^{min}$ are at most that, if $B_{intra} \ge B_{inter}$.",
         procedure=ForAll(equal_servers_space(fast_links), within_bandwidths, share=HALF),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=INSIDE
         + r" Apart it is $p_s + \sum_r l_r k_r / b + a_s / b \le \frac{B}{b} (p_s + \sum_r l_r k_r / B + a_s / B)$. "
         r"For $\tilde\alpha^{min} \le \alpha^{max}$ see `asrpt/alpha-order`.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-ratio",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} / \alpha^{min}$ can come arbitrarily close to $g B_{intra} / B_{inter}$.",
         procedure=Growth(
@@ -292,7 +276,6 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
 Two stages of two replicas with $h$ bytes of parameters each, $d^{out} = 1$, no computation, on servers of three GPUs;
 $B_{inter} / g = 1$, $B_{intra} = B$. Filled servers have three replicas and one, so a stage is split, and its replica

@@ -11,8 +11,9 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.placement_costs import Whole
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Untestable
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -213,9 +214,8 @@ def identity() -> str:
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-5",
-        paper="A-SRPT",
         place="eq. (5)",
         statement="The time of a replica's exchanges with the adjacent stages, as printed.",
         procedure=Untestable(
@@ -223,12 +223,10 @@ CLAIMS = (
             "servers, where bytes per second and seconds are added: probably an error of their conversion"
         ),
         expected=ClaimVerdict.UNTESTABLE,
-        policies=("asrpt",),
         instead="asrpt/eq-5-repaired",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-5-repaired",
-        paper="A-SRPT",
         place="eq. (5)",
         statement=r"A replica's exchanges with the adjacent stages, of stage $s$ on server $m$, take "
         r"$\mathit{comm}_s^m = \frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s \frac{k_{s+1} - "
@@ -239,7 +237,6 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
 The output of all replicas of stage $s - 1$ is the input of all of stage $s$, $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.
 Split evenly, each pair of replicas sends $d^{out}_{s-1} / k_s = d^{in}_s / k_{s-1}$ forwards, and as much backwards.
@@ -248,9 +245,8 @@ $B_{inter} / g$ of the network card, and the $x_s^m$ replicas do so at the same 
 holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ per pair.""",
         note="The library's function is compared with sums over pairs of replicas.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-6",
-        paper="A-SRPT",
         place="eq. (6)",
         statement="The time of an AllReduce, as printed.",
         procedure=Untestable(
@@ -258,12 +254,10 @@ holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ per pair.""",
             "second; the legible part agrees with the repaired form"
         ),
         expected=ClaimVerdict.UNTESTABLE,
-        policies=("asrpt",),
         instead="asrpt/eq-6-repaired",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-6-repaired",
-        paper="A-SRPT",
         place="eq. (6)",
         statement=r"An AllReduce takes $\frac{2 (k_s - 1) h_s}{k_s (x_s^m / g) B_{inter}}$ seconds if $x_s^m < k_s$ "
         r"and $\frac{2 (k_s - 1) h_s}{k_s B_{intra}}$ if $x_s^m = k_s$, for rings and $B_{intra} \ge B_{inter}$.",
@@ -272,7 +266,6 @@ holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ per pair.""",
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
 In a ring the parameters are split into $k$ chunks. In each of $k - 1$ steps every replica sends a chunk to the next,
 which adds it; then each has one complete chunk, and $k - 1$ more steps pass these round. So every edge carries $2 (k -
@@ -282,15 +275,13 @@ leaves, since $(x / g) B_{inter} \le B_{inter} \le B_{intra}$; where $x = k$ all
         note=r"The library's function is compared with rings that are run chunk by chunk. Where $B_{intra} < (x / g) "
         r"B_{inter}$ an edge within the server is the slowest, and the first case is too short.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-7",
-        paper="A-SRPT",
         place="eq. (7)",
         statement=r"The time per iteration of an asynchronous pipeline is that of its slowest stage, "
         r"$\alpha = \max_{s, m} \beta_s^m$: $n$ iterations take $n \alpha$ plus, once, the times of the other stages.",
         procedure=ForAll(placed_space((1, 4), (1, 3)), paced_by_slowest, share=HALF),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
 Let $\beta_s = \max_m \beta_s^m$. Stage $s$ completes iteration $i$ at $f_{i,s} = \max(f_{i-1,s}, f_{i,s-1}) +
 \beta_s$. Then $f_{i,s} = \sum_{r \le s} \beta_r + (i - 1) \max_{r \le s} \beta_r$, by induction over $i$ and $s$

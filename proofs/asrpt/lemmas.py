@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.bound_sides import (
     BoundSides,
     bound,
@@ -16,7 +17,7 @@ from hetopt.proofs.asrpt.bound_sides import (
     used_fraction,
 )
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -109,67 +110,56 @@ A_1$, so SRPT's schedule has no larger sum: $OPT_{\tilde A_1} \le OPT_{A_1} + I 
 \sum_{\delta_i < 0} |\delta_i|$."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=SLOTS + LEMMA_1,
         procedure=ForAll(scheduling_space(), bound(lambda c: lemma_1(c, slots=True))),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/lemma-1-continuous",
         note="Jobs take whole slots here. The proof lets jobs share the machine, which slots do not allow.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1-slow-inside",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
         procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(lemma_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/lemma-1-any-bandwidth",
         note=r"With $B_{intra} < B_{inter} / g$ a placement can be slower than the printed $\alpha^{max}$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1-continuous",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=f"{CONTINUOUS}: {LEMMA_1}",
         procedure=holds(RIGHT, lemma_1),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=SCALED + r" follows from $B_{intra} \ge B_{inter} / g$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1-any-bandwidth",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements: " + LEMMA_1,
         procedure=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=SCALED + r" is clear, since $\tilde\alpha_i^{min}$ is the iteration of a placement.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2",
-        paper="A-SRPT",
         place="Lemma 2",
         statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
         + LEMMA_2,
         procedure=ForAll(scheduling_space(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/lemma-2-continuous",
         note="Jobs take whole slots here. A job that completes within a slot on the virtual machine waits for its end. "
         "With slots on both machines it holds (`asrpt/lemma-2-all-slots`), but then Lemma 1 fails.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-all-slots",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=SLOTS
         + r"For $\tau = 0$, jobs that take whole slots, $B_{intra} \ge B_{inter} / g$ and $G > g^{max}$: "
@@ -177,16 +167,14 @@ CLAIMS = (
         procedure=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"All starts and ends are whole, so are all $\tilde C_i$, and a head that does not fit does not for a "
         "whole slot; a slot of the virtual machine does one second of work at most. The rest is as in continuous time."
         + WAITING
         + SUMMED,
         note="In this setting Lemma 1 fails.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-slow-inside",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
         procedure=ForAll(
@@ -194,60 +182,50 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/lemma-2-sharper",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-continuous",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {LEMMA_2}",
         procedure=holds(WRONG, lemma_2),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=WAITING + SUMMED,
         note="The appendix has the same argument, but starts with jobs that all wait; here each moment is accounted "
         "for.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-sharper",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=LONGEST + with_one_more(LEMMA_2),
         procedure=holds(ANY, lambda c: lemma_2(c, sharper=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=with_one_more(WAITING + SUMMED),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-12",
-        paper="A-SRPT",
         place="eq. (12)",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {EQ_12}",
         procedure=holds(WRONG, each_job),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=WAITING,
         note="Summed over the jobs it gives Lemma 2, so that for any bandwidths it fails where that does "
         "(`asrpt/lemma-2-slow-inside`).",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-12-sharper",
-        paper="A-SRPT",
         place="eq. (12)",
         statement=LONGEST + with_one_more(EQ_12),
         procedure=holds(ANY, lambda c: each_job(c, sharper=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=with_one_more(WAITING),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3",
-        paper="A-SRPT",
         place="Lemma 3",
         statement=SLOTS + LEMMA_3,
         procedure=ForAll(
@@ -255,13 +233,11 @@ CLAIMS = (
             bound(lambda c: lemma_3(c, slots=True)),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/lemma-3-continuous",
         note="A little more work may take another whole slot.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3-slow-inside",
-        paper="A-SRPT",
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
         procedure=ForAll(
@@ -269,24 +245,20 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/lemma-3-exact",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3-continuous",
-        paper="A-SRPT",
         place="Lemma 3",
         statement=f"{CONTINUOUS}: {LEMMA_3}",
         procedure=holds(WRONG, lemma_3),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$, since "
         r"$\tilde\alpha_i^{min} \le \alpha_i^{max}$ where $B_{intra} \ge B_{inter} / g$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3-exact",
-        paper="A-SRPT",
         place="Appendix C, last line",
         statement=r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > n_i} \frac{g_i}{G} \epsilon_i "
         r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
@@ -294,7 +266,6 @@ CLAIMS = (
         procedure=holds(ANY, over_and_under, measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=STRETCHED,
         note="The appendix states it in slots, and compares SRPT schedules step by step instead.",
     ),

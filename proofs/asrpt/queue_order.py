@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, schedule_picture, scheduling_space
 from hetopt.proofs.asrpt.single_machine import (
     ONE_MACHINE,
@@ -13,7 +14,7 @@ from hetopt.proofs.asrpt.single_machine import (
     drawn_seconds,
     srpt,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -85,22 +86,19 @@ SRPT has the fewest unfinished jobs, and the sum of completion times is the inte
 have yet to arrive)."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/srpt",
-        paper="A-SRPT",
         place="section IV-C",
         statement="Shortest remaining time first has the least sum of completion times of all preemptive schedules on "
         "one machine, jobs arriving over time.",
         procedure=ForAll(ONE_MACHINE, shortest_first_is_best, share=HALF),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=TAILS,
         note="Sharing the machine does not help either, which Lemma 1 needs. Cited by the paper; the proof follows "
         "Schrage (1968) and Smith (1978).",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/srpt-parallel",
-        paper="A-SRPT",
         place="section IV-C",
         statement="Shortest remaining time first is optimal for single-machine jobs with known durations over parallel "
         "machines, jobs arriving over time: it has the least sum of completion times.",
@@ -108,10 +106,10 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         instead="asrpt/srpt",
         note="As the paper cites it. A-SRPT needs it only for one machine.",
+        policies=(),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/pending-order",
-        paper="A-SRPT",
         place="Algorithm 1",
         statement="Jobs start in the order in which they complete in the virtual schedule.",
         procedure=ForAll(
@@ -120,25 +118,21 @@ CLAIMS = (
             share=HALF,
         ),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
         "and a delayed job starts before the next one is looked at.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/larger-later",
-        paper="A-SRPT",
         place="section IV-C",
         statement=r"Jobs with larger predicted workloads $\frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ are scheduled "
         "later.",
         procedure=ForAll(scheduling_space(), smaller_starts_first),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/larger-later-together",
         note="The order depends on the remaining time, and on when a job arrives.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/larger-later-together",
-        paper="A-SRPT",
         place="section IV-C",
         statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
         "arrive at the same time.",
@@ -149,27 +143,23 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs in "
         "the order of their sizes; they start in that order.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-3",
-        paper="A-SRPT",
         place="eq. (3)",
         statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
         r"for all $t$ and $m$.",
         procedure=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/eq-3-half-open",
         note="A job counts at the moment of its completion, so no job may start just then. In slots each job costs one "
         "more; in continuous time a job would have to wait for the first moment after another, which there is not, and "
         "(8) has no optimum.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-3-half-open",
-        paper="A-SRPT",
         place="eqs. (1) to (3)",
         statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",
         procedure=ForAll(
@@ -179,7 +169,6 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof="(1): a job is in the queue only once it has arrived. (2): Heavy-Edge places all replicas on the $g_i$ "
         "GPUs that it is given. (3): these are free when the job starts, and are free again when it completes.",
     ),

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from hetopt import instances
 from hetopt.models.asrpt.networks import network
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import (
     ByComputation,
@@ -77,36 +78,32 @@ def shares() -> Computation:
 
 def measured(key: str, place: str, statement: str, why: str) -> Claim:
     """A claim that cannot be computed here."""
-    return Claim(
+    return asrpt_claim(
         key=f"asrpt/{key}",
-        paper="A-SRPT",
         place=place,
         statement=statement,
         procedure=Untestable(why),
         expected=ClaimVerdict.UNTESTABLE,
-        policies=("asrpt",),
     )
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/table-1",
-        paper="A-SRPT",
         place="Table I",
         statement="Parameters of the nine networks, to 5 %.",
         procedure=ByComputation(table_1),
         expected=ClaimVerdict.FALSE,
         note="Derived from the networks' published shapes. XLNet-large has 360 million parameters; the others agree.",
+        policies=(),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/table-2",
-        paper="A-SRPT",
         place="Table II and section V-B",
         statement="Heavy-Edge's iteration is 6% longer than that of the ILP for VGG19, and it is 1500 times faster for "
         "GPT-175B.",
         procedure=ByComputation(table_2),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         note="The quotients of the printed numbers. The worst case of Heavy-Edge is another question.",
     ),
     measured(
@@ -116,13 +113,13 @@ CLAIMS = (
         "averages over 20 patterns of free GPUs, which are not printed, nor are the numbers of GPUs, the profiles of "
         "the networks, or the formulation of the ILP",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/fig-6-shares",
-        paper="A-SRPT",
         place="section V-B",
         statement="37,500 to 150,000 jobs are 5% to 20% of the trace of 758,223 jobs.",
         procedure=ByComputation(shares),
         expected=ClaimVerdict.TRUE,
+        policies=(),
     ),
     measured(
         "training-times",

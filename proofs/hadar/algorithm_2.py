@@ -9,10 +9,11 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import integers
 
@@ -211,9 +212,8 @@ last job on, line 14 returns its argument with job $j$ added, line 15 its argume
 0$, so the first is larger, line 18 fails, and line 21 returns the argument. The argument of the first call is empty."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/thm-1",
-        paper="Hadar",
         place="Theorem 1",
         statement=r"Algorithm 2 decides in polynomial time: its states, job ID and server state, are at most $n(Q) H "
         r"R$ combinations.",
@@ -237,9 +237,8 @@ states.""",
         note="Counted in the recursion as printed; saving results by (job ID, server state) does not help, since no "
         "state occurs twice.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-1-states",
-        paper="Hadar",
         place="Theorem 1",
         statement=r"Algorithm 2 has at most $\sum_{i=0}^{n} \min\{2^i, \prod_{h,r} (c_h^r + 1)\}$ states for $n$ jobs: "
         r"for fixed servers their number is linear in $n$.",
@@ -253,9 +252,8 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         note="With results saved per state. The library uses exact search for few jobs, beam search for more, and a "
         "greedy search for many.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/algorithm-2",
-        paper="Hadar",
         place="Algorithm 2",
         statement="If a job has a positive payoff on the empty servers, Algorithm 2 returns allocations for some job.",
         procedure=ForAll(slot_space(pays, n=(1, 4), values=ROUND), printed_takes_some_job),
@@ -264,9 +262,8 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         instead="hadar/algorithm-2-skips",
         note="Lines 16 to 21 compare only costs, and skipping always costs less.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/algorithm-2-skips",
-        paper="Hadar",
         place="Algorithm 2",
         statement="As printed, Algorithm 2 runs no job, for all jobs, servers and prices > 0.",
         procedure=ForAll(ANY, printed_takes_no_job),
@@ -276,9 +273,8 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         proof=SKIPS,
         note="`hadar.printed(as_printed=True)`. `hadar-printed` compares payoffs instead.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/line-8",
-        paper="Hadar",
         place="Algorithm 2, line 8",
         statement=r"With payoffs compared, $\sum (\mathcal U_j - \mathrm{cost}_j)$, the recursion finds the best of "
         r"all decisions to take or skip jobs in their order, although it returns at the first job that finds no GPUs "
@@ -292,9 +288,8 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         policies=("hadar",),
         instead="hadar/algorithm-2-payoffs",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/algorithm-2-payoffs",
-        paper="Hadar",
         place="Algorithm 2",
         statement="With payoffs compared, and null meaning that this job is skipped, the recursion finds the best of "
         "all decisions to take or skip.",

@@ -10,7 +10,8 @@ from itertools import product
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.models.hadare.job_copies import split_steps
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -94,9 +95,8 @@ def divided(case: CopyCase) -> Finding:
 
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/steps",
-        paper="Hadar",
         place="section V-B",
         statement="The remaining steps of a job can be divided among its copies in proportion to their throughput: "
         "into integer parts with the same sum, each less than one step from its exact part.",
@@ -108,9 +108,8 @@ Round all exact parts down. The sum of the remainders is an integer below the nu
 step to each of that many parts, those with the largest remainders. Every part differs by less than one step.""",
         note="The Job Tracker of the library.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/corollary",
-        paper="Hadar",
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes no node is idle in any round but possibly the "
         "last; every job takes more than a round on every node.",
@@ -122,9 +121,8 @@ step to each of that many parts, those with the largest remainders. Every part d
         "counterexample every assignment leaves a node idle. If idle means not assigned, as in the proof, the "
         "corollary is true.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/corollary-assigned",
-        paper="Hadar",
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes, and memory for every job on every node, every "
         "node can be assigned a copy in every round, and is assigned one if the policy fills all nodes that can run "

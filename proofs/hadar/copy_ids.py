@@ -8,7 +8,8 @@ from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.hadar.copy_cases import CopyCase
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -89,9 +90,8 @@ def same_id() -> list[Any]:
 
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/job-id",
-        paper="Hadar",
         place="section V-A",
         statement=r"All copies have unique IDs $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
         r"\mathrm{parent\_job\_id}$, $i = 1, 2, \dots$",
@@ -102,9 +102,8 @@ CLAIMS = (
         note=r"The paper gives no range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
         r"the number of jobs in the system.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/job-id-bounded",
-        paper="Hadar",
         place="section V-A",
         statement=r"The IDs are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
         procedure=ForAll(copy_id_space(bounded=True), unique),
@@ -115,9 +114,8 @@ CLAIMS = (
 $J i + p = J i' + q$ with $0 \le p, q < J$ implies $p = q$, the remainder of both sides by $J$, and then $i = i'$.""",
         mechanical=(by_z3("no two copies of different jobs share an ID, all integers", same_id),),
     ),
-    Claim(
+    hadar_claim(
         key="hadar/job-id-exactly",
-        paper="Hadar",
         place="section V-A",
         statement=r"Jobs $p \ne q$ with $n$ copies each share an ID if and only if $|p - q|$ is "
         r"$\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "

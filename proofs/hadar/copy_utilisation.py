@@ -8,7 +8,8 @@ from math import ceil
 
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -105,9 +106,8 @@ the mean speed of the $x$ fastest nodes, which does not increase with $x$, as ea
 mean. $S_x$ increases, so $\lceil w / S_x \rceil$ does not increase either, and the quotient does not decrease."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/cru-formula",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^x = \dfrac{x\, (w / S_x)}{n\, \lceil w / S_x \rceil}$, $S_x$ being the work of the "
         f"$x$ nodes in a round, {SPLIT}.",
@@ -117,9 +117,8 @@ CLAIMS = (
         policies=("hadare",),
         proof=FORMULA,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-rounds",
-        paper="Hadar",
         place="proof of Theorem 3",
         statement=r"Forked into $x$ copies, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$.",
         procedure=ForAll(copy_space(between, copies=integers(2, 3)), rounds),
@@ -128,9 +127,8 @@ CLAIMS = (
         instead="hadar/thm-3-rounds-alike",
         note="Copies run on the fastest nodes.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-rounds-alike",
-        paper="Hadar",
         place="proof of Theorem 3",
         statement=r"On equal nodes, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$ with $x$ copies.",
         procedure=ForAll(
@@ -143,9 +141,8 @@ CLAIMS = (
 With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v) \rceil = \lceil \lceil w / v
 \rceil / x \rceil$: for whole $x$ and $m$, $y \le x m$ if and only if $\lceil y \rceil \le x m$.""",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for $1 < x < n$, eq. (11), "
         + f"{SPLIT}; {LONGER}.",
@@ -155,9 +152,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         instead="hadar/thm-3-fastest",
         note="With copies on the fastest nodes, which is best for the claim.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-weak",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^x \le \mathrm{CRU}_1^n$, copies being on any $x$ nodes, "
         + f"{SPLIT}; {LONGER}.",
@@ -168,9 +164,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         instead="hadar/thm-3-fastest",
         note="Copies run on the first nodes of the list.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-fastest",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^2 \le \dots \le \mathrm{CRU}_1^n$ on the $x$ fastest nodes, "
         r"the work being divided in proportion to speed.",
@@ -182,9 +177,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         policies=("hadare",),
         proof=FORMULA + FASTEST,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-more",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^n = \mathrm{CRU}_1^{n+j}$: copies beyond one for each node change nothing.",
         procedure=ForAll(copy_space(copies=integers(1, 3), longer=False), more_copies_than_nodes, share=F(1, 2)),
@@ -194,9 +188,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         "parts.",
         note="The policy's plans of a round are compared, node by node.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-batch",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14); here $m = n$; "
         + f"{LONGER}.",

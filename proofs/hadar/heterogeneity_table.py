@@ -15,6 +15,7 @@ import hetopt
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models import gavel, hadar, hadare
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
@@ -129,9 +130,8 @@ class TableColumn:
     ) -> Claim:
         """Claim that this instance shows a behaviour: a "yes" of the table, or with ``key`` a corrected "no"."""
         words, observe = ROWS[row]
-        return Claim(
+        return hadar_claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
-            paper="Hadar",
             place=place,
             statement=f"{self.name} can run {words}.",
             procedure=ByComputation(lambda: self.observed(instance(), observe)),
@@ -154,9 +154,8 @@ class TableColumn:
     ) -> Claim:
         """Claim that a behaviour never occurs: a "no" of the table."""
         words, observe = ROWS[row]
-        return Claim(
+        return hadar_claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
-            paper="Hadar",
             place=place,
             statement=f"{self.name} never runs {words}.",
             procedure=ForAll(self.cases, lambda case: self.finding(case, observe), share=F(1, 5)),
@@ -214,9 +213,8 @@ def untestable(key: str, name: str) -> Iterator[Claim]:
     """The claims about a scheduler that the library does not contain."""
     for row in ("resource", "scheduling", "task"):
         verb = "can run" if (key, row) == ("gandiva", "resource") else "never runs"
-        yield Claim(
+        yield hadar_claim(
             key=f"hadar/table-1-{key}-{row}",
-            paper="Hadar",
             place="Table I",
             statement=f"{name} {verb} {ROWS[row][0]}.",
             procedure=Untestable(f"{name} is not among the policies of the library."),

@@ -9,10 +9,11 @@ from functools import cached_property
 from flint import arb
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import PriceFunction
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -130,9 +131,8 @@ at $s = 0$ and has the derivative $a^2 s\, e^{as} > 0$; so $f$ grows, from its l
 every $s > 0$."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/lemma-3",
-        paper="Hadar",
         place="Lemma 3",
         statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r) > 0$ the price (5) keeps the differential "
         r"allocation-cost relation $k_h^r(t)\, d\gamma_h^r(t) \ge \frac{c_h^r}{\alpha_h^r}\, dk_h^r(t)$.",
@@ -144,9 +144,8 @@ c$: an equality.""",
         mechanical=(by_sympy("the derivative of the price", derivative_of_the_price),),
         note=r"Definition 2 requires $\alpha \ge 1$; a larger $\alpha$ keeps the relation, so $\max(1, \cdot)$ does.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/step-factor",
-        paper="Hadar",
         place="proof of Theorem 2",
         statement=r"A step of $s c$ GPUs keeps the allocation-cost relation if and only if $\alpha \ge (e^{as} - 1) / "
         r"s$, $a = \ln(U_{\max} / U_{\min}) > 0$; that grows with $s$ and is above $a$ for every $s > 0$.",

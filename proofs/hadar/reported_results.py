@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Untestable, compare_number
 
 F = Fraction
@@ -55,89 +56,70 @@ def reduction_of_the_abstract() -> Computation:
     )
 
 
-def _claim(
-    key: str, place: str, statement: str, procedure: ByComputation, *, holds: bool, instead: str = "", note: str = ""
-) -> Claim:
-    return Claim(
-        key=f"hadar/{key}",
-        paper="Hadar",
-        place=place,
-        statement=statement,
-        procedure=procedure,
-        expected=ClaimVerdict.TRUE if holds else ClaimVerdict.FALSE,
-        instead=instead,
-        note=note,
-    )
-
-
-def _beyond(key: str, place: str, statement: str, why: str) -> Claim:
-    return Claim(
-        key=f"hadar/{key}",
-        paper="Hadar",
-        place=place,
-        statement=statement,
-        procedure=Untestable(why),
-        expected=ClaimVerdict.UNTESTABLE,
-    )
-
-
 CLAIMS = (
-    _claim(
-        "m5-speedups",
-        "section VI-C",
-        "Mix M-5 takes some 4200 s (3300 s) under Gavel and 3900 s (2800 s) under Hadar on AWS (in the laboratory), a "
+    hadar_claim(
+        key="hadar/m5-speedups",
+        place="section VI-C",
+        statement="Mix M-5 takes some 4200 s (3300 s) under Gavel and 3900 s (2800 s) under Hadar on AWS (in the laboratory), a "
         "speedup of 1.18 (1.15).",
-        ByComputation(total_time_of_m5),
-        holds=False,
+        procedure=ByComputation(total_time_of_m5),
+        expected=ClaimVerdict.FALSE,
         note="The two speedups may have been swapped; with that the other one is 1.08.",
     ),
-    _claim(
-        "gains-over-hadar",
-        "section I",
-        "HadarE gains 30% (34%) in utilisation and 90% (124%) in mean completion time over Hadar on AWS (in the "
+    hadar_claim(
+        key="hadar/gains-over-hadar",
+        place="section I",
+        statement="HadarE gains 30% (34%) in utilisation and 90% (124%) in mean completion time over Hadar on AWS (in the "
         "laboratory).",
-        ByComputation(gains_over_hadar),
-        holds=True,
+        procedure=ByComputation(gains_over_hadar),
+        expected=ClaimVerdict.TRUE,
         note="Follows from the gains over Gavel in section VI-C: 1.56 and 1.20 (1.62 and 1.21), 2.23 and 1.17 (2.76 "
         "and 1.23).",
     ),
-    _claim(
-        "abstract-utilisation",
-        "abstract",
-        "HadarE uses 1.45 times as much of the cluster as Hadar.",
-        ByComputation(utilisation_of_the_abstract),
-        holds=False,
+    hadar_claim(
+        key="hadar/abstract-utilisation",
+        place="abstract",
+        statement="HadarE uses 1.45 times as much of the cluster as Hadar.",
+        procedure=ByComputation(utilisation_of_the_abstract),
+        expected=ClaimVerdict.FALSE,
         instead="hadar/gains-over-hadar",
         note="1.45 is the mean of the four gains over Hadar and over Gavel.",
     ),
-    _claim(
-        "abstract-reduction",
-        "abstract",
-        "HadarE reduces the total time by 50% on AWS and by 80% in the laboratory, compared with Hadar.",
-        ByComputation(reduction_of_the_abstract),
-        holds=False,
+    hadar_claim(
+        key="hadar/abstract-reduction",
+        place="abstract",
+        statement="HadarE reduces the total time by 50% on AWS and by 80% in the laboratory, compared with Hadar.",
+        procedure=ByComputation(reduction_of_the_abstract),
+        expected=ClaimVerdict.FALSE,
         note="Section VI-C has a mean speedup of 1.79 over Hadar, on both clusters together. A reduction by 80% would "
         "be a speedup of 5; section I calls the same numbers a gain.",
     ),
-    _beyond(
-        "trace-results",
-        "section IV",
-        "In simulation Hadar does 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 times as long "
+    hadar_claim(
+        key="hadar/trace-results",
+        place="section IV",
+        statement="In simulation Hadar does 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 times as long "
         "(Figs. 3 to 5).",
-        "The 480 jobs were drawn at random and are not printed, and Tiresias and YARN-CS are not among the policies of "
-        "the library. What the library's policies do with another draw is in the documentation of Hadar.",
+        procedure=Untestable(
+            "The 480 jobs were drawn at random and are not printed, and Tiresias and YARN-CS are not among the policies of "
+            "the library. What the library's policies do with another draw is in the documentation of Hadar."
+        ),
+        expected=ClaimVerdict.UNTESTABLE,
     ),
-    _beyond(
-        "cluster-results",
-        "section VI",
-        "Utilisation, total time, completion time, latency and slot length on two clusters (Figs. 8 to 13).",
-        "They were measured on hardware; throughputs are not printed.",
+    hadar_claim(
+        key="hadar/cluster-results",
+        place="section VI",
+        statement="Utilisation, total time, completion time, latency and slot length on two clusters (Figs. 8 to 13).",
+        procedure=Untestable("They were measured on hardware; throughputs are not printed."),
+        expected=ClaimVerdict.UNTESTABLE,
     ),
-    _beyond(
-        "table-5",
-        "Table V",
-        "Models that were trained by copies are better than those that were not.",
-        "Qualities were measured once, on hardware. Measurements of the library's own averaging are in the "
-        "documentation of HadarE.",
+    hadar_claim(
+        key="hadar/table-5",
+        place="Table V",
+        statement="Models that were trained by copies are better than those that were not.",
+        procedure=Untestable(
+            "Qualities were measured once, on hardware. Measurements of the library's own averaging are in the "
+            "documentation of HadarE."
+        ),
+        expected=ClaimVerdict.UNTESTABLE,
     ),
 )
