@@ -52,7 +52,7 @@ def reduction_of_the_abstract() -> Computation:
             compare_number("reduction, AWS", "0.50", 1 - 1 / F("1.79")),
             compare_number("reduction, laboratory", "0.80", 1 - 1 / F("1.79")),
         ),
-        "a mean speedup of 1.79 over Hadar takes 44% off the total time",
+        "a mean speedup of 1.79 over Hadar reduces the total time by 44%",
     )
 
 
@@ -60,17 +60,17 @@ CLAIMS = (
     hadar_claim(
         key="hadar/m5-speedups",
         place="section VI-C",
-        statement="Mix M-5 takes some 4200 s (3300 s) under Gavel and 3900 s (2800 s) under Hadar on AWS (in the laboratory), a "
-        "speedup of 1.18 (1.15).",
+        statement="Mix M-5 takes some 4200 s (3300 s) under Gavel and 3900 s (2800 s) under Hadar on AWS (in the "
+        "laboratory), a speedup of 1.18 (1.15).",
         procedure=ByComputation(total_time_of_m5),
         expected=ClaimVerdict.FALSE,
-        note="The two speedups may have been swapped; with that the other one is 1.08.",
+        note="The two speedups may have been swapped; then the other one is 1.08.",
     ),
     hadar_claim(
         key="hadar/gains-over-hadar",
         place="section I",
-        statement="HadarE gains 30% (34%) in utilisation and 90% (124%) in mean completion time over Hadar on AWS (in the "
-        "laboratory).",
+        statement="HadarE gains 30% (34%) in utilisation and 90% (124%) in mean completion time over Hadar on AWS (in "
+        "the laboratory).",
         procedure=ByComputation(gains_over_hadar),
         expected=ClaimVerdict.TRUE,
         note="Follows from the gains over Gavel in section VI-C: 1.56 and 1.20 (1.62 and 1.21), 2.23 and 1.17 (2.76 "
@@ -79,7 +79,7 @@ CLAIMS = (
     hadar_claim(
         key="hadar/abstract-utilisation",
         place="abstract",
-        statement="HadarE uses 1.45 times as much of the cluster as Hadar.",
+        statement="The utilisation of HadarE is 1.45 times that of Hadar.",
         procedure=ByComputation(utilisation_of_the_abstract),
         expected=ClaimVerdict.FALSE,
         instead="hadar/gains-over-hadar",
@@ -97,11 +97,11 @@ CLAIMS = (
     hadar_claim(
         key="hadar/trace-results",
         place="section IV",
-        statement="In simulation Hadar does 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 times as long "
-        "(Figs. 3 to 5).",
+        statement="In simulation Hadar completes 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 "
+        "times as long (Figs. 3 to 5).",
         procedure=Untestable(
-            "The 480 jobs were drawn at random and are not printed, and Tiresias and YARN-CS are not among the policies of "
-            "the library. What the library's policies do with another draw is in the documentation of Hadar."
+            "The 480 jobs are a random sample that is not printed. `hetopt reproduce hadar` compares the library's policies "
+            "on another sample."
         ),
         expected=ClaimVerdict.UNTESTABLE,
     ),
@@ -109,13 +109,13 @@ CLAIMS = (
         key="hadar/cluster-results",
         place="section VI",
         statement="Utilisation, total time, completion time, latency and slot length on two clusters (Figs. 8 to 13).",
-        procedure=Untestable("They were measured on hardware; throughputs are not printed."),
+        procedure=Untestable("The paper measured them on hardware; throughputs are not printed."),
         expected=ClaimVerdict.UNTESTABLE,
     ),
     hadar_claim(
         key="hadar/table-5",
         place="Table V",
-        statement="Models that were trained by copies are better than those that were not.",
+        statement="Models trained by copies are better than models trained without.",
         procedure=Untestable(
             "Qualities were measured once, on hardware. Measurements of the library's own averaging are in the "
             "documentation of HadarE."
