@@ -100,8 +100,8 @@ CLAIMS = (
         statement="In simulation Hadar completes 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 "
         "times as long (Figs. 3 to 5).",
         procedure=Untestable(
-            "The 480 jobs are a random sample that is not printed. `hetopt reproduce hadar` compares the library's policies "
-            "on another sample."
+            "The 480 jobs are a random sample that is not printed. `hetopt reproduce hadar` compares the policies on "
+            "another sample."
         ),
         expected=ClaimVerdict.UNTESTABLE,
     ),
