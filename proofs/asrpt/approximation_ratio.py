@@ -227,7 +227,7 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         key="asrpt/thm-1-constant",
         place="Theorem 1",
         statement=r"With right predictions, $\tau = 0$ and $\rho = 1$ in continuous time, $\Gamma_A / OPT_A$ is "
-        r"bounded by a constant, whatever $G / (G - g^{max})$.",
+        r"bounded by a constant for all $G / (G - g^{max})$.",
         procedure=Growth(
             sizes=(2, 3, 4, 6, 8, 10),
             measure=in_turns,

@@ -262,7 +262,7 @@ CLAIMS = (
         place="Appendix C, last line",
         statement=r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > n_i} \frac{g_i}{G} \epsilon_i "
         r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
-        r"continuous time, whatever the bandwidths.",
+        r"continuous time, for any bandwidths.",
         procedure=holds(ANY, over_and_under, measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -119,7 +119,7 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
-        "and a delayed job starts before the next one is looked at.",
+        "and a delayed job starts before the next job is considered.",
     ),
     asrpt_claim(
         key="asrpt/larger-later",

@@ -113,7 +113,7 @@ JobsBySecond = tuple[tuple[int, tuple[int, ...]], ...]
 def best_seconds(
     arrivals: Sequence[int], sizes: Sequence[int], machines: int = 1, *, shortest: bool = False
 ) -> tuple[int, JobsBySecond]:
-    """The least sum of completion times over all assignments of machine seconds to jobs, and such an assignment.
+    """The least sum of completion times over all assignments of machine seconds to jobs, and an optimal assignment.
 
     All numbers are integers, and a job runs on one machine at a time. With ``shortest`` only jobs with the shortest
     remaining time run, and all ways to break ties are tried.

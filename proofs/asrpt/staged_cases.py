@@ -178,7 +178,7 @@ def equal_servers_space(
     Parameters
     ----------
     values:
-        Possible bytes and bandwidths of a job without computation; by default the job has computation times too.
+        Possible bytes and bandwidths of a job without computation; by default the job has computation times as well.
     """
 
     def build(numbers: CaseNumbers) -> StagedCase | None:

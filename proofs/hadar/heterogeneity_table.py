@@ -35,7 +35,7 @@ Observation = Callable[[pd.DataFrame], str]
 
 
 def several_types(spans: pd.DataFrame) -> str:
-    """GPUs of several types are in use at once."""
+    """Whether GPUs of several types are in use at once."""
     for first, second in combinations(spans.to_dict("records"), 2):
         if _at_once(first, second) and _types(first) != _types(second):
             return f"{first['gpu_type']} and {second['gpu_type']} are in use at once"
@@ -43,7 +43,7 @@ def several_types(spans: pd.DataFrame) -> str:
 
 
 def types_over_time(spans: pd.DataFrame) -> str:
-    """A job runs on one set of types, and later on another."""
+    """Whether a job runs on one set of types, and later on another."""
     for first, second in combinations(spans.to_dict("records"), 2):
         if first["job"] == second["job"] and not _at_once(first, second) and _types(first) != _types(second):
             return f"{first['job']} runs on {first['gpu_type']}, and then on {second['gpu_type']}"
@@ -51,7 +51,7 @@ def types_over_time(spans: pd.DataFrame) -> str:
 
 
 def one_job_on_several_types(spans: pd.DataFrame) -> str:
-    """A job runs on GPUs of several types in the same round."""
+    """Whether a job runs on GPUs of several types in the same round."""
     rows = spans.to_dict("records")
     for row in rows:
         if len(_types(row)) > 1:
@@ -63,7 +63,7 @@ def one_job_on_several_types(spans: pd.DataFrame) -> str:
 
 
 def one_job_on_several_nodes(spans: pd.DataFrame) -> str:
-    """A job runs on GPUs of several nodes in the same round."""
+    """Whether a job runs on GPUs of several nodes in the same round."""
     for row in spans.to_dict("records"):
         if "+" in str(row["servers"]):
             return f"{row['job']} runs on {row['servers']} at once"
