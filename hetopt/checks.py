@@ -25,6 +25,7 @@ class FrozenDict(dict[K, V]):
     """A dict that cannot be changed, so that frozen dataclasses may hold it, hash it and pickle it."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise: this mapping is read-only."""
         raise TypeError("this mapping is read-only; make a changed copy with dict(mapping) or .replace()")
 
     __setitem__ = __delitem__ = pop = popitem = clear = update = setdefault = __ior__ = _refuse

@@ -89,7 +89,7 @@ class PluginGroup:
             raise UnknownName(f"{self.what} {name!r} is {made!r}; it must be a function or class that makes one")
         return made  # type: ignore[no-any-return]
 
-    def make(self, name: str, settings: Mapping[str, Any]) -> Any:
+    def make(self, name: str, settings: Mapping[str, Any] | None = None) -> Any:
         """The plugin of that name with these settings, which :func:`fitting` converts.
 
         Raises
@@ -99,7 +99,7 @@ class PluginGroup:
         InvalidOption
             A setting is unknown or not accepted.
         """
-        made, called = self.factory(name), f"{self.what} {name!r}"
+        made, called, settings = self.factory(name), f"{self.what} {name!r}", settings or {}
         known = parameters(made)
         for key in settings:
             if key not in known:
@@ -186,7 +186,7 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
         made: Any = hint
         return made(**fitting(made, value, key))
     if isinstance(value, str) and (group := _group_of(hint)):
-        return group.make(value, {})
+        return group.make(value)
     given = ", ".join(item.name for item in fields(hint) if item.init and item.repr) if is_dataclass(hint) else ""
     raise InvalidOption(
         f"{key} is {value!r}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}"

@@ -97,8 +97,7 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     InvalidOption
         A setting is unknown or not accepted.
     """
-    made, settings = factory(name), dict(settings or {})
-    if isinstance(made, Formulation):
+    if isinstance(made := factory(name), Formulation):
         if settings:
             raise InvalidOption(
                 f"policy {name!r} is a Formulation and has no settings; leave out {', '.join(settings)}"
@@ -138,7 +137,7 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
     from hetopt.decisions.system import System
 
     if name in SYSTEMS.points:
-        system: System = SYSTEMS.make(name, dict(settings or {}))
+        system: System = SYSTEMS.make(name, settings)
         return system
     if name not in POLICIES.points and ":" not in name:
         known = choices(name, sorted({*SYSTEMS.points, *POLICIES.points}))
@@ -165,7 +164,7 @@ def make_mapper(name: str, settings: Mapping[str, Any] | None = None) -> Mapper:
     UnknownName, InvalidOption
         As :func:`make_policy`; or the name is that of a policy.
     """
-    mapper: Mapper = MAPPERS.make(name, dict(settings or {}))
+    mapper: Mapper = MAPPERS.make(name, settings)
     _refuse(POLICIES, mapper, name, MAPPERS)
     return mapper
 
@@ -185,7 +184,7 @@ def make_predictor(name: str, settings: Mapping[str, Any] | None = None) -> Pred
     UnknownName, InvalidOption
         As :func:`make_policy`; or the result is not a predictor.
     """
-    predictor: Predictor = PREDICTORS.make(name, dict(settings or {}))
+    predictor: Predictor = PREDICTORS.make(name, settings)
     return predictor
 
 
@@ -266,7 +265,7 @@ def make_reader(name: str, settings: Mapping[str, Any] | None = None) -> Callabl
     UnknownName, InvalidOption
         As :func:`make_policy`; or the result is not a reader.
     """
-    reader: Callable[..., pd.DataFrame] = TRACES.make(name, dict(settings or {}))
+    reader: Callable[..., pd.DataFrame] = TRACES.make(name, settings)
     return reader
 
 
@@ -285,7 +284,7 @@ def make_generator(name: str, settings: Mapping[str, Any] | None = None) -> Gene
     UnknownName, InvalidOption
         As :func:`make_policy`; or the result is not a generator.
     """
-    generator: Generator = GENERATORS.make(name, dict(settings or {}))
+    generator: Generator = GENERATORS.make(name, settings)
     return generator
 
 

@@ -48,7 +48,11 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
     ("table of shares has shape ()", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, NONE)),
     ("which is not a hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
     ("the policy is 'oef'; it must be a policy", hetopt.InvalidOption, lambda: hetopt.solve(wrong("oef"), TENANTS)),
-    ("which is not a hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.solve(oef.cooperative(), wrong([[1, 2]]))),
+    (
+        "which is not a hetopt Instance",
+        hetopt.InvalidInstance,
+        lambda: hetopt.solve(oef.cooperative(), wrong([[1, 2]])),
+    ),
     (
         "options is {'gap': 1}, which is not a hetopt Options",
         hetopt.InvalidOption,
@@ -72,7 +76,7 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: hetopt.auditing.strategy_proof(TENANTS, oef.cooperative(), kinds=wrong("over")),
     ),
     (
-        "the shares hold something other than numbers",
+        "the shares contain values that are not numbers",
         hetopt.InvalidInstance,
         lambda: hetopt.audit(TENANTS, [["1/2", "1"], ["x", "0"]], exact=True),
     ),
@@ -87,14 +91,18 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: fft.FFT()(JOBS, wrong({"rho": 1})),
     ),
     ("FFT.options is 3, which is not a hetopt Options", hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
-    ("EnvyFree is a class; add one of it: EnvyFree()", hetopt.InvalidFormulation, lambda: fft.FFT() + wrong(EnvyFree)),
+    (
+        "EnvyFree is a class; add an instance of it",
+        hetopt.InvalidFormulation,
+        lambda: fft.FFT() + wrong(EnvyFree),
+    ),
     (
         "must return a pair: an Allocation or Plan, and its state",
         hetopt.InvalidPlan,
         lambda: hetopt.simulate(wrong(lambda *_: (None, None)), JOBS, round_seconds=300.0),
     ),
     (
-        "cooperative cannot be called with an instance; if it makes a policy, give cooperative()",
+        "cooperative does not accept an instance; if it returns a policy, give cooperative()",
         hetopt.InvalidOption,
         lambda: hetopt.solve(wrong(oef.cooperative), TENANTS),
     ),

@@ -68,7 +68,7 @@ def scalar(value: str) -> Any:
 
 @dataclass
 class _Frame:
-    """An open mapping or list; ``at`` is its newest key or index, and ``awaits_value`` whether the key lacks a value."""
+    """An open mapping or list, its newest key or index, and whether that key still lacks a value."""
 
     container: Any
     at: Any = None
