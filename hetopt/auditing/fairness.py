@@ -26,7 +26,7 @@ def envy_free(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Does no entity prefer the GPUs of another? [OEF, section 2.3.1 (2); weighted: section 4.2.3].
+    """Envy-freeness: no entity prefers the GPUs of another [OEF, section 2.3.1 (2); weighted: section 4.2.3].
 
     With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o: ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``.
     Slack: minus the largest :func:`~hetopt.data.worth.cluster_envy`, a part of ``v[e](m)``, e's rate with the whole
@@ -112,7 +112,7 @@ def sharing_incentive(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Does each entity have at least the rate of its fair part of every GPU type? [OEF, section 2.3.1 (3)].
+    """Sharing incentive: each entity has at least the rate of its fair part of every GPU type [OEF, 2.3.1 (3)].
 
     For all e: ``v[e](x[e]) >= v[e](pi[e] / sum(pi) m)``. Slack: the smallest difference as a part of ``v[e](m)``,
     e's rate with the whole cluster m. Rates v as in :func:`envy_free`.

@@ -13,7 +13,7 @@ from hetopt.data.rationals import digits
 from hetopt.tolerances import EQUAL
 
 PART = "part of the rate with the whole cluster"
-"""Unit of most slacks: 0.01 is what 1 % of every GPU type yields. It does not depend on the unit of speeds."""
+"""Unit of most slacks: 1 % of every GPU type yields 0.01, for any unit of speeds."""
 
 Level = Literal["job type", "even split", "free reuse"]
 """The entities of a verdict where a tenant has several job types (OEF, section 4.2.4).
@@ -53,11 +53,11 @@ class Verdict:
     slack:
         Above 0: distance to a violation. Below 0: size of the violation. NaN where nothing was measured.
     witness:
-        Where it fails: the answer to "why unfair?", a small object with ``explain()``. Else None.
+        Why the property fails, an object with ``explain()``; else None.
     unit:
         Unit of ``slack``.
     why:
-        How the verdict was decided, or why it could not be, for people; nothing depends on it.
+        How the verdict was decided, or why it is undecided, as a message.
     tolerance:
         ``holds`` is True down to ``slack = -tolerance``; 0 for a verdict in rational numbers.
     exact:
@@ -84,7 +84,7 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """The property, with the level where it is not that of job types: ``envy_free (free reuse)``."""
+        """The property, with the level unless that is job types: ``envy_free (free reuse)``."""
         return str(self.name) if self.level == "job type" else f"{self.name} ({self.level})"
 
     @property
@@ -105,7 +105,7 @@ class Verdict:
         return self.holds
 
     def explain(self) -> str:
-        """One sentence or a few: the verdict, its slack, and the witness in words."""
+        """The verdict, its slack, and the witness in words."""
         amount = "" if math.isnan(self.slack) else f", slack {self.slack:.6g} ({self.unit})"
         reason = self.witness.explain() if self.witness is not None else self.why
         return f"{self.label} {self.word}{amount}" + (f": {reason}" if reason else "")
@@ -135,7 +135,6 @@ def judged(
     *,
     tolerance: float = EQUAL,
     unit: str = PART,
-    why: str = "",
     proof: Witness | None = None,
     level: Level = "job type",
 ) -> Verdict:
@@ -149,7 +148,7 @@ def judged(
         slack=float(slack),
         witness=None if holds else witness,
         unit=unit,
-        why=why or ("decided in rational numbers" if exact is not None else f"decided at tolerance {limit:g}"),
+        why="decided in rational numbers" if exact is not None else f"decided at tolerance {limit:g}",
         tolerance=limit,
         exact=exact,
         proof=proof if holds else None,
@@ -157,6 +156,6 @@ def judged(
     )
 
 
-def undecided(name: AuditProperty, why: str, level: Level = "job type") -> Verdict:
-    """A verdict that could not be made."""
-    return Verdict(name, None, math.nan, why=why, level=level)
+def undecided(name: AuditProperty, why: str) -> Verdict:
+    """The verdict "undecided", for the reason ``why``."""
+    return Verdict(name, None, math.nan, why=why)

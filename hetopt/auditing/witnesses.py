@@ -1,4 +1,4 @@
-"""Witnesses: why a property does not hold, or the proof that it does.
+"""Witnesses: reasons why a property fails, or proofs that it holds.
 
 Bundles are mappings GPU type -> GPUs (types without GPUs left out). Numbers are floats, or Fractions where the
 verdict was made in rational numbers. Rates are in the unit of the instance's speeds.
@@ -22,7 +22,7 @@ Bundles: TypeAlias = Mapping[str, Bundle]
 
 
 class Witness(Protocol):
-    """A record with a sentence for people and plain data for JSON."""
+    """A record with an explanation in words and plain data for JSON."""
 
     def explain(self) -> str:
         """The witness in words."""
@@ -46,7 +46,7 @@ def bundle_text(bundle: Bundle) -> str:
 
 
 def plain(value: Any) -> Any:
-    """``value`` with mappings and tuples opened and Fractions as text."""
+    """``value`` as plain data: dicts, lists, and Fractions as text."""
     if isinstance(value, Mapping):
         return {key: plain(v) for key, v in value.items()}
     if isinstance(value, tuple):
@@ -197,7 +197,7 @@ class Overused(_Plain):
 
 @dataclass(frozen=True)
 class Gap(_Plain):
-    """``entity`` holds GPUs of types on both sides of the types ``missing``, and none of these."""
+    """``entity`` holds GPUs of types on both sides of the ``missing`` types, but none of these."""
 
     entity: str
     missing: tuple[str, ...]

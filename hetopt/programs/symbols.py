@@ -1,4 +1,4 @@
-"""The symbols that components share, and the parts of every model: shares, rates, capacity."""
+"""Symbols shared by components, and the parts of every model: shares, rates, capacity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symb
 
 @runtime_checkable
 class InFormulas(Protocol):
-    """A component that also states its variables, rows and gain as formulas."""
+    """A component with formulas of its variables, rows and gain."""
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """Its variables, rows and gain, as formulas."""
@@ -61,7 +61,7 @@ _SHARED = {
 
 
 def shared(kind: Kind) -> tuple[Symbol, ...]:
-    """Symbols that components may use without stating them; only those that occur in a formula are shown."""
+    """Symbols that components may use without declaring them; only those that occur in a formula are shown."""
     return _SHARED[kind]
 
 
