@@ -13,7 +13,7 @@ from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.worth import cluster_envy, row_blocks
+from hetopt.data.worth import cluster_envy, fair_part, row_blocks
 from hetopt.tolerances import EQUAL
 
 
@@ -128,8 +128,8 @@ def sharing_incentive(
         Its witness is the worst :class:`~hetopt.auditing.witnesses.BelowFairPart`.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
-    part = held.weight / held.weight.sum()
-    fair = held.worth(part[:, None] * held.capacity)
+    part = fair_part(held.weight, held.capacity)
+    fair = held.worth(part)
     slack = (held.rate - fair) / held.whole
     e = int(slack.argmin())
     witness = BelowFairPart(
@@ -137,7 +137,7 @@ def sharing_incentive(
         rate=_plain(held.rate[e]),
         fair_rate=_plain(fair[e]),
         own=held.bundle(e),
-        fair=bundle(held.types, part[e] * held.capacity),
+        fair=bundle(held.types, part[e]),
     )
     return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
 

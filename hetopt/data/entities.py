@@ -125,7 +125,7 @@ class Entities:
 
     @cached_property
     def fair_rate(self) -> Floats:
-        """(n,) rate with the part ``weight / sum(weight)`` of every GPU type (the sharing incentive's right side)."""
+        """(n,) rate with the part ``weight / sum(weight)`` of every GPU type, not limited to the gang of a job."""
         return np.asarray(self.weight / self.weight.sum() * (self.per_gpu @ self.capacity))
 
     @cached_property

@@ -85,6 +85,11 @@ def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats
     return entities.demand if limited else None
 
 
+def fair_part(weight: Numbers, capacity: Numbers) -> Numbers:
+    """(n, k) GPUs of each entity if every GPU type is divided by weight."""
+    return np.asarray((weight / weight.sum())[:, None] * capacity)
+
+
 def worth(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:
     """(n,) rate of each entity with its own row of ``gpus``.
 
