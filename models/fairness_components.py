@@ -95,6 +95,10 @@ def _most_envied(entities: Entities, share: Floats) -> Ints:
     return place(found, most[found], len(most))
 
 
+def _largest_violation(entities: Entities, share: Floats) -> float:
+    return max(0.0, float((row_excess(entities, share) / _cluster_rate(entities)[:, None]).max()))
+
+
 def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
     """``own . share[first] - other . share[second] >= 0``; violations are relative to a rate of ``first``."""
     own, other = _coefficients(entities, first, second)

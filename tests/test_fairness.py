@@ -230,3 +230,13 @@ def test_rows_carry_the_name_of_their_component() -> None:
     assert list(program.col_names)[-1] == "level_all.level"
     duals = hetopt.solve(lazy, inst).certificate.duals
     assert {name.split(".")[0] for name in duals.index} == {"capacity[GPU1]", "capacity[GPU2]", "ef", "again"}
+
+
+def test_the_certificate_measures_the_envy_of_jobs_as_the_audit_does() -> None:
+    """On four GPUs a job of one GPU never has more than the rate of one: its envy is 1, not 1/4."""
+    jobs = [hetopt.Job(name, {"A": 2.0}, work=1) for name in ("a", "b")]
+    instance = Instance(hetopt.Cluster.of({"A": 4}), jobs=jobs)
+    share = np.array([[0.0], [1.0]])
+    (family,) = EnvyFree().rows(instance.entities()).rows
+    assert isinstance(family, RowFamily)
+    assert family.violation(share) == 1.0 == -hetopt.auditing.envy_free(instance, share).slack

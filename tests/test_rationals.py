@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hetopt.auditing.verdict import judged
-from hetopt.auditing.witnesses import bundle_text
+from hetopt.auditing.verdict import bundle_text, judged
 from hetopt.data.rationals import digits, rational
 
 

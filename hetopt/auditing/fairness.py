@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
-from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged
-from hetopt.auditing.witnesses import BelowFairPart, Envy
+from hetopt.auditing.verdict import AuditProperty, BelowFairPart, Envy, Level, Verdict, judged
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
 from hetopt.data.worth import cluster_envy, fair_part, row_blocks
@@ -43,7 +42,7 @@ def envy_free(
     Returns
     -------
     Verdict
-        Its witness is the worst :class:`~hetopt.auditing.witnesses.Envy`. With a single entity the slack is its own
+        Its witness is the worst :class:`~hetopt.auditing.verdict.Envy`. With a single entity the slack is its own
         rate.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
@@ -125,7 +124,7 @@ def sharing_incentive(
     Returns
     -------
     Verdict
-        Its witness is the worst :class:`~hetopt.auditing.witnesses.BelowFairPart`.
+        Its witness is the worst :class:`~hetopt.auditing.verdict.BelowFairPart`.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     part = fair_part(held.weight, held.capacity)

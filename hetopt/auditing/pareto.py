@@ -35,8 +35,7 @@ from scipy import sparse
 
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
-from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged, undecided
-from hetopt.auditing.witnesses import Dominated, SupportingPrices
+from hetopt.auditing.verdict import AuditProperty, Dominated, Level, SupportingPrices, Verdict, judged, undecided
 from hetopt.data.entities import Floats, Numbers
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
@@ -79,7 +78,7 @@ def pareto_efficient(
     Returns
     -------
     Verdict
-        Its witness is a :class:`~hetopt.auditing.witnesses.Dominated`. Undecided where the audited result itself
+        Its witness is a :class:`~hetopt.auditing.verdict.Dominated`. Undecided where the audited result itself
         exceeds the capacity, so that it cannot be compared with allocations that do not.
 
     Raises

@@ -13,8 +13,7 @@ import numpy as np
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import bundle, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
-from hetopt.auditing.verdict import PART, AuditProperty, Verdict, undecided
-from hetopt.auditing.witnesses import Misreport
+from hetopt.auditing.verdict import PART, AuditProperty, Misreport, Verdict, undecided
 from hetopt.checks import at_least
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
