@@ -272,7 +272,7 @@ CLAIMS = (
             formula_text="B (h + 2) / (h + 2 B) with B = g B_intra / B_inter = 12",
             size="h",
             quantity="ratio of Heavy-Edge's iteration on filled servers to the shortest",
-            bounded=True,
+            converges=True,
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -162,7 +162,7 @@ CLAIMS = (
             size="q",
             quantity="OPT / ((1 + alpha') ALG)",
             most=4,
-            bounded=True,
+            converges=True,
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
