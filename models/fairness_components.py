@@ -147,21 +147,21 @@ class SharingIncentive(ArrayComponent):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula."""
-        own = "on an own part of every type's GPUs, by weight"
+        fair_part_text = "with its fair part, by weight, of every GPU type"
         return Mathematics.read(
             f"""
             subject to
-              row [OEF, section 2.3.1 (3)] | no entity is slower than {own} | {rate_unit(kind)}
+              row [OEF, section 2.3.1 (3)] | no entity is slower than {fair_part_text} | {rate_unit(kind)}
                 {total("v")} >= {"f" if kind == "tenants" else "F"}[e] for e in E
             symbols
-              F[e] | most work per second that e can do {own}, running at most all the time | work/s
+              F[e] | most work per second that e can do {fair_part_text}, running at most all the time | work/s
             """,
             definitions=(fair(kind),) if kind == "tenants" else (),
             symbols=shared(kind),
         )
 
     def fair(self, entities: Entities) -> Numbers:
-        """(n,) rate of each entity on its own partition of the cluster."""
+        """(n,) rate of each entity with its fair part of the cluster."""
         part = fair_part(entities.weight, entities.capacity)
         return worth(entities.per_gpu, part, most_at_once(entities))
 
