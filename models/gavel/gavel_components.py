@@ -319,8 +319,8 @@ def finish_time_terms(entities: Entities) -> FinishTimeTerms:
 class FinishTime(ArrayComponent):
     """Minimise the largest rho: gain = -rho, a column.
 
-    Rows, for jobs e with work left that can use a GPU: ``rho >= elapsed[e] + remaining[e] * unit[e] / rate[e]``, which are
-    not linear. A job's weight scales its isolated part of the cluster.
+    Rows, for jobs e with work left that can use a GPU: ``rho >= elapsed[e] + remaining[e] * unit[e] / rate[e]``, not
+    linear. A job's weight scales its isolated part of the cluster.
     """
 
     name: str = "finish_time"
