@@ -32,6 +32,7 @@ INTERFACE = (
     "fft/eq-3-nobody",
     "--world",
     '"said"',
+    "said:",
     '"world"',
     "world.restart_seconds",
     "world.spread",

@@ -17,7 +17,7 @@ from hetopt.traces.csv_readers import read_helios, read_tiresias
 from hetopt.traces.kinds import read_trace
 from hetopt.traces.pai_generator import PAILike
 from hetopt.traces.philly_generator import PhillyLike
-from hetopt.traces.plain_reader import read_plain, write_plain
+from hetopt.traces.plain_files import read_plain, write_plain
 from hetopt.traces.trace_table import TEXTS
 
 POSITIVE = st.floats(min_value=0, max_value=1e18, exclude_min=True)
