@@ -172,6 +172,10 @@ class Stalled(HetoptError, RuntimeError):
     """A simulation in which no job makes progress any more, so that it would never end."""
 
 
+class PolicyFailed(HetoptError, RuntimeError):
+    """A policy failed in a run of an experiment, in whatever way; the cause is its error."""
+
+
 class SolverUnavailable(HetoptError, ImportError):  # type: ignore[misc]  # ImportError defines path, too
     """The solver is unknown, not installed, or has no valid licence."""
 

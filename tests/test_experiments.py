@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import hetopt
-from hetopt import Instance, InvalidInstance, InvalidOption, InvalidPlan, UnknownName
-from hetopt.errors import UnusableFile
+from hetopt import Instance, InvalidInstance, InvalidOption, NotSolved, Stalled, UnknownName
+from hetopt.errors import PolicyFailed, UnusableFile
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_store import TABLES, RunKey, RunStore
@@ -220,9 +221,31 @@ def test_a_policy_that_fails_is_named_once_the_others_have_run(tmp_path: Path, j
     store = RunStore(tmp_path)
     mistaken = SystemVariant(f"{__name__}:broken", label="mine")
     both = Experiment((SMALL,), (mistaken, SystemVariant("srtf")), (0, 1))
-    with pytest.raises(InvalidPlan, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
+    with pytest.raises(PolicyFailed, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
         both.run(store, jobs=jobs)
     assert [str(run.key) for run in store] == ["srtf on gavel-like, seed 0", "srtf on gavel-like, seed 1"]
+
+
+def idle(instance: Instance, state: object = None) -> tuple[hetopt.Plan, None]:
+    """A policy that never gives a GPU to a job."""
+    jobs = instance.entities("jobs")
+    return hetopt.Plan(jobs, np.zeros(jobs.shape)), None
+
+
+def slow(instance: Instance, state: object = None) -> hetopt.Plan:
+    """A policy whose solver finds nothing in time."""
+    raise NotSolved.out_of_time(1.0)
+
+
+@pytest.mark.parametrize(("policy", "cause"), [("idle", Stalled), ("slow", NotSolved)])
+def test_a_policy_without_result_has_failed_and_is_not_stored_as_a_refusal(
+    tmp_path: Path, policy: str, cause: type[Exception]
+) -> None:
+    store, mine = RunStore(tmp_path), SystemVariant(f"{__name__}:{policy}", label="mine")
+    with pytest.raises(PolicyFailed, match=r"^mine on gavel-like, seed 0: .*; the other runs are stored$") as caught:
+        Experiment((SMALL,), (mine, SystemVariant("allox"), SystemVariant("srtf"))).run(store)
+    assert isinstance(caught.value.__cause__, cause)
+    assert {run.key.system: run.data["refused"] is None for run in store} == {"allox": False, "srtf": True}
 
 
 def dying(instance: Instance, state: object = None) -> hetopt.Plan:

@@ -11,7 +11,15 @@ from typing import Any, TypeAlias
 from hetopt import __version__
 from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.decisions.system import System
-from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
+from hetopt.errors import (
+    HetoptError,
+    InvalidFormulation,
+    InvalidInstance,
+    InvalidOption,
+    MissingPackage,
+    PolicyFailed,
+    SolverUnavailable,
+)
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
@@ -25,6 +33,9 @@ from hetopt.simulation.simulator import simulate
 
 ProgressCallback = Callable[[RunKey, float], None]
 """Called with a run and the finished part of its jobs; 1 when it is stored."""
+
+REFUSALS = (InvalidInstance, InvalidFormulation, InvalidOption, SolverUnavailable, MissingPackage)
+"""Errors of a system that cannot run an instance in this environment; all others are failures of its policy."""
 
 RunResult: TypeAlias = tuple[RunRecord, Log | None]
 """The record of a run, and its log unless the system refused it."""
@@ -150,15 +161,15 @@ class Experiment:
         ------
         UnknownName, InvalidOption, UnusableFile, InvalidInstance
             An invalid system, trace or folder; nothing of that run is stored.
-        InvalidPlan
-            A policy failed; raised after all other runs are stored.
+        PolicyFailed
+            A policy failed, e.g. made no progress; raised after all other runs are stored.
         """
         self.check(jobs)
         specs = [spec for spec in self.runs() if not store.has(spec.key, spec.as_settings())]
         records, failed = [], []
         watch_run = watch if jobs == 1 else None  # a callback cannot be sent to other processes
         for _, result in run_parallel(_run, [(spec, watch_run) for spec in specs], jobs):
-            if isinstance(result, InvalidPlan):
+            if isinstance(result, PolicyFailed):
                 failed.append(result)
                 continue
             record, log = result
@@ -168,7 +179,7 @@ class Experiment:
                 watch(record.key, 1.0)
         if failed:
             more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-            raise InvalidPlan(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
+            raise PolicyFailed(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
         return records
 
 
@@ -208,8 +219,8 @@ class RunSpec:
 
         Raises
         ------
-        InvalidPlan
-            The policy failed, or gave a plan that cannot be carried out.
+        PolicyFailed
+            The policy failed, gave a plan that cannot be carried out, found no solution, or made no progress.
         """
         instance = self.workload.instance(self.seed)
         if self.environment.disk_bytes:
@@ -227,21 +238,21 @@ class RunSpec:
         began = time.perf_counter()
         try:
             log = simulate(system, instance, environment=environment, until=until, progress=progress)
-        except InvalidPlan as problem:
-            raise InvalidPlan(f"{self.key}: {problem}") from None
-        except HetoptError as problem:
+        except REFUSALS as problem:
             seconds, refused = time.perf_counter() - began, " ".join(problem.reason.split())
             return record({}, seconds, refused), None
+        except HetoptError as problem:
+            raise PolicyFailed(f"{self.key}: {problem}") from problem
         except (Exception, SystemExit) as problem:
-            raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem
+            raise PolicyFailed(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
         found = {str(name): float(value) for name, value in summary(log, instance).items()}
         return record(found, seconds, None), log
 
 
-def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | InvalidPlan:
+def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | PolicyFailed:
     """The result of a run; a failing policy must not stop other runs."""
     try:
         return spec(watch)
-    except InvalidPlan as problem:
+    except PolicyFailed as problem:
         return problem
