@@ -87,6 +87,10 @@ class HetoptError(Exception):
         """The same error with its table and the label of its row."""
         return self._with(table=table, row=row)
 
+    def with_hint(self, hint: str) -> Self:
+        """The same error with a further hint on its cause or remedy."""
+        return self._with(problem=f"{self.problem}; {hint}")
+
     def _with(self, **fields: Any) -> Self:
         changed = copy.copy(self)
         changed.__dict__ |= fields
