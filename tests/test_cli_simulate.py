@@ -59,7 +59,7 @@ def test_json_has_every_metric(run: Run) -> None:
 def test_settings_reach_their_systems_and_the_environment(run: Run) -> None:
     words = ("-p", "fft,gavel", "--set", "fft.restart_seconds=30", "--world", "restart_seconds=30", "--round", "120")
     assert run(*SMALL, *words, "--until", "3600")[0] == 0
-    settings = {r.key.system: r.data["settings"] for r in RunStore(Path("runs"))}
+    settings = {r.key.system: r.record.settings for r in RunStore(Path("runs"))}
     assert settings["fft[restart_seconds=30]"]["system_settings"] == {"restart_seconds": 30}
     assert settings["gavel"]["system_settings"] == {}
     assert {s["round_seconds"] for s in settings.values()} == {120}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -225,29 +225,31 @@ class RunSpec:
         instance = self.workload.instance(self.seed)
         if self.environment.disk_bytes:
             instance = instance.replace(cluster=self.environment.on(instance.cluster))
-        capacity = float(sum(instance.cluster.capacity.values()))
         environment = self.environment.build(instance.cluster, self.seed)
         progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
         system = self.workload.prepare(self.system.build(), self.seed)
 
-        def record(numbers: dict[str, float], seconds: float, refused: str | None) -> RunRecord:
-            settings, source = self.as_settings(), instance.source
-            return RunRecord(self.key, settings, numbers, seconds, refused, capacity, source, system.seconds)
-
+        record = RunRecord(
+            self.key,
+            self.as_settings(),
+            capacity=float(sum(instance.cluster.capacity.values())),
+            source=instance.source,
+            round_seconds=system.seconds,
+        )
         began = time.perf_counter()
         try:
             log = simulate(system, instance, environment=environment, until=until, progress=progress)
         except REFUSALS as problem:
-            seconds, refused = time.perf_counter() - began, " ".join(problem.reason.split())
-            return record({}, seconds, refused), None
+            refused = " ".join(problem.reason.split())
+            return replace(record, seconds=time.perf_counter() - began, refused=refused), None
         except HetoptError as problem:
             raise PolicyFailed(f"{self.key}: {problem}") from problem
         except (Exception, SystemExit) as problem:
             raise PolicyFailed(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
         found = {str(name): float(value) for name, value in summary(log, instance).items()}
-        return record(found, seconds, None), log
+        return replace(record, summary=found, seconds=seconds, end=log.end), log
 
 
 def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | PolicyFailed:

@@ -168,7 +168,7 @@ def profiled_part(store: RunStore) -> list[float]:
     found = []
     for run in completed_runs(store, "fft"):
         log, instance = run.log, instance_of(run)
-        each = Profiling(float(run.data["settings"]["world"]["profiling_seconds"]))
+        each = Profiling(float(run.record.settings["world"]["profiling_seconds"]))
         own = sum(len(each.types(instance.job[name], instance.cluster)) for name in log.jobs.index) * each.seconds
         trained = float((log.spans["end"] - log.spans["start"] - log.spans["lost"]).sum())
         found.append((own + float(log.jobs["lost"].sum())) / trained)
