@@ -90,10 +90,16 @@ def test_a_refused_run_is_reported(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--unknown-models", "keep"), "unknown_models is 'keep'"),
         ((*SMALL, "-p", "srtf", "--models", "absent"), "or give a CSV file or module:Name"),
         ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
-        ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no environment setting 'restart'"),
-        ((*SMALL, "-p", "srtf", "--world", "liar=Zed", "--world", "lie=0.2"), "names 'Zed', which is no tenant"),
-        ((*SMALL, "-p", "srtf", "--world", "mtbf_hours=1e-9", "--world", "mttr_hours=1e-9"), "servers would fail"),
-        ((*SMALL, "-p", "srtf", "--world", "spread"), "--world 'spread' must have the form key=value"),
+        ((*SMALL, "-p", "srtf", "--environment", "restart=1"), "no environment setting 'restart'"),
+        (
+            (*SMALL, "-p", "srtf", "--environment", "liar=Zed", "--environment", "lie=0.2"),
+            "names 'Zed', which is no tenant",
+        ),
+        (
+            (*SMALL, "-p", "srtf", "--environment", "mtbf_hours=1e-9", "--environment", "mttr_hours=1e-9"),
+            "servers would fail",
+        ),
+        ((*SMALL, "-p", "srtf", "--environment", "spread"), "--environment 'spread' must have the form key=value"),
         ((*SMALL, "-p", "srtf", "--trace-set", "x"), "--trace-set 'x' must have the form key=value"),
         ((*SMALL, "-p", "srtf", "--format", "xml"), "must be csv or parquet"),
         ((*SMALL, "-p", "srtf", "--tenants", "rich"), "rich"),
@@ -223,7 +229,7 @@ def test_an_interruption_reports_how_to_continue(run: Run, monkeypatch: pytest.M
 
 
 def test_failures_that_end_before_the_runs_are_reported(run: Run) -> None:
-    words = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2")
+    words = ("-p", "srtf", "--environment", "mtbf_hours=5", "--environment", "failing_hours=2")
     assert "servers fail in the first 2 h only, and runs took longer" in run(*SMALL, *words)[1]
-    longer = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2000")
+    longer = ("-p", "srtf", "--environment", "mtbf_hours=5", "--environment", "failing_hours=2000")
     assert "servers fail" not in run(*SMALL, *longer)[1]

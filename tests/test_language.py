@@ -36,7 +36,6 @@ INTERFACE = (
     "world.restart_seconds",
     "world.spread",
     "(world was",
-    "world setting",
 )
 """Names in commands and files that may not change, and messages that name them."""
 
