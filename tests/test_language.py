@@ -32,6 +32,7 @@ INTERFACE = (
     "fft/eq-3-nobody",
     "--world",
     '"said"',
+    "\n      said:\n",
     '"world"',
     "world.restart_seconds",
     "world.spread",
