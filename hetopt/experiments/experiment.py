@@ -22,7 +22,7 @@ from hetopt.errors import (
 )
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
-from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore, default_label
 from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
 from hetopt.parallel import run_parallel
@@ -65,8 +65,7 @@ class SystemVariant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", FrozenDict(self.settings))
         if not self.label:
-            settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
-            object.__setattr__(self, "label", f"{self.name}[{settings}]" if settings else self.name)
+            object.__setattr__(self, "label", default_label(self.name, self.settings))
 
     def build(self) -> System:
         """The system; raises as :func:`hetopt.registry.make_system`."""

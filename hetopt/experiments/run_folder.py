@@ -15,8 +15,7 @@ import pandas as pd
 from hetopt.checks import choices
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, UnknownName
-from hetopt.experiments.paper_comparison import label_matches
-from hetopt.experiments.run_store import RunStore, StoredRun
+from hetopt.experiments.run_store import RunStore, StoredRun, label_matches
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.simulation.log import ROUNDS, SPANS, Log

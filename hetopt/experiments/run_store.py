@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.util import find_spec
@@ -125,6 +125,20 @@ class RunKey:
 def _folder_name(label: str) -> str:
     """A label as the name of a folder."""
     return re.sub(r"[^\w.=+-]+", "_", label).strip("._") or "_"
+
+
+def default_label(system: str, settings: Mapping[str, Any]) -> str:
+    """The label of a system with settings, such as ``fft[round_seconds=60]``, unless the caller gives another."""
+    listed = ",".join(f"{key}={value}" for key, value in settings.items())
+    return f"{system}[{listed}]" if listed else system
+
+
+def label_matches(label: str, names: Sequence[str]) -> bool:
+    """Whether a label is one of ``names``, or the :func:`default_label` of one with settings.
+
+    A label that the caller gave names another system under test, whatever system it stands for.
+    """
+    return label in names or label.split("[", 1)[0] in names
 
 
 @dataclass(frozen=True)

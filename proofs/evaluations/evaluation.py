@@ -15,7 +15,7 @@ from hetopt.checks import at_least, choices
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.experiments.experiment import Experiment, ProgressCallback
 from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
-from hetopt.experiments.published_results import TIMES
+from hetopt.experiments.published_results import TIMES, claim_of
 from hetopt.experiments.run_store import RunKey, RunStore
 
 Stores = Mapping[str, RunStore]
@@ -35,7 +35,7 @@ class EvaluationPart:
     experiment:
         The runs.
     compared:
-        Whether to compare the claims about stored runs with this part, or the prefixes of the ids of those to compare.
+        Whether to compare the claims about stored runs with this part, or the numbers of those to compare.
         False for parts that serve :class:`ComparedResult` alone.
     """
 
@@ -44,9 +44,9 @@ class EvaluationPart:
     experiment: Experiment
     compared: bool | tuple[str, ...] = True
 
-    def compares(self, claim: str) -> bool:
-        """Whether to compare the claim of this id with this part."""
-        return self.compared if isinstance(self.compared, bool) else claim.startswith(self.compared)
+    def compares(self, result: str) -> bool:
+        """Whether to compare the result of this id with this part."""
+        return self.compared if isinstance(self.compared, bool) else claim_of(result) in self.compared
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Evaluation:
     results:
         Stores -> results that no single metric gives.
     reasons:
-        Id of a claim, or prefix of ids -> why our number may differ from the paper's, stated before it was measured.
+        Number of a claim -> why our numbers may differ from the paper's, stated before it was measured.
     common_reason:
         Reason that holds for all claims.
     scaled:
@@ -210,10 +210,9 @@ class Evaluation:
         whole = whole.assign(why=[self.reason(str(key)) for key in whole["id"]])
         return whole.sort_values("id", kind="stable", ignore_index=True)
 
-    def reason(self, claim: str) -> str:
-        """Why our number may differ: the reason with the longest matching prefix of the id."""
-        known = [key for key in self.reasons if claim.startswith(key)]
-        return self.reasons[max(known, key=len)] if known else ""
+    def reason(self, result: str) -> str:
+        """Why our number may differ for the result of this id; empty if no reason is known."""
+        return self.reasons.get(claim_of(result), "")
 
     def _row(self, result: ComparedResult) -> dict[str, object]:
         ours = [float(value) for value in result.ours if not isnan(value)]
