@@ -98,7 +98,7 @@ class HetoptError(Exception):
 
     @property
     def reason(self) -> str:
-        """The message for a list that already names the subject."""
+        """The message for a list that names the policy anyway."""
         return str(self)
 
 
@@ -111,7 +111,7 @@ class NotApplicable(InvalidInstance):
 
     @property
     def reason(self) -> str:
-        """The message without the policy, so that the reasons of several policies are equal."""
+        """The message without the name of the policy."""
         return self.problem
 
 

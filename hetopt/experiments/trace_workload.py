@@ -159,7 +159,7 @@ class TraceWorkload:
             options |= {"tenants": self.tenants, "name": self.name, "source": f"{source}."}
             return to_instance(table, cluster, models, **options)
         except InvalidInstance as problem:
-            raise InvalidInstance(f"{self.trace}: {problem}") from None
+            raise problem.in_file(self.trace) from None
 
     def table(self, seed: int = 0) -> pd.DataFrame:
         """The trace as a table, for that seed."""
@@ -175,7 +175,7 @@ class TraceWorkload:
         try:
             given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
         except InvalidInstance as problem:
-            raise InvalidInstance(f"{problem}; if it is a trace, give its kind (e.g. --kind philly)") from None
+            raise problem.with_hint("if it is a trace, give its kind (e.g. --kind philly)") from None
         if not given.jobs:
             raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
         if self.settings or self.load is not None or self.models is not None:

@@ -125,7 +125,7 @@ class _CountingCheck:
             self.reasons[str(problem)] += 1
             return Finding(Fraction(0), str(problem), decided=False)
         except (InvalidOption, InvalidPlan) as problem:
-            raise type(problem)(f"{problem}; with {case.description}") from problem
+            raise problem.with_hint(f"with {case.description}") from problem
         self.judged += 1
         return found
 
