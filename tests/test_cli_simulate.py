@@ -48,6 +48,15 @@ def test_a_damaged_record_of_another_run_spoils_nothing(run: Run) -> None:
     assert "is not a record of a run" in err
 
 
+def test_a_policy_that_makes_no_progress_has_failed_and_the_others_are_shown(run: Run) -> None:
+    """Gangs are too large for the servers of Hadar's commitments."""
+    code, out, err = run(*SMALL[:-1], "12", "-p", "hadar-commit,srtf")
+    assert code == 2
+    assert err.startswith("hetopt: hadar-commit on gavel-like, seed 0: no progress in 1000 decisions")
+    assert err.endswith("; the other runs are stored\n")
+    assert [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")] == ["srtf"]
+
+
 def test_json_has_every_metric(run: Run) -> None:
     code, out, _ = run(*SMALL, "-p", "srtf", "--json", "-o", "here")
     (row,) = json.loads(out)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from hetopt.cli.arguments import import_from_current_folder, parse_settings
 from hetopt.data.saving import check_folder
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, ProgressCallback, SystemVariant
 from hetopt.experiments.run_store import RunKey, RunStore
@@ -134,7 +134,8 @@ def simulate(
     around.check(instance)
     experiment.check(jobs)
     check_folder(out)
-    total = sum(1 for _ in experiment.runs())
+    keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
+    total = len(keys)
     try:
         with progress(total) as watch:
             records = experiment.run(store, jobs=jobs, watch=watch)
@@ -142,7 +143,12 @@ def simulate(
         there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
         console.note(f"stopped; {there} of {total} runs are in {out}; repeat the command for the others")
         raise typer.Exit(130) from None
-    table = store.table(sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed)))
+    except PolicyFailed:
+        stored = [key for key in keys if (out / key.folder() / "run.json").exists()]
+        if stored and not as_json:
+            _show(store.table(stored), workload.name)
+        raise
+    table = store.table(keys)
     if as_json:
         print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
         return
