@@ -1,4 +1,4 @@
-"""Validation helpers: each returns the checked value or raises naming the key, its value and what would be right."""
+"""Validation helpers: each returns the checked value, or raises an error with key, value and allowed values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FrozenDict(dict[K, V]):
     """A dict that cannot be changed, so that frozen dataclasses may hold it, hash it and pickle it."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: this mapping is read-only."""
+        """Raise: this mapping is read-only."""
         raise TypeError("this mapping is read-only; make a changed copy with dict(mapping) or .replace()")
 
     __setitem__ = __delitem__ = pop = popitem = clear = update = setdefault = __ior__ = _refuse
@@ -38,23 +38,23 @@ class FrozenDict(dict[K, V]):
 
 
 MOST = 1e18
-"""No number is larger: seconds, bytes and work stay far below, and sums and products of such numbers stay finite."""
+"""Largest number accepted. Seconds, bytes and work stay far below it; sums and products of such numbers stay finite."""
 
 LEAST = 1 / MOST
-"""No speed and no weight above zero is smaller: solvers carry no such coefficients, and products of them vanish."""
+"""Smallest positive speed or weight accepted. Solvers drop smaller coefficients, and products of them underflow."""
 
 MOST_COUNTED = 10**9
-"""No count of GPUs is larger."""
+"""Largest number of GPUs accepted."""
 
 
 def require(package: str) -> None:
-    """Raise :class:`~hetopt.errors.MissingPackage` unless the package, which comes with an extra, is installed."""
+    """Raise :class:`~hetopt.errors.MissingPackage` unless the package (of an extra of hetopt) is installed."""
     if find_spec(package) is None:
         raise MissingPackage(package)
 
 
 def number(value: Any, key: Key, *, least: float = 0.0, strict: bool = False) -> float:
-    """``value`` as a float up to :data:`MOST`, at least (``strict``: more than) ``least``; text is no number."""
+    """``value`` as a float from ``least`` (``strict``: above it) to :data:`MOST`; text is refused."""
     if type(value) is float and (value > least or (value == least and not strict)) and value <= MOST:
         return value
     return _fit(value, key, unfit(value, least=least, strict=strict))
@@ -76,7 +76,7 @@ NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 """A decimal number as text."""
 
 CONVERT = "convert it with float"
-"""What to do with a number that is text, in Python."""
+"""Advice for a number given as text, in Python."""
 
 
 def unfit(
@@ -85,38 +85,38 @@ def unfit(
     least: float = 0.0,
     strict: bool = False,
     smallest: float = 0.0,
-    besides: str = "",
+    alternative: str = "",
     remedy: str = CONVERT,
 ) -> str:
-    """What ``value`` must be, in words, where it is no number within these limits; else empty.
+    """The requirement that ``value`` violates, in words; empty if it is a number within the limits.
 
     Parameters
     ----------
     least, strict:
-        It must be at least (``strict``: more than) that.
+        Lower bound (``strict``: exclusive).
     smallest:
-        Besides zero, nothing is smaller.
-    besides:
-        What would do too, after a comma.
+        Smallest value other than zero.
+    alternative:
+        Text appended to the requirement: what is accepted instead of a number.
     remedy:
-        What to do with a number that is text.
+        Advice for a number given as text.
     """
     result = _float(value)
     if not (result > least or (result == least and not strict)) or math.isinf(result):  # NaN compares false
-        return f"a finite number {'>' if strict else '>='} {least:g}{besides}{_hint(value, remedy)}"
+        return f"a finite number {'>' if strict else '>='} {least:g}{alternative}{_hint(value, remedy)}"
     if result > MOST:
-        return f"{MOST:g} at most"
+        return f"at most {MOST:g}"
     if 0 < result < smallest:
-        return f"{smallest:g} at least" + ("" if strict else ", or 0")
+        return f"at least {smallest:g}" + ("" if strict else ", or 0")
     return ""
 
 
 def unfit_count(value: Any, least: int = 0, *, remedy: str = CONVERT) -> str:
-    """What ``value`` must be, in words, where it is no whole number from ``least`` to :data:`MOST_COUNTED`."""
+    """As :func:`unfit`, for whole numbers from ``least`` to :data:`MOST_COUNTED`."""
     result = _float(value)
     if not result >= least or math.isinf(result) or result != int(result):
         return f"a whole number >= {least}{_hint(value, remedy)}"
-    return f"{MOST_COUNTED:g} at most" if result > MOST_COUNTED else ""
+    return f"at most {MOST_COUNTED:g}" if result > MOST_COUNTED else ""
 
 
 def _fit(value: Any, key: Key, wanted: str) -> float:
@@ -136,16 +136,16 @@ def _float(value: Any) -> float:
 
 
 def is_real(kind: type) -> bool:
-    """Whether values of that type count as numbers: text, True and False, and durations, which numpy counts, do not."""
+    """Whether values of that type count as numbers; text, booleans and numpy's durations do not."""
     return issubclass(kind, Real) and not issubclass(kind, (bool, np.timedelta64))
 
 
 def _hint(value: Any, remedy: str) -> str:
-    """The remedy for a value that only looks like a number."""
+    """Advice for a boolean, or a number given as text."""
     if isinstance(value, (bool, np.bool_)):
-        return " (True and False are none: write 1 or 0 where these are meant)"
+        return " (True and False are not numbers; write 1 or 0)"
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
-        return f" (text is none: {remedy})"
+        return f" (text is not a number; {remedy})"
     return ""
 
 
@@ -178,7 +178,7 @@ def known(name: str, names: Collection[str], key: Key, what: str) -> str:
 
 
 def choices(name: str, names: Iterable[str]) -> str:
-    """The end of an error message: the nearest of ``names`` and, where few, all of them."""
+    """The end of an error message: the nearest of ``names``, and the first 20 of them."""
     names = sorted(names)
     near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
@@ -187,7 +187,7 @@ def choices(name: str, names: Iterable[str]) -> str:
 
 
 def lookup(table: Mapping[str, V], name: str, what: str) -> V:
-    """``table[name]``, or :class:`UnknownName` listing what there is."""
+    """``table[name]``; a missing name raises :class:`UnknownName`, which lists the known ones."""
     try:
         return table[name]
     except KeyError:
@@ -198,7 +198,7 @@ def mapping(value: Any, key: Key) -> Mapping[str, Any]:
     """``value`` if it is a mapping with text keys."""
     if not isinstance(value, (dict, Mapping)):  # dict first: the abstract test is slow
         raise InvalidInstance(f"is {value!r}; it must be a mapping from names to values", key)
-    try:  # the quick way to see that every key is_text
+    try:  # faster than is_text for every key
         good = "".join(value).isprintable() and all(map(str.strip, value))
     except TypeError:
         good = False
@@ -206,10 +206,6 @@ def mapping(value: Any, key: Key) -> Mapping[str, Any]:
         wrong = next(name for name in value if not is_text(name))
         raise InvalidInstance(f"has the key {wrong!r}; it must be a non-empty name on one line", key)
     return value
-
-
-def _path(key: Key) -> KeyPath:
-    return (key,) if isinstance(key, str) else key
 
 
 def members(values: Any, kind: type[V], key: Key) -> tuple[V, ...]:
@@ -222,7 +218,8 @@ def members(values: Any, kind: type[V], key: Key) -> tuple[V, ...]:
     items = tuple(values)
     for i, item in enumerate(items):
         if not isinstance(item, kind):
-            raise InvalidInstance(f"is {item!r}; {wanted}", (*_path(key), i))
+            path = (key,) if isinstance(key, str) else key
+            raise InvalidInstance(f"is {item!r}; {wanted}", (*path, i))
     return items
 
 
@@ -236,10 +233,10 @@ def at_least(value: Any, key: Key, least: float, error: type[HetoptError], *, st
 
 def whole(value: Any, key: Key, least: int, most: int = MOST_COUNTED) -> int:
     """``value``, a setting, as a whole number from ``least`` to ``most``."""
-    number = at_least(value, key, least, InvalidOption)
-    if number != int(number) or number > most:
+    result = at_least(value, key, least, InvalidOption)
+    if result != int(result) or result > most:
         raise InvalidOption(f"is {shown(value)}; it must be a whole number from {least} to {most}", key)
-    return int(number)
+    return int(result)
 
 
 def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> bool:
@@ -250,7 +247,7 @@ def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> b
 
 
 def shown(value: Any) -> str:
-    """``value`` for messages; long values are cut."""
+    """``repr(value)`` for messages; long ones are cut."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:50]}… ({type(value).__name__})"
 
@@ -258,5 +255,5 @@ def shown(value: Any) -> str:
 def expect(kind: type[V], value: Any, key: Key, error: type[HetoptError] = InvalidInstance) -> V:
     """``value`` if it is a ``kind``."""
     if not isinstance(value, kind):
-        raise error(f"is {shown(value)}, which is no hetopt {kind.__name__}", key)
+        raise error(f"is {shown(value)}, which is not a hetopt {kind.__name__}", key)
     return value

@@ -80,7 +80,7 @@ class HetoptError(Exception):
         return self._with(path=(*prefix, *self.path))
 
     def in_file(self, file: str, line: int | None = None) -> Self:
-        """The same error with its file; a file that is known already stays."""
+        """The same error with its file, unless it has one already."""
         return self if self.file is not None else self._with(file=file, line=line)
 
     def in_table(self, table: str, row: Any = None) -> Self:
@@ -128,7 +128,7 @@ class UnusableFile(HetoptError, OSError):
 
 
 class InvalidFormulation(HetoptError, ValueError):
-    """Components that do not fit together, or do not fit the instance."""
+    """Components do not fit together, or do not fit the instance."""
 
 
 class InvalidOption(HetoptError, ValueError):
@@ -145,8 +145,8 @@ class NotSolved(HetoptError, RuntimeError):
     Attributes
     ----------
     status:
-        What stopped it: ``"infeasible"``, ``"unbounded"``, ``"time_limit"``, ``"inexact"`` (an exact optimum that is
-        not that of floats), ``"error"``.
+        ``"infeasible"``, ``"unbounded"``, ``"time_limit"``, ``"inexact"`` (the exact optimum differs from that in
+        floats), or ``"error"``.
     conflict:
         For an infeasible program, names of rows and column bounds that cannot hold together.
     """
@@ -169,11 +169,11 @@ class NotSolved(HetoptError, RuntimeError):
 
 
 class InvalidPlan(HetoptError, ValueError):
-    """A policy's result that the cluster could not carry out: too many GPUs, part of a gang, a forbidden type."""
+    """A policy's result is not possible in the cluster: too many GPUs, part of a gang, or a forbidden type."""
 
 
 class Stalled(HetoptError, RuntimeError):
-    """A simulation in which no job makes progress any more, so that it would never end."""
+    """No job of a simulation makes progress any more, so that it would never end."""
 
 
 class PolicyFailed(HetoptError, RuntimeError):
@@ -212,7 +212,7 @@ class MissingPackage(HetoptError, ImportError):  # type: ignore[misc]
 
     @classmethod
     def of(cls, problem: Exception) -> MissingPackage | None:
-        """The same where an import has failed because of a package of an extra; else None."""
+        """The error for an import that has failed because of a package of an extra; else None."""
         if isinstance(problem, MissingPackage):
             return problem
         missing = (problem.name or "").partition(".")[0] if isinstance(problem, ModuleNotFoundError) else ""
@@ -226,7 +226,7 @@ class MissingPackage(HetoptError, ImportError):  # type: ignore[misc]
 
 
 class UnknownName(HetoptError, KeyError):
-    """A name of a policy, an instance, a GPU type … that does not exist; known ones are listed."""
+    """There is no policy, instance, GPU type … of that name; the message lists the known ones."""
 
 
 class LargeModel(UserWarning):

@@ -1,4 +1,4 @@
-"""Objects that installed packages announce by entry points, such as policies, and how they are made from settings."""
+"""Plugins (policies and more), which packages register as entry points, and their construction from settings."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ PLAIN = (bool, int, float, str, list, dict, type(None))
 
 @dataclass(frozen=True)
 class PluginGroup:
-    """Callables of one kind, behind entry points of one group.
+    """Plugins of one kind, registered as entry points of one group.
 
     Attributes
     ----------
     what:
         The kind of plugin in messages.
     group:
-        The group of entry points: each is such a callable, or a function or class that makes one.
+        The group. Each entry point is a plugin, or a function or class that returns one (a factory).
     parameters:
-        Names of the two arguments of such a callable. An object whose first required parameter has the first name, or
-        whose second has the second, is itself one.
+        Names of the first two parameters of a plugin. A callable is a plugin, not a factory, if its first parameter is
+        required and has the first name, or its second parameter has the second name.
     method:
-        The method that it must have; if this is not ``__call__``, ``parameters`` are those of the method. Empty: none.
+        The method that a plugin must have; empty: none. If it is not ``__call__``, ``parameters`` are those of the
+        method, and every entry point is a factory.
     protocol:
-        ``module:Name`` of its class. A setting that is annotated with this class may be given by name.
+        ``module:Name`` of the class of the plugins. A setting annotated with this class may be given by name.
     """
 
     what: str
@@ -49,12 +50,12 @@ class PluginGroup:
         return {point.name: point for point in sorted(entry_points(group=self.group), key=lambda point: point.name)}
 
     def load(self, name: str) -> Any:
-        """The object with this name, or of ``module:Name``.
+        """The object behind a name, or behind ``module:Name``.
 
         Raises
         ------
         UnknownName
-            Nothing is announced under that name, or the module or the attribute does not exist.
+            Nothing is registered under that name, or the module or the attribute does not exist.
         InvalidOption
             The module cannot be imported.
         """
@@ -79,7 +80,7 @@ class PluginGroup:
         Raises
         ------
         UnknownName
-            See :meth:`load`, or it is no function or class.
+            See :meth:`load`, or it is not callable.
         InvalidOption
             The module cannot be imported.
         """
@@ -88,17 +89,17 @@ class PluginGroup:
             raise UnknownName(f"{self.what} {name!r} is {made!r}; it must be a function or class that makes one")
         return made  # type: ignore[no-any-return]
 
-    def make(self, name: str, settings: Mapping[str, Any]) -> Any:
-        """The callable of that name with these settings; see :func:`fitting` for the conversion of settings.
+    def make(self, name: str, settings: Mapping[str, Any] | None = None) -> Any:
+        """The plugin of that name with these settings, which :func:`fitting` converts.
 
         Raises
         ------
         UnknownName
             See :meth:`factory`.
         InvalidOption
-            A setting that it does not have, or does not accept.
+            A setting is unknown or not accepted.
         """
-        made, called = self.factory(name), f"{self.what} {name!r}"
+        made, called, settings = self.factory(name), f"{self.what} {name!r}", settings or {}
         known = parameters(made)
         for key in settings:
             if key not in known:
@@ -118,21 +119,21 @@ class PluginGroup:
         return result
 
     def includes(self, made: Callable[..., object]) -> bool:
-        """Whether ``made`` is itself of this kind, rather than makes one."""
+        """Whether ``made`` is a plugin, not a factory."""
         if self.method != "__call__":
-            return False  # a name refers to a factory
+            return False
         first, second = [*parameters(made).values(), None, None][:2]
         if first is None or first.default is not inspect.Parameter.empty:
             return False
         return first.name == self.parameters[0] or (second is not None and second.name == self.parameters[1])
 
     def description(self, name: str) -> str:
-        """First sentence of the docstring behind a name."""
+        """First paragraph of the docstring behind a name, on one line."""
         text = inspect.getdoc(self.factory(name)) or ""
         return text.split("\n\n")[0].replace("\n", " ")
 
     def descriptions(self) -> dict[str, str]:
-        """Announced name -> :meth:`description`."""
+        """Registered name -> :meth:`description`."""
         return {name: self.description(name) for name in self.points}
 
 
@@ -145,15 +146,15 @@ def parameters(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
 
 
 def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: str) -> dict[str, Any]:
-    """The settings as ``made`` annotates them.
+    """Convert ``settings`` to the types annotated on ``made``.
 
-    Of text it makes a member of an enum, a mapper or a predictor; of a mapping a dataclass.
+    Text becomes a member of an enum, a mapper or a predictor; a mapping becomes a dataclass.
 
     Raises
     ------
     InvalidOption, UnknownName
-        No such member, mapper, predictor or field; text, a number, a list or a mapping where an object of another class
-        is due.
+        The member, mapper, predictor or field does not exist; or the setting must be an object of a class to which
+        it cannot be converted.
     """
     try:
         hints = get_type_hints(made)
@@ -185,7 +186,7 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
         made: Any = hint
         return made(**fitting(made, value, key))
     if isinstance(value, str) and (group := _group_of(hint)):
-        return group.make(value, {})
+        return group.make(value)
     given = ", ".join(item.name for item in fields(hint) if item.init and item.repr) if is_dataclass(hint) else ""
     raise InvalidOption(
         f"{key} is {value!r}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}"
@@ -193,13 +194,13 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
 
 
 def _group_of(hint: type) -> PluginGroup | None:
-    """The group of objects of that class; None if they have no names."""
+    """The group of plugins of that class; None if there is none."""
     name = f"{hint.__module__}:{hint.__qualname__}"
     return next((group for group in (MAPPERS, PREDICTORS) if group.protocol == name), None)
 
 
 def raised(problem: BaseException) -> str:
-    """The exception of a user's code as text, with its line."""
+    """An exception of a user's code as text, with its line."""
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(problem).__name__}: {problem}{where}"
@@ -217,4 +218,4 @@ SYSTEMS = PluginGroup("system", "hetopt.systems", (), method="steps")
 GENERATORS = PluginGroup("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
 PROGRAMS = PluginGroup("program", "hetopt.programs", (), method="")
 INSTANCES = "hetopt.instances"
-"""Group of modules that bring instances."""
+"""Entry-point group of modules that contain instances."""

@@ -1,4 +1,4 @@
-"""Find policies, GPU mappings, instances and more by name, as installed packages announce them by entry points."""
+"""Lookup of policies, mappers, instances and more by the names of their entry points."""
 
 from __future__ import annotations
 
@@ -43,37 +43,37 @@ ROUND_SECONDS = 300.0
 
 
 def policy_names() -> list[str]:
-    """Names of all policies that installed packages announce, sorted."""
+    """Names of all registered policies, sorted."""
     return list(POLICIES.points)
 
 
 def mapper_names() -> list[str]:
-    """Names of all ways to map a job's stages to GPUs that installed packages announce, sorted."""
+    """Names of all registered methods of mapping a job's stages to GPUs, sorted."""
     return list(MAPPERS.points)
 
 
 def predictor_names() -> list[str]:
-    """Names of all predictors of jobs' lengths that installed packages announce, sorted."""
+    """Names of all registered predictors of jobs' lengths, sorted."""
     return list(PREDICTORS.points)
 
 
 def trace_kinds() -> list[str]:
-    """Names of all kinds of traces that installed packages can read, sorted."""
+    """Names of all kinds of traces that can be read, sorted."""
     return list(TRACES.points)
 
 
 def generator_names() -> list[str]:
-    """Names of all generators of traces that installed packages announce, sorted."""
+    """Names of all registered trace generators, sorted."""
     return list(GENERATORS.points)
 
 
 def factory(name: str) -> Callable[..., Formulation | Policy]:
-    """The object with a policy's name, or of ``module:Name``: a function or class that makes the policy, or the policy.
+    """The policy of that name or of ``module:Name``, or the function or class that returns it.
 
     Raises
     ------
     UnknownName
-        Nothing is announced under that name, or the module or the attribute does not exist.
+        Nothing is registered under that name, or the module or the attribute does not exist.
     """
     return POLICIES.factory(name)
 
@@ -84,21 +84,20 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     Parameters
     ----------
     name:
-        An announced name (:func:`policy_names`) or ``module:Name``.
+        A registered name (:func:`policy_names`) or ``module:Name``.
     settings:
-        Arguments of the function or class behind the name. Where that is itself a policy, a function
-        ``(instance, state=None, …)``, its further arguments. A setting that is an enum, a mapper, a predictor or a
-        dataclass may be given as the text of a member, as a name, or as a mapping of fields.
+        Arguments of the function or class behind the name; if that is a policy, a function
+        ``(instance, state=None, …)``, its further arguments. An enum may be given by the text of a member, a mapper or
+        a predictor by its name, a dataclass as a mapping of its fields.
 
     Raises
     ------
     UnknownName
         See :func:`factory`.
     InvalidOption
-        A setting that it does not have, or does not accept.
+        A setting is unknown or not accepted.
     """
-    made, settings = factory(name), dict(settings or {})
-    if isinstance(made, Formulation):
+    if isinstance(made := factory(name), Formulation):
         if settings:
             raise InvalidOption(
                 f"policy {name!r} is a Formulation and has no settings; leave out {', '.join(settings)}"
@@ -110,38 +109,35 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
 
 
 def system_names() -> list[str]:
-    """Names of all systems that installed packages announce, sorted."""
+    """Names of all registered systems, sorted."""
     return list(SYSTEMS.points)
 
 
 def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
-    """The system of that name: an announced one, or a policy (:func:`make_policy`) with servers for its jobs.
+    """The system of that name: a registered one, or a policy (:func:`make_policy`) with a placer.
 
-    A policy that does not choose servers itself gets a placer that keeps jobs where they are and puts the others into
-    as few servers as possible (:class:`~hetopt.decisions.placers.MoreWorkersFirst`): without servers, gangs that are
-    spread and datasets would cost nothing, and comparisons would favour policies that choose none. One that gives
-    shares of time (a formulation, or a policy that is ``fractional``) and has no rounds gets rounds of
-    :data:`ROUND_SECONDS`.
+    A policy that does not choose servers gets a placer that keeps jobs where they are and packs the others into as few
+    servers as possible (:class:`~hetopt.decisions.placers.MoreWorkersFirst`): without servers, spread gangs and
+    datasets would cost nothing, and comparisons would favour policies that choose none. A policy without rounds that
+    shares GPUs in time (a formulation, or a policy that is ``fractional``) gets rounds of :data:`ROUND_SECONDS`.
 
     Parameters
     ----------
     name:
-        An announced system (:func:`system_names`) or policy, or ``module:Name`` of either.
+        A registered system (:func:`system_names`) or policy, or ``module:Name`` of either.
     settings:
-        Of the function or class behind the name.
+        As for :func:`make_policy`.
 
     Raises
     ------
-    UnknownName
-        Nothing is announced under that name, or the module or the attribute does not exist.
-    InvalidOption
-        A setting that it does not have, or does not accept.
+    UnknownName, InvalidOption
+        As :func:`make_policy`.
     """
     from hetopt.decisions.placers import MoreWorkersFirst
     from hetopt.decisions.system import System
 
     if name in SYSTEMS.points:
-        system: System = SYSTEMS.make(name, dict(settings or {}))
+        system: System = SYSTEMS.make(name, settings)
         return system
     if name not in POLICIES.points and ":" not in name:
         known = choices(name, sorted({*SYSTEMS.points, *POLICIES.points}))
@@ -154,51 +150,46 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
 
 
 def make_mapper(name: str, settings: Mapping[str, Any] | None = None) -> Mapper:
-    """What maps the stages of a job to GPUs under that name, with these settings.
+    """The mapper of that name, which maps the stages of a job to GPUs, with these settings.
 
     Parameters
     ----------
     name:
-        An announced name (:func:`mapper_names`) or ``module:Name``.
+        A registered name (:func:`mapper_names`) or ``module:Name``.
     settings:
-        As of :func:`make_policy`; where ``module:Name`` is itself a mapper, a function ``(pipeline, servers, …)``, its
-        further arguments.
+        As for :func:`make_policy`; a mapper is a function ``(pipeline, servers, …)``.
 
     Raises
     ------
-    UnknownName
-        Nothing is announced under that name, or the module or the attribute does not exist.
-    InvalidOption
-        A setting that it does not have, or does not accept; or it is a policy.
+    UnknownName, InvalidOption
+        As :func:`make_policy`; or the name is that of a policy.
     """
-    mapper: Mapper = MAPPERS.make(name, dict(settings or {}))
+    mapper: Mapper = MAPPERS.make(name, settings)
     _refuse(POLICIES, mapper, name, MAPPERS)
     return mapper
 
 
 def make_predictor(name: str, settings: Mapping[str, Any] | None = None) -> Predictor:
-    """The predictor of jobs' lengths under that name, with these settings.
+    """The predictor of jobs' lengths of that name, with these settings.
 
     Parameters
     ----------
     name:
-        An announced name (:func:`predictor_names`), or ``module:Name`` of a function or class that makes one.
+        A registered name (:func:`predictor_names`), or ``module:Name`` of a function or class that returns one.
     settings:
         Arguments of that function or class.
 
     Raises
     ------
-    UnknownName
-        Nothing is announced under that name, or the module or the attribute does not exist.
-    InvalidOption
-        A setting that it does not have, or does not accept; or it makes no predictor.
+    UnknownName, InvalidOption
+        As :func:`make_policy`; or the result is not a predictor.
     """
-    predictor: Predictor = PREDICTORS.make(name, dict(settings or {}))
+    predictor: Predictor = PREDICTORS.make(name, settings)
     return predictor
 
 
 def program_names() -> list[str]:
-    """Names of all programs that installed packages announce, and of policies and mappers that have one; sorted."""
+    """Names of all registered programs, and of policies and mappers that have a program; sorted."""
     policies = [name for name in policy_names() if _has_program(make_policy(name))]
     mappers = [name for name in mapper_names() if _has_program(make_mapper(name))]
     return sorted({*PROGRAMS.points, *policies, *mappers})
@@ -207,7 +198,7 @@ def program_names() -> list[str]:
 def _has_program(made: object) -> bool:
     try:
         return mathematics_of(made) is not None
-    except HetoptError:  # a part of it states none
+    except HetoptError:  # a part has no mathematics
         return False
 
 
@@ -217,20 +208,18 @@ def make_program(name: str, settings: Mapping[str, Any] | None = None, kind: Kin
     Parameters
     ----------
     name:
-        A name of :func:`program_names`, or ``module:Name`` of a program, of what has one, or of what makes either.
+        A name of :func:`program_names`, or ``module:Name`` of a program, of an object with a program, or of a factory
+        of either.
     settings:
-        Of the function or class behind the name, as of :func:`make_policy`.
+        As for :func:`make_policy`.
     kind:
-        What a formulation is to share GPUs among, ``"tenants"`` or ``"jobs"``, where both make sense; None: its own,
+        Whether a formulation shares GPUs among ``"tenants"`` or ``"jobs"``, if it can do both; None: its own kind,
         else tenants.
 
     Raises
     ------
-    UnknownName
-        Nothing is announced under that name, or the module or the attribute does not exist.
-    InvalidOption
-        A setting that it does not have, or does not accept; the named object has no program, or
-        no choice of a ``kind``.
+    UnknownName, InvalidOption
+        As :func:`make_policy`; or the object has no program, or no choice of a ``kind``.
     InvalidFormulation
         The formulation is about the other kind.
     """
@@ -262,44 +251,40 @@ def make_program(name: str, settings: Mapping[str, Any] | None = None, kind: Kin
 
 
 def make_reader(name: str, settings: Mapping[str, Any] | None = None) -> Callable[..., pd.DataFrame]:
-    """What reads the traces of that kind, with these settings.
+    """The reader of traces of that kind, with these settings.
 
     Parameters
     ----------
     name:
-        An announced kind (:func:`trace_kinds`), or ``module:Name`` of a reader, a function ``(path, …)``.
+        A registered kind (:func:`trace_kinds`), or ``module:Name`` of a reader, a function ``(path, …)``.
     settings:
         Its further arguments.
 
     Raises
     ------
-    UnknownName
-        Nothing is announced under that name, or the module or the attribute does not exist.
-    InvalidOption
-        A setting that it does not have, or does not accept; or it makes no reader.
+    UnknownName, InvalidOption
+        As :func:`make_policy`; or the result is not a reader.
     """
-    reader: Callable[..., pd.DataFrame] = TRACES.make(name, dict(settings or {}))
+    reader: Callable[..., pd.DataFrame] = TRACES.make(name, settings)
     return reader
 
 
 def make_generator(name: str, settings: Mapping[str, Any] | None = None) -> Generator:
-    """The generator of traces under that name, with these settings.
+    """The trace generator of that name, with these settings.
 
     Parameters
     ----------
     name:
-        An announced name (:func:`generator_names`), or ``module:Name`` of a function or class that makes one.
+        A registered name (:func:`generator_names`), or ``module:Name`` of a function or class that returns one.
     settings:
         Arguments of that function or class.
 
     Raises
     ------
-    UnknownName
-        Nothing is announced under that name, or the module or the attribute does not exist.
-    InvalidOption
-        A setting that it does not have, or does not accept; or it makes no generator.
+    UnknownName, InvalidOption
+        As :func:`make_policy`; or the result is not a generator.
     """
-    generator: Generator = GENERATORS.make(name, dict(settings or {}))
+    generator: Generator = GENERATORS.make(name, settings)
     return generator
 
 
@@ -310,7 +295,7 @@ def _refuse(others: PluginGroup, made: Callable[..., object], name: str, wanted:
 
 @cache
 def _libraries() -> Mapping[str, Any]:
-    """Instance name -> module that has it."""
+    """Instance name -> module that contains it."""
     points = sorted(entry_points(group=INSTANCES), key=lambda point: point.name)
     modules = [point.load() for point in points]
     return {name: module for module in reversed(modules) for name in module.names()}
@@ -322,7 +307,7 @@ def named_instances() -> dict[str, str]:
 
 
 def is_named(name: str) -> bool:
-    """Whether an installed package brings an instance of that name."""
+    """Whether an installed package has an instance of that name."""
     return name in _libraries()
 
 

@@ -1,4 +1,4 @@
-"""Every number that decides "equal", with its reason.
+"""All tolerances, with their reasons.
 
 All are relative: multiply by the scale of the compared numbers (:func:`scale`), so that an
 instance in iterations per day and the same one in iterations per second get the same verdict.
@@ -26,7 +26,7 @@ GAP = 1e-6
 """Default relative gap at which a search for an integer optimum, or the tangents of a concave gain, stop."""
 
 SUPPORT = 1e-7
-"""A share below this part of a type's GPUs is no share. Matches the zero threshold used to state OEF's Theorem 5.2."""
+"""A share below this part of a type's GPUs counts as 0. Matches the zero threshold used to state OEF's Theorem 5.2."""
 
 INTEGRAL = 1e-6
 """A binary within this of 0 or 1 is read as that. HiGHS's own integrality tolerance."""
@@ -47,7 +47,7 @@ FINE = 1e-10
 the largest of their kind, count as noise."""
 
 START = 1e-3
-"""Relative gap at which a result that is only a start for the next search is good enough; any would do."""
+"""Relative gap of a result that is only the start of the next search; the value does not matter much."""
 
 CONVERGED = 1e-11
 """Interior points stop once their products are below this part of the optimum: 100 times finer than PROVEN, while
@@ -58,10 +58,10 @@ REGULAR = 1e-13
 Hundreds of times the rounding error, and small enough for one refinement step to correct."""
 
 WORK = 1e-9
-"""Work left below this part of a job's total work is none: what rounding of rates times seconds leaves."""
+"""Work left below this part of a job's total work counts as 0: rounding of rates times seconds leaves so much."""
 
 VISIBLE = 5e-4
-"""In tables and pictures a difference below this prints as none (three digits); no verdict rests on it."""
+"""Differences below this are printed as 0 in tables and pictures (three digits); no verdict depends on it."""
 
 NUDGE = 1e-3
 """Relative distance of a misreport from another entity's ratio: large enough for the solver to distinguish the ratios,
@@ -71,11 +71,11 @@ SMALLEST_COEFFICIENT = 1e-12
 """HiGHS drops coefficients up to this from its rows: the smallest value that it accepts (default 1e-9)."""
 
 ROUNDING = 2.0**-50
-"""A float this near to a fraction, relatively, is read as it: what two or three rounded operations leave
-(a weight times a speedup), and far less than the distance to the next simple fraction."""
+"""A float within this relative distance of a simple fraction is read as that fraction. Two or three rounded
+operations (a weight times a speedup) leave so much; the next simple fraction is much farther away."""
 
 RATIONAL_DENOMINATOR = 10**6
-"""Largest denominator tried when a float is read as the fraction that was meant (1/3, 0.25, 4/45 …)."""
+"""Largest denominator tried when a float is read as the simple fraction that it rounds (1/3, 0.25, 4/45 …)."""
 
 
 def scale(*values: ArrayLike) -> float:

@@ -1,7 +1,7 @@
-"""Named instances with provenance: the papers' worked examples, refuted claims, laboratories' clusters.
+"""Named instances with provenance: the papers' worked examples, counterexamples of claims, laboratory clusters.
 
-Each is a file in the form of :mod:`hetopt.data.schema`. Its ``source`` says where every number comes from and what is
-an assumption; ``expected`` holds what the paper printed and what is true, as fractions.
+Each is a file in the format of :mod:`hetopt.data.schema`. Its ``source`` states the origin of every number and all
+assumptions; ``expected`` holds printed and correct values as fractions.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Expected:
-    """What the paper prints about an instance, and the correct values.
+    """Values that the paper prints about an instance, and the correct values.
 
     Attributes
     ----------
     correct, printed:
         Quantity -> value, numbers as fractions: ``share`` and ``rate`` (rows and columns as in
-        :meth:`hetopt.Instance.entities`), ``total`` (sum of the rates), or as the note says.
+        :meth:`hetopt.Instance.entities`), ``total`` (sum of the rates), or quantities that the note explains.
     misprinted:
-        Quantities whose printed value is not the correct one, rounded.
+        Quantities with a printed value that is not the rounded correct value.
     policy:
-        Policy or formulation that gives it, e.g. ``"oef-cooperative"``; empty where none does.
+        Policy or formulation with these values, e.g. ``"oef-cooperative"``; empty if there is none.
     where, note:
-        Place in the paper; what has to be known besides.
+        Place in the paper, and further information.
     claim:
-        Number of the claim in the transcription of the papers' numbers, e.g. ``"OEF-016"``; of a counterexample the
-        claim of the ledger that it refutes, e.g. ``"oef/lemma-3.1"``.
+        Id of the claim in the transcription of the papers' numbers, e.g. ``"OEF-016"``; for counterexamples the key
+        of the refuted claim in the ledger, e.g. ``"oef/lemma-3.1"``.
     case:
-        Of a counterexample: the tables from which the ledger makes it, name -> rows.
+        For counterexamples: the tables from which the ledger builds the case, name -> rows.
     """
 
     correct: Mapping[str, Any] = field(default_factory=FrozenDict)
@@ -74,30 +74,30 @@ def path(name: str) -> Path:
     Raises
     ------
     UnknownName
-        There is none of that name; the nearest is named.
+        There is no instance of this name; the message suggests the nearest name.
     """
     return lookup(_paths(), name, "instance")
 
 
 @cache
 def load(name: str) -> Instance:
-    """The instance of that name, e.g. ``"oef/eq6"``.
+    """Load an instance by name, e.g. ``"oef/eq6"``.
 
     Raises
     ------
     UnknownName
-        There is none of that name; the nearest is named.
+        There is no instance of this name; the message suggests the nearest name.
     """
     return read(path(name))
 
 
 def describe(name: str) -> str:
-    """One line: the beginning of its source, and its size.
+    """A line with the first sentence of the instance's source, and its size.
 
     Raises
     ------
     UnknownName
-        There is none of that name; the nearest is named.
+        There is no instance of this name; the message suggests the nearest name.
     """
     instance = load(name)
     first = shorten(re.split(r"(?<!Fig)\. (?=[A-Z0-9])", instance.source)[0].rstrip("."), 110, placeholder=" …")
@@ -109,12 +109,12 @@ def describe(name: str) -> str:
 
 @cache
 def expected(name: str) -> Mapping[str, Expected]:
-    """What is printed on the instance, by topic, e.g. ``expected("oef/eq6")["cooperative"].correct["total"]`` (21/4).
+    """Printed and correct values by topic, e.g. ``expected("oef/eq6")["cooperative"].correct["total"]`` is 21/4.
 
     Raises
     ------
     UnknownName
-        There is none of that name; the nearest is named.
+        There is no instance of this name; the message suggests the nearest name.
     """
     document = files.read_document(path(name))
     return FrozenDict({topic: _expected(row) for topic, row in document.get("expected", {}).items()})
@@ -128,7 +128,7 @@ def _expected(row: Mapping[str, Any]) -> Expected:
 
 
 def exact(value: Any) -> Any:
-    """Numbers, decimal or as text such as ``"1/3"``, as the fraction that was written; lists as tuples."""
+    """Convert numbers, also text such as ``"1/3"``, to exact fractions, and lists to tuples."""
     if isinstance(value, Mapping):
         return {key: exact(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
-from hetopt.data.worth import most_at_once, usable, worth
+from hetopt.data.worth import fair_part, most_at_once, usable, worth
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Index, Ints, RowFamily, Rows, nearest_powers, on_own, on_shares
 from hetopt.programs.linear import Names
@@ -16,16 +16,15 @@ from hetopt.programs.symbols import fair, rate_unit, shared, total
 from hetopt.tolerances import VIOLATED
 
 
-def envy(entities: Entities, share: Floats) -> Floats:
-    """(n, n) gain of e with o's GPUs, per unit of weight: positive if e envies o.
+def row_excess(entities: Entities, share: Floats) -> Floats:
+    """(n, n) violation of the rows of :class:`EnvyFree`, divided by ``weight[o]``: above 0 if e envies o.
 
-    ``weight[e] * (e's rate with o's GPUs) - weight[o] * rate[e]``, divided by ``weight[o]``. If o's gang is larger than
-    its own, a job uses as many of the GPUs as it has workers.
+    The unit is that of rates. For tenants it is ``cross - own`` of :mod:`hetopt.data.worth`; for jobs, whose rate with
+    the GPUs of another job is concave, the linear bound that the rows state.
     """
-    gpus = entities.gpus(share)
-    other = entities.per_gpu @ gpus.T
-    own = np.diag(other)
-    return np.asarray(other * usable(entities.weight, most_at_once(entities)) - own[:, None])
+    cross = entities.per_gpu @ entities.gpus(share).T
+    own = np.diag(cross)
+    return np.asarray(cross * usable(entities.weight, most_at_once(entities)) - own[:, None])
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,9 @@ class EnvyFree(ArrayComponent):
             entries=2 * k,
             make=lambda at: _rows(entities, *pair(at, n)),
             most_violated=lambda share: _most_envied(entities, share),
-            violation=lambda share: max(0.0, float((envy(entities, share) / _cluster_rate(entities)[:, None]).max())),
+            violation=lambda share: max(
+                0.0, float((row_excess(entities, share) / _cluster_rate(entities)[:, None]).max())
+            ),
             lazy=n > self.eager_up_to,
         )
         return Arrays(rows=(family,))
@@ -88,10 +89,14 @@ def place(e: Ints, o: Ints, n: int) -> Ints:
 
 def _most_envied(entities: Entities, share: Floats) -> Ints:
     """For each envious entity, the row of the pair with the largest envy."""
-    excess = envy(entities, share)
+    excess = row_excess(entities, share)
     most = excess.argmax(axis=1)
     found = np.flatnonzero(excess[np.arange(len(most)), most] > VIOLATED * _cluster_rate(entities))
     return place(found, most[found], len(most))
+
+
+def _largest_violation(entities: Entities, share: Floats) -> float:
+    return max(0.0, float((row_excess(entities, share) / _cluster_rate(entities)[:, None]).max()))
 
 
 def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
@@ -118,8 +123,8 @@ def _coefficients(entities: Entities, first: Ints, second: Ints) -> tuple[Number
 
 
 def _cluster_rate(entities: Entities) -> Floats:
-    """(n,) rate with all GPUs of the cluster; 1 if the entity can use none, so that its violations count."""
-    rate = entities.per_gpu @ entities.capacity
+    """(n,) rate with the whole cluster, as in audits; 1 if the entity can use no GPU, so that its violations count."""
+    rate = worth(entities.per_gpu, entities.capacity, most_at_once(entities))
     return np.where(rate > 0, rate, 1.0)
 
 
@@ -142,23 +147,23 @@ class SharingIncentive(ArrayComponent):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula."""
-        own = "on an own part of every type's GPUs, by weight"
+        fair_part_text = "with its fair part, by weight, of every GPU type"
         return Mathematics.read(
             f"""
             subject to
-              row [OEF, section 2.3.1 (3)] | no entity is slower than {own} | {rate_unit(kind)}
+              row [OEF, section 2.3.1 (3)] | no entity is slower than {fair_part_text} | {rate_unit(kind)}
                 {total("v")} >= {"f" if kind == "tenants" else "F"}[e] for e in E
             symbols
-              F[e] | most work per second that e can do {own}, running at most all the time | work/s
+              F[e] | most work per second that e can do {fair_part_text}, running at most all the time | work/s
             """,
             definitions=(fair(kind),) if kind == "tenants" else (),
             symbols=shared(kind),
         )
 
     def fair(self, entities: Entities) -> Numbers:
-        """(n,) rate of each entity on its own partition of the cluster."""
-        part = entities.weight / entities.weight.sum()
-        return worth(entities.per_gpu, part[:, None] * entities.capacity, most_at_once(entities))
+        """(n,) rate of each entity with its fair part of the cluster."""
+        part = fair_part(entities.weight, entities.capacity)
+        return worth(entities.per_gpu, part, most_at_once(entities))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Exact solution of small linear programs in integers, independent of every solver, and fast for many calls.
+"""Exact solution of many small linear programs in integers, fast and independent of solvers.
 
 The simplex method with integer pivots (Edmonds; Bareiss): all entries of the table share one denominator, so no
-fraction is ever reduced. Programs have the form ``max c.x, A x <= b, x >= 0``.
+fraction is reduced. Programs have the form ``max c.x, A x <= b, x >= 0``.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ def maximise_exactly(c: RowVector, rows: Iterable[tuple[RowVector, Number]]) -> 
     table = _Table(c, list(rows))
     table.start()
     table.optimise(range(table.width))
-    value, x, dual = table.value(), table.point(), table.duals()
-    return SmallOptimum(value, x, dual, table.is_unique())
+    return SmallOptimum(table.value(), table.point(), table.duals(), table.is_unique())
 
 
 class _Table:
@@ -80,10 +79,10 @@ class _Table:
         self.body: list[list[int]] = []
         for i, (a, b) in enumerate(rows):
             scale = lcm(*(Fraction(v).denominator for v in (*a, b)))
-            slack = [1 if j == i else 0 for j in range(self.m)]  # in units of 1/scale, which duals() knows
+            slack = [int(j == i) for j in range(self.m)]  # in units of 1/scale, see duals()
             self.body.append([int(v * scale) for v in a] + slack + [int(b * scale)])
             self.scales.append(scale)
-        self.cost_scale = lcm(*(Fraction(v).denominator for v in c)) if c else 1
+        self.cost_scale = lcm(*(Fraction(v).denominator for v in c))
         self.cost = [int(v * self.cost_scale) for v in c] + [0] * (self.m + 1)
         self.basis = [self.n + i for i in range(self.m)]
 
@@ -92,28 +91,24 @@ class _Table:
         first = min(range(self.m), key=lambda i: Fraction(self.body[i][-1], self.scales[i]), default=None)
         if first is None or self.body[first][-1] >= 0:
             return
-        cost, helper = self.cost, self.width
+        cost, artificial = self.cost, self.width
         for row, scale in zip(self.body, self.scales, strict=True):
-            row.insert(helper, -scale)
-        self.cost = [0] * helper + [-1, 0]
+            row.insert(artificial, -scale)
+        self.cost = [0] * artificial + [-1, 0]
         self.body[first] = [-v for v in self.body[first]]
-        self._pivot(first, helper)
-        self.optimise(range(helper))
+        self._pivot(first, artificial)
+        self.optimise(range(artificial))
         if self.cost[-1] != 0:
             raise Infeasible("no point meets all rows")
-        if helper in self.basis:  # at 0: any column can replace it
-            p = self.basis.index(helper)
-            q = next(j for j in range(helper) if self.body[p][j])
+        if artificial in self.basis:  # at 0: any column can replace it
+            p = self.basis.index(artificial)
+            q = next(j for j in range(artificial) if self.body[p][j])
             if self.body[p][q] < 0:
                 self.body[p] = [-v for v in self.body[p]]
             self._pivot(p, q)
         for row in self.body:
-            del row[helper]
-        self._price(cost)
-
-    def _price(self, cost: list[int]) -> None:
-        """Take ``cost`` as the objective, reduced by the basis."""
-        self.cost = [v * self.den for v in cost]
+            del row[artificial]
+        self.cost = [v * self.den for v in cost]  # the reduced costs of the basis
         for i, j in enumerate(self.basis):
             if cost[j]:
                 self.cost = [v - cost[j] * w for v, w in zip(self.cost, self.body[i], strict=True)]
@@ -122,23 +117,24 @@ class _Table:
         """Pivot until none of ``columns`` raises the objective; Bland's rule while the objective stalls."""
         allowed, stalled = list(columns), False
         while True:
-            attractive = [j for j in allowed if self.cost[j] > 0]
-            if not attractive:
+            entering = [j for j in allowed if self.cost[j] > 0]
+            if not entering:
                 return
-            q = attractive[0] if stalled else max(attractive, key=lambda j: self.cost[j])
+            q = entering[0] if stalled else max(entering, key=lambda j: self.cost[j])
             p = self._leaving(q)
             stalled = self.body[p][-1] == 0
             self._pivot(p, q)
 
     def _leaving(self, q: int) -> int:
+        """The row with the least ratio, ties by the basic variable."""
         best = -1
         for i, row in enumerate(self.body):
             if row[q] > 0:
                 if best < 0:
                     best = i
                     continue
-                here, there = row[-1] * self.body[best][q], self.body[best][-1] * row[q]
-                if here < there or (here == there and self.basis[i] < self.basis[best]):
+                ratio, least = row[-1] * self.body[best][q], self.body[best][-1] * row[q]
+                if ratio < least or (ratio == least and self.basis[i] < self.basis[best]):
                     best = i
         if best < 0:
             raise Unbounded("the objective grows without limit")
@@ -173,7 +169,7 @@ class _Table:
         return tuple(Fraction(-self.cost[self.n + i] * s, under) for i, s in enumerate(self.scales))
 
     def is_unique(self) -> bool:
-        """Whether no variable with reduced cost 0 can move: the largest sum of these variables over the optima is 0.
+        """Whether no nonbasic variable with reduced cost 0 can increase: their largest sum over the optima is 0.
 
         Changes the table. Variables with a nonzero reduced cost stay at 0, so only the others may enter.
         """
@@ -181,8 +177,7 @@ class _Table:
         idle = [j for j in range(self.width) if j not in basic and self.cost[j] == 0]
         if not idle:
             return True
-        self.cost = [1 if j in idle else 0 for j in range(self.width)] + [0]
-        self.cost = [v * self.den for v in self.cost]
+        self.cost = [self.den * (j in idle) for j in range(self.width)] + [0]
         try:
             self.optimise(idle + sorted(basic))
         except Unbounded:

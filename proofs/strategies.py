@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,28 +30,21 @@ def ratios(least: int = 1, most: int = 12) -> st.SearchStrategy[float]:
 def speedup_rows(draw: Draw, n: int, k: int, *, zeros: bool = False) -> list[list[float]]:
     """(n, k) arbitrary speedups with first column 1; with ``zeros`` some types cannot run some tenants' jobs."""
     entry = st.one_of(st.just(0.0), ratios()) if zeros else ratios()
-    rows = [[1.0, *draw(st.lists(entry, min_size=k - 1, max_size=k - 1))] for _ in range(n)]
-    return rows
+    return [[1.0, *draw(st.lists(entry, min_size=k - 1, max_size=k - 1))] for _ in range(n)]
 
 
 @st.composite
 def ratio_ordered_rows(draw: Draw, n: int, k: int) -> list[list[float]]:
     """(n, k) strictly ratio-ordered (TP2) speedups: the faster tenant has the larger ratio between every two types.
 
-    Made from steps w[l, j+1] / w[l, j] that grow strictly with l for every j.
+    The steps w[l, j+1] / w[l, j] increase strictly with l for every j.
     """
     steps = []
     for _ in range(k - 1):
-        grows = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
+        increases = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
         first = Fraction(draw(st.integers(2, 4)), 2)
-        steps.append([first + Fraction(sum(grows[:i]), 2) for i in range(n)])
-    rows = []
-    for i in range(n):
-        row = [Fraction(1)]
-        for step in steps:
-            row.append(row[-1] * step[i])
-        rows.append([float(w) for w in row])
-    return rows
+        steps.append([first + Fraction(sum(increases[:i]), 2) for i in range(n)])
+    return [[float(prod((step[i] for step in steps[:j]), start=Fraction(1))) for j in range(k)] for i in range(n)]
 
 
 @st.composite
@@ -64,7 +58,7 @@ def tenant_instances(
     zeros: bool = False,
     most_gpus: int = 8,
 ) -> Instance:
-    """An instance of OEF's setting; with ``ordered`` speedups are strictly ratio-ordered."""
+    """An instance of tenants as in OEF; with ``ordered`` speedups are strictly ratio-ordered."""
     n, k = draw(st.integers(*tenants)), draw(st.integers(*types))
     rows = draw(ratio_ordered_rows(n, k) if ordered else speedup_rows(n, k, zeros=zeros))
     capacity = draw(st.lists(st.integers(1, most_gpus), min_size=k, max_size=k))
@@ -84,7 +78,7 @@ def job_instances(
     arrivals: bool = False,
     round_seconds: float = 300.0,
 ) -> Instance:
-    """An instance of FFT's setting; every job fits on some GPU type, and with ``zeros`` not on some others."""
+    """An instance of jobs as in FFT; every job fits on some GPU type, and with ``zeros`` cannot run on some others."""
     n, k = draw(st.integers(*jobs)), draw(st.integers(*types))
     capacity = draw(st.lists(st.integers(1, most_gpus), min_size=k, max_size=k))
     rows: list[list[float]] = []
@@ -106,9 +100,9 @@ def job_instances(
 
 @st.composite
 def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.object_]:
-    """(n, k) Fractions: any division of the GPUs of ``instance``; without ``waste`` every type is used up.
+    """(n, k) fractions: any division of the GPUs of ``instance``; without ``waste`` no GPU is idle.
 
-    Each entity gets a part of each type in proportion to a small integer, often 0.
+    Each entity has a share of each type in proportion to a small integer, often 0.
     """
     entities = instance.entities()
     n, k = entities.shape
@@ -126,7 +120,7 @@ def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.
 
 @st.composite
 def with_held(draw: Draw, instance: Instance) -> Instance:
-    """``instance`` with GPUs that its entities hold now, within the capacity."""
+    """``instance`` with GPUs that its entities currently hold, within the capacity."""
     return instance.replace(held=(draw(shares(instance)) * instance.entities().demand[:, None]).astype(float))
 
 
@@ -134,26 +128,26 @@ def with_held(draw: Draw, instance: Instance) -> Instance:
 def linear_programs(
     draw: Draw, *, columns: tuple[int, int] = (1, 5), rows: tuple[int, int] = (0, 6), integer: bool = False
 ) -> LinearProgram:
-    """A feasible, bounded linear (or integer) program with small numbers, rows of every kind and any box.
+    """A feasible, bounded linear (or integer) program with small numbers, rows of every kind and bounded columns.
 
-    It is feasible because every row holds at one integer point of the box, and bounded because the box is.
+    It is feasible because every row holds at one integer point within the bounds of the columns.
     """
     n, m = draw(st.integers(*columns)), draw(st.integers(*rows))
     number = st.integers(-6, 6).map(lambda v: v / 2)
     low = np.array([draw(st.integers(-3, 2)) for _ in range(n)], dtype=float)
-    wide = np.array([draw(st.integers(0, 4)) for _ in range(n)], dtype=float)
-    point = low + [draw(st.integers(0, int(w))) for w in wide]
+    width = np.array([draw(st.integers(0, 4)) for _ in range(n)], dtype=float)
+    point = low + [draw(st.integers(0, int(w))) for w in width]
     matrix = np.array([[draw(number) for _ in range(n)] for _ in range(m)], dtype=float).reshape(m, n)
     slack = st.one_of(st.just(np.inf), st.just(0.0), st.integers(0, 4).map(float))
-    whole = [draw(st.booleans()) for _ in range(n)] if integer else [False] * n
+    integers = [draw(st.booleans()) for _ in range(n)] if integer else [False] * n
     return LinearProgram(
         c=np.array([draw(number) for _ in range(n)], dtype=float),
         A=sparse.csc_array(matrix),
         row_lower=matrix @ point - [draw(slack) for _ in range(m)],
         row_upper=matrix @ point + [draw(slack) for _ in range(m)],
         col_lower=low,
-        col_upper=low + wide,
-        integer=np.array(whole, dtype=bool),
+        col_upper=low + width,
+        integer=np.array(integers, dtype=bool),
         row_names=[f"row[{i}]" for i in range(m)],
         col_names=[f"x[{j}]" for j in range(n)],
         offset=float(draw(st.integers(-2, 2))),
@@ -173,10 +167,10 @@ def mixed_clusters(
     gpus: tuple[int, int] = (0, 2),
     memory: bool = False,
 ) -> Cluster:
-    """A cluster whose servers have ``gpus`` GPUs of each type; with ``memory``, GPUs have 1 to 3 bytes each."""
+    """A cluster with ``gpus`` GPUs of each type per server; with ``memory``, GPUs have 1 to 3 bytes each."""
     names = [f"G{i}" for i in range(draw(st.integers(*types)))]
-    room = st.integers(*gpus)
-    hosts = [Server(f"s{h}", {t: draw(room) for t in names}) for h in range(draw(st.integers(*servers)))]
+    count = st.integers(*gpus)
+    hosts = [Server(f"s{h}", {t: draw(count) for t in names}) for h in range(draw(st.integers(*servers)))]
     if not any(host.gpus for host in hosts):
         hosts.append(Server("last", {names[0]: 1}))
     sizes = [float(draw(st.integers(1, 3))) if memory else None for _ in names]
@@ -199,21 +193,20 @@ def mixed_instances(
 ) -> Instance:
     """Jobs that fit on the GPUs that can run them; speeds 1, 2 … per second, arrivals up to ``latest``."""
     cluster = draw(mixed_clusters(servers=servers, types=types, gpus=gpus, memory=memory))
+    present = [t for t in cluster.type_names if cluster.capacity[t]]
     made = []
     for j in range(draw(st.integers(*jobs))):
-        there = [t for t in cluster.type_names if cluster.capacity[t]]
-        home = draw(st.sampled_from(there))
+        home = draw(st.sampled_from(present))
         speed = {t: float(draw(st.integers(1 if t == home else 0, 3))) for t in cluster.type_names}
         need = float(draw(st.integers(0, int(cluster.gpu_type(home).memory_bytes or 0))))
-        room = sum(
-            n for t, n in cluster.capacity.items() if speed[t] and need <= (cluster.gpu_type(t).memory_bytes or need)
-        )
+        usable = [t for t in present if speed[t] and need <= (cluster.gpu_type(t).memory_bytes or need)]
+        most = min(most_demand, sum(cluster.capacity[t] for t in usable))
         made.append(
             Job(
                 f"j{j}",
                 speed,
                 work=draw(st.integers(1, most_work)),
-                demand=draw(st.integers(1, min(most_demand, room))),
+                demand=draw(st.integers(1, most)),
                 arrival=draw(st.integers(0, latest)),
                 weight=draw(st.sampled_from([1, 2, 7, 30])),
                 memory_bytes=need,
@@ -224,7 +217,7 @@ def mixed_instances(
 
 
 SMALL_NUMBERS = st.integers(0, 12)
-"""Seconds and bytes; integers keep fractions short."""
+"""Seconds and bytes, as integers to keep fractions short."""
 
 
 @st.composite
@@ -284,14 +277,9 @@ def any_clusters(draw: Draw) -> Cluster:
         capacity = {t: draw(st.integers(1, 9)) for t in types}
         known = {t: m for t, m in memory.items() if m is not None}
         return Cluster.of(capacity, gpus_per_server=draw(st.none() | st.integers(1, 4)), memory_bytes=known)
+    gpus = st.dictionaries(st.sampled_from(types), st.integers(0, 4))
     servers = [
-        Server(
-            name,
-            draw(st.dictionaries(st.sampled_from(types), st.integers(0, 4))),
-            draw(POSITIVE),
-            draw(POSITIVE),
-            draw(st.none() | AMOUNTS),
-        )
+        Server(name, draw(gpus), draw(POSITIVE), draw(POSITIVE), draw(st.none() | AMOUNTS))
         for name in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     ]
     if not any(server.gpus for server in servers):
@@ -325,7 +313,7 @@ def tenants(draw: Draw, cluster: Cluster, name: str) -> Tenant:
 
 @st.composite
 def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) -> Job:
-    """A job with any of its fields."""
+    """A job with any of its optional fields."""
     row = draw(speeds(cluster))
     demand = draw(st.integers(1, sum(cluster.capacity.values())))
     stages: list[Stage] = []
@@ -333,14 +321,14 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
         first = draw(st.integers(1, demand))
         stages = [draw(_stages(gpus)) for gpus in (first, demand - first) if gpus]
         if len(stages) == 2 and draw(st.booleans()):  # the input equals the output of the previous stage
-            enters = stages[0].replicas * stages[0].output_bytes / stages[1].replicas
-            stages[1] = replace(stages[1], input_bytes=enters)
+            input_bytes = stages[0].replicas * stages[0].output_bytes / stages[1].replicas
+            stages[1] = replace(stages[1], input_bytes=input_bytes)
     more: dict[str, Any] = {key: draw(AMOUNTS) for key in ("arrival", "checkpoint_bytes", "dataset_bytes")}
     more |= {key: draw(st.none() | NAMES) for key in ("dataset", "utility", "group", "model")}
     owner = draw(st.none() | st.sampled_from(owners)) if owners else None
     if owner is not None:
         more |= {"tenant": owner.name, "job_type": draw(st.none() | st.sampled_from([k.name for k in owner.job_types]))}
-    memory, kind = _memory(draw, cluster, row), draw(st.sampled_from(Parallelism))
+    memory, parallelism = _memory(draw, cluster, row), draw(st.sampled_from(Parallelism))
     return Job(
         name,
         row,
@@ -348,7 +336,7 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
         demand,
         weight=draw(POSITIVE),
         memory_bytes=memory,
-        parallelism=kind,
+        parallelism=parallelism,
         stages=tuple(stages),
         **more,
     )
@@ -372,40 +360,34 @@ def whole_instances(draw: Draw) -> Instance:
     cut = draw(st.integers(0, len(names)))
     owners = tuple(draw(tenants(cluster, name)) for name in names[:cut] if "/" not in name)
     work = tuple(draw(jobs(cluster, name, owners)) for name in names[cut:])
-    state: dict[str, Any] = {
-        "time": draw(AMOUNTS),
-        "name": draw(st.text(max_size=5)),
-        "source": draw(st.text(max_size=5)),
-    }
-    held: dict[str, dict[str, float]] = {}
-    for entities in ([t.name for t in owners if len(t.job_types) == 1], [j.name for j in work]):
-        held |= draw(holdings(cluster, entities))
+    texts = st.text(max_size=5)
+    state: dict[str, Any] = {"time": draw(AMOUNTS), "name": draw(texts), "source": draw(texts)}
+    held = draw(holdings(cluster, [t.name for t in owners if len(t.job_types) == 1]))
     if work:
-        one = draw(st.sampled_from(work))
-        there = _first(cluster, one.demand)
-        by_type = {t: sum(gpus.get(t, 0) for gpus in there.values()) for t in cluster.type_names}
-        held = {name: gpus for name, gpus in held.items() if name not in {j.name for j in work}}
-        held[one.name] = {t: float(n) for t, n in by_type.items()}
-        state |= {"done": {one.name: draw(AMOUNTS)}, "placed": {one.name: there}}
+        running = draw(st.sampled_from(work))
+        placed = _first(cluster, running.demand)
+        by_type = {t: sum(gpus.get(t, 0) for gpus in placed.values()) for t in cluster.type_names}
+        held[running.name] = {t: float(n) for t, n in by_type.items()}
+        state |= {"done": {running.name: draw(AMOUNTS)}, "placed": {running.name: placed}}
     return Instance(cluster, owners, work, held=held, **state)
 
 
 @st.composite
 def holdings(draw: Draw, cluster: Cluster, names: list[str]) -> dict[str, dict[str, float]]:
     """GPUs that some of ``names`` hold, on some types, within the capacity."""
-    some = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    holders = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     part = st.floats(0, 1, allow_subnormal=False)
     return {
-        name: {t: draw(part) * there / len(some) for t, there in cluster.capacity.items() if draw(st.booleans())}
-        for name in some
+        name: {t: draw(part) * gpus / len(holders) for t, gpus in cluster.capacity.items() if draw(st.booleans())}
+        for name in holders
     }
 
 
 def _first(cluster: Cluster, demand: int) -> dict[str, dict[str, int]]:
     """Server -> GPU type -> GPUs: the first ``demand`` GPUs of the cluster."""
-    there: dict[str, dict[str, int]] = {}
+    placed: dict[str, dict[str, int]] = {}
     for server in cluster.servers:
         for t, gpus in server.gpus.items():
-            there.setdefault(server.name, {})[t] = min(gpus, demand)
+            placed.setdefault(server.name, {})[t] = min(gpus, demand)
             demand -= min(gpus, demand)
-    return there
+    return placed

@@ -14,11 +14,11 @@ from hetopt import auditing
 from hetopt.data.rationals import rational
 from hetopt.models import oef
 from hetopt.proofs.strategies import job_instances, shares, tenant_instances
-from hetopt.tolerances import EQUAL, PROVEN, RATIONAL_DENOMINATOR
+from hetopt.tolerances import EQUAL, PROVEN
 
 
 def meant(value: float) -> Fraction:
-    return rational(float(value), RATIONAL_DENOMINATOR)
+    return rational(float(value))
 
 
 def worth(instance, e, gpus, limited=None):

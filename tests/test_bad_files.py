@@ -62,7 +62,7 @@ CHANGES = [
     (
         SPEED,
         "speedup: {T4: 1, 100: 2}",
-        ":9: has the key 100 in tenants[0].speedup, which is no text; put it in quotes: '100'",
+        ":9: has the key 100 in tenants[0].speedup, which is not text; put it in quotes: '100'",
     ),
     (
         SPEED,
@@ -203,14 +203,14 @@ def _put(folder: Path, text: str) -> Path:
             ":6: has the key 'T4' twice in cluster.capacity; keep one",
         ),
         ('{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}', "f.json", ":1: has the key 'a' twice in the file; keep one"),
-        ('{"schema": NaN}', "f.json", ": holds NaN, which is no number"),
+        ('{"schema": NaN}', "f.json", ": holds NaN; every number must be finite"),
         ('{"schema": 1e999}', "f.json", ":1: schema is inf"),
         ('{"schema": ' + "9" * 5000 + "}", "f.json", ": is not JSON that can be read"),
         ("[" * 100_000, "f.json", ": has too many levels"),
         ("[" * 100_000, "f.yaml", ":1: more than 20 levels"),
         ("{a: " * 100_000, "f.yaml", ":1: more than 20 levels"),
         ("a: &a [x]\nb: *a", "f.yaml", ":2: anchors and aliases (& and *) are not read"),
-        ("? [1]\n: 2", "f.yaml", ":1: has the key [] in the file, which is no text"),
+        ("? [1]\n: 2", "f.yaml", ":1: has the key [] in the file, which is not text"),
         (
             '{\n "schema": "hetopt/instance/1",\n "cluster": {"capacity": {"T4": -1}}\n}',
             "f.json",

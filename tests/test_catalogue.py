@@ -254,7 +254,7 @@ def test_errors_in_a_file_name_its_line(text: str, message: str, tmp_path: Path)
 
 def test_catalogues_by_name(tmp_path: Path) -> None:
     assert find_catalogue("hetopt.traces.paper_models:OEF") is OEF
-    with pytest.raises(InvalidOption, match="which is no hetopt Catalogue"):
+    with pytest.raises(InvalidOption, match="which is not a hetopt Catalogue"):
         find_catalogue("hetopt.traces.paper_models:STATE")
     with pytest.raises(UnknownName, match="cannot be loaded"):
         find_catalogue("hetopt.traces.paper_models:NO_CATALOGUE")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.models import baselines, ceei, oef
-from hetopt.models.fairness_components import envy
+from hetopt.models.fairness_components import row_excess
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 
@@ -72,7 +72,7 @@ def test_it_is_envy_free_efficient_and_shares_gladly(inst: hetopt.Instance) -> N
     a = hetopt.solve(ceei.equal_budgets(), inst)
     e = a.entities
     size = (e.per_gpu @ e.capacity)[:, None]
-    assert (envy(e, np.array(a.x)) / size).max() <= 10 * EQUAL
+    assert (row_excess(e, np.array(a.x)) / size).max() <= 10 * EQUAL
     assert (a.rate.to_numpy() >= e.fair_rate * (1 - 10 * EQUAL)).all()
     # Pareto: no allocation has a larger total at these inverse rates than n, by the first-order condition.
     best = hetopt.solve(baselines.efficiency_only(), _scaled(inst, a.rate.to_numpy() / e.weight))

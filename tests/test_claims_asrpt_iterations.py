@@ -67,7 +67,7 @@ def test_sums_over_pairs_are_the_sums_of_the_job_graph(case: iteration_equations
     links = {(a, b): w for (a, b), w in zip(graph.edges.tolist(), graph.weight.tolist(), strict=True)}
     cut = sum(w for (a, b), w in links.items() if server[a] != server[b] and graph.stage[a] != graph.stage[b])
     slow, fast = (
-        sum(iteration_equations.exchange_by_pairs(other, s, m) * int(case.x[s, m]) for s, m in case.there)
+        sum(iteration_equations.exchange_by_pairs(other, s, m) * int(case.x[s, m]) for s, m in case.occupied)
         for other in (
             iteration_equations.PlacedJob(
                 iteration_equations.StagedCase(case.placing.job, case.placing.free, F(1), F(10**6)), case.x
@@ -143,8 +143,8 @@ def test_the_shortest_is_what_the_exact_mapper_finds(case: iteration_equations.S
 @FEW
 @given(cases(iteration_bounds.equal_servers_space(servers=(1, 3))))
 def test_what_is_drawn_as_greedy_is_as_fast_as_it_says(case: iteration_equations.StagedCase) -> None:
-    assert exact(case.seconds(case.greedily)[()]) == case.greedy
-    assert any((case.greedily == x).all() for x in case.placements)
+    assert exact(case.seconds(case.greedy_placement)[()]) == case.greedy
+    assert any((case.greedy_placement == x).all() for x in case.placements)
 
 
 @FEW

@@ -48,7 +48,7 @@ PARTS = st.fractions(F(1, 9), 9, max_denominator=9)
 
 
 @given(st.lists(st.tuples(PARTS, PARTS, st.fractions(-3, 3, max_denominator=6)), min_size=1, max_size=4))
-def test_roots_are_what_floats_say_where_these_can(terms: list[tuple[Fraction, Fraction, Fraction]]) -> None:
+def test_roots_agree_with_floats(terms: list[tuple[Fraction, Fraction, Fraction]]) -> None:
     exact: RadicalSum = sum((q * power(b, e) for b, e, q in terms), RadicalSum(()))
     about = sum(float(q) * float(b) ** float(e) for b, e, q in terms)
     scale = sum(abs(float(q)) * float(b) ** float(e) for b, e, q in terms)
@@ -60,7 +60,7 @@ def test_roots_are_what_floats_say_where_these_can(terms: list[tuple[Fraction, F
     assert (exact * exact - 2 * exact).terms == (exact * (exact - 2)).terms
 
 
-def test_roots_know_equality() -> None:
+def test_roots_compare_exactly() -> None:
     two = power(F(2), F(1, 2))
     assert power(F(8), F(1, 2)) == 2 * two
     assert two * two == 2
@@ -230,8 +230,8 @@ def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         changed.setattr(problem_equivalence, "dual", lambda case: problem_equivalence.relaxed(case) + 1)
         assert problem_equivalence.strong(theorem).slack == -1
     with monkeypatch.context() as changed:
-        changed.setattr(TakeOrSkip, "as_printed", lambda self, *_: ((0, self.find_alloc(0, self.none)),))
-        assert algorithm_2.letter_takes_no_job(theorem).slack == -1
+        changed.setattr(TakeOrSkip, "as_printed", lambda self, *_: ((0, self.find_alloc(0, self.idle)),))
+        assert algorithm_2.printed_takes_no_job(theorem).slack == -1
     with monkeypatch.context() as changed:
         changed.setattr(algorithm_2, "states", lambda _: 99)
         assert algorithm_2.few_states(theorem).slack == 5 - 99
@@ -246,7 +246,7 @@ def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
     assert tariff is not None
     assert tariff.steepness == base ** (gpus - 1)
     assert competitive_ratio.step_factor(tariff) == ratio_families.alpha(gpus, base) * ONE
-    (run,) = runs(case, tariff, guarded=False)
+    (run,) = runs(case, tariff, check_capacity=False)
     assert run.utility == ratio_families.online_utility(gpus, base, worth)
     assert [bool(step.taken) for step in run.steps] == [True] * (gpus - 1) + [False] * (gpus - 1)
 

@@ -62,7 +62,7 @@ def test_proven_prices_and_runs_are_those_of_the_library(case: SlotCase) -> None
     found = hadar.Irrevocable()(problem_of(case))
     assert float(tariff.delta) == pytest.approx(found.prices.delta, rel=EQUAL)
     assert 2 * float(competitive_ratio.step_factor(tariff)) == pytest.approx(found.prices.factor, rel=EQUAL)
-    _like_the_library(found, runs(case, tariff, guarded=False))
+    _like_the_library(found, runs(case, tariff, check_capacity=False))
 
 
 def _like_the_library(found: Any, here: list[price_functions.PrimalDualRun]) -> None:

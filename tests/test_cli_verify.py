@@ -217,7 +217,7 @@ def test_a_policy_that_fails_or_answers_something_else(own: str) -> None:
     assert "policy Leaves fails on an instance: SystemExit: 3" in str(found.exception)
     found = run("--policy", f"{own}:Wrong", "--jobs", "1")
     assert isinstance(found.exception, HetoptError)
-    assert "has answered 7" in str(found.exception)
+    assert "returned 7" in str(found.exception)
 
 
 @pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.long)])

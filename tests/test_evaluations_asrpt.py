@@ -98,7 +98,7 @@ def test_the_worst_baseline_and_the_share_of_one_gpu(made: Made) -> None:
 
 def test_the_wait_behind_the_virtual_machine(made: Made) -> None:
     """Against a plain machine that always runs the job with least left, event by event."""
-    row_of = row(made, "ASRPT-017", "Part of A-SRPT's wait that comes after the virtual machine has completed a job")
+    row_of = row(made, "ASRPT-017", "Fraction of A-SRPT's waiting time after a job's completion on the virtual machine")
     parts = []
     for run in (run for run in made.stores["jobs"] if run.key.system == "asrpt"):
         workload, instance = workload_of(run.record.settings["workload"]), instance_of(run)
@@ -192,10 +192,10 @@ def test_the_testbed(made: Made) -> None:
 def test_predictors_and_lengths(made: Made) -> None:
     truth = total(made, "predictors", "pai-like", "asrpt-perfect")
     for label, what in {"asrpt": "forest", "asrpt-median": "median", "asrpt-mean": "mean"}.items():
-        found = row(made, "ASRPT-022", f"Total JCT with the {what} over that with the truth")
+        found = row(made, "ASRPT-022", f"Total JCT with the {what} over that with true lengths")
         assert found["ours_mean"] == pytest.approx(total(made, "predictors", "pai-like", label) / truth)
     for part in LENGTHS:
-        what = f"Total JCT with lengths wrong by up to {100 * part:g} % over that with the truth"
+        what = f"Total JCT with lengths wrong by up to {100 * part:g} % over that with true lengths"
         mine = total(made, "lengths", f"wrong-{100 * part:g}", "asrpt")
         assert row(made, "ASRPT-022", what)["ours_mean"] == pytest.approx(mine / truth)
 

@@ -233,7 +233,7 @@ def test_the_command_lists_its_parts(run: Callable[..., tuple[int, str, str]]) -
     ("words", "message"),
     [
         (["ftf"], "there is no evaluation 'ftf'; did you mean 'fft'? known: asrpt, fft, hadar, oef"),
-        (["fft", "--parts", "testbed"], "FFT has no part 'testbed'; did you mean 'testbed-2'? known: disks"),
+        (["fft", "--parts", "testbed"], "there is no FFT part 'testbed'; did you mean 'testbed-2'? known: disks"),
         (["fft", "--parts", ","], "no part of FFT is named; known: disks"),
         (["fft", "--scale", "0"], "scale is 0.0; it must be a finite number > 0"),
         (["fft", "--scale", "2"], "scale is 2.0; it must be at most 1: the paper's number of jobs"),
@@ -278,7 +278,7 @@ def test_findings_without_numbers_and_reasons_by_the_longest_beginning() -> None
     assert table.loc["P-002", ["ours_mean", "ratio_ours_over_claimed"]].isna().all()
     part = EvaluationPart("p", "", made_up(), ("P-001", "P-1"))
     assert [part.compares(claim) for claim in ("P-001", "P-001b", "P-1", "P-12")] == [True, True, True, False]
-    with pytest.raises(UnknownName, match="P has no part 'a'; known: none"):
+    with pytest.raises(UnknownName, match="there is no P part 'a'; known: none"):
         evaluation.chosen(EvaluationScale(), ["a"])
 
 

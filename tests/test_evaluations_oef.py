@@ -236,5 +236,5 @@ def test_the_command_prints_it(made: Made, run: Callable[..., tuple[int, str, st
     code, out, err = run("reproduce", "oef", "--scale", SCALE.jobs, "--out", made.folder)
     assert code == 0, err
     assert "OEF-030d" in out
-    assert "All: speedups are the paper's for VGG and LSTM" in out
+    assert "All: speedups of VGG and LSTM" in out
     assert "OEF-040: no simulation: benchmarks/test_oef.py measures both" in out

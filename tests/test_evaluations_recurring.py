@@ -131,7 +131,7 @@ class Changing:
 
 
 def test_any_predictor_can_be_used() -> None:
-    jobs = draw_trace(TRACE, 0).networks.jobs(draw_trace(TRACE, 0).coming)
+    jobs = draw_trace(TRACE, 0).networks.jobs(draw_trace(TRACE, 0).later)
     assert (
         fixed_predictions(TRACE, 0, Changing()).predict(jobs).tolist()
         == fixed_predictions(TRACE, 0, GroupMean()).predict(jobs).tolist()
@@ -146,7 +146,7 @@ def test_any_predictor_can_be_used() -> None:
         (lambda: RecurringTrace(50, shrink=0.0), InvalidOption, "Trace.shrink is 0.0; it must be"),
         (lambda: RecurringTrace(50, single_gpu=2.0), InvalidOption, "PAILike.single_gpu is 2.0"),
         (lambda: Recurring(0, TRACE), InvalidOption, "Recurring.jobs is 0"),
-        (lambda: Recurring(70, TRACE, skip=20), InvalidOption, "70 jobs after 20 are asked for, but 80 come after"),
+        (lambda: Recurring(70, TRACE, skip=20), InvalidOption, "skip 20 plus jobs 70 exceed the 80 jobs"),
         (lambda: replace(SMALL, wrong=1.5), InvalidOption, "Recurring.wrong is 1.5; it must be at most 1"),
         (lambda: replace(SMALL, rate=0), InvalidOption, "Recurring.rate is 0; it must be"),
         (lambda: replace(SMALL, nic_gbps=-1), InvalidOption, "Recurring.nic_gbps is -1"),

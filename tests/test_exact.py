@@ -29,7 +29,7 @@ from hetopt.solving.kernel import Kernel, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.tolerances import EQUAL, NUDGE, RATIONAL_DENOMINATOR, scale
+from hetopt.tolerances import EQUAL, NUDGE, scale
 
 COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
 LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
@@ -37,7 +37,7 @@ NONCOOPERATIVE = Formulation((TotalRate(), EqualRates()))
 
 
 def fractions(values: np.ndarray) -> list[F]:
-    return [rational(float(v), RATIONAL_DENOMINATOR) for v in np.ravel(values)]
+    return [rational(float(v)) for v in np.ravel(values)]
 
 
 def check(exact: ExactOptimum) -> None:

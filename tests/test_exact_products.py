@@ -15,7 +15,6 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, gavel
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
 LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
@@ -23,7 +22,7 @@ NONCOOPERATIVE = Formulation((TotalRate(), EqualRates()))
 
 
 def fractions(values: np.ndarray) -> list[F]:
-    return [rational(float(v), RATIONAL_DENOMINATOR) for v in np.ravel(values)]
+    return [rational(float(v)) for v in np.ravel(values)]
 
 
 LONG = st.integers(1001, 9999).map(lambda v: v / 1000)

@@ -255,7 +255,7 @@ FILES = [
     ("name: x\ncommand: [a]\nsteps: 5\ncwd: nowhere\n", "cwd is 'nowhere', and"),
     ("name: x\ncommand: [a]\nsteps: 5\nenvironment: {a b: c}\n", "environment has 'a b'"),
     ("name: x\ncommand: ['']\nsteps: 5\n", "line 2: command is ['']; it must be a program and its arguments"),
-    ("name: x\ncommand: [a]\nsteps: 9223372036854775807\n", "it must be 1e+09 at most"),
+    ("name: x\ncommand: [a]\nsteps: 9223372036854775807\n", "it must be at most 1e+09"),
     ("name: [\n", "is not YAML"),
     ("name: x\ncommand: [a]\nsteps: 5\ncwd: ~nobodyhere\n", "cwd is '~nobodyhere', and"),
     ("name: x\ncommand: [a]\nsteps: 5\nfork: maybe\n", "line 4: fork is 'maybe'; it must be true or false"),

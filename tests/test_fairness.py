@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Entities, Instance
+from hetopt.data.worth import most_at_once, worth
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive, envy, pair, place
+from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive, pair, place, row_excess
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import RowFamily
 from hetopt.programs.linear import Cuts
@@ -54,7 +55,7 @@ def test_envy_is_what_one_would_gain_with_the_other_ones_gpus(inst: Instance, da
     """By loops: GPUs of the other, scaled to one's own weight, at one's own speed; a gang uses no more of them."""
     e = inst.entities()
     share = drawn_share(data, e)
-    table = envy(e, share)
+    table = row_excess(e, share)
     for one in range(len(e.names)):
         own = sum(e.speed[one] * share[one])
         for other in range(len(e.names)):
@@ -70,7 +71,7 @@ def test_lazy_rows_are_the_model_rows_that_a_point_violates(inst: Instance, data
     e = inst.entities()
     share = drawn_share(data, e)
     cuts = cuts_at(EnvyFree(eager_up_to=0), inst, share)
-    envious = (envy(e, share).max(axis=1) > VIOLATED * (e.per_gpu @ e.capacity)).sum()
+    envious = (row_excess(e, share).max(axis=1) > VIOLATED * worth(e.per_gpu, e.capacity, most_at_once(e))).sum()
     assert sum(map(len, cuts)) == envious, "one row for each who envies"
     program = hetopt.from_pyomo(Formulation((TotalRate(), EnvyFree())).build(inst))
     eager = dict(zip(program.row_names, program.A.toarray(), strict=True))
@@ -204,7 +205,7 @@ def test_rows_say_what_the_measure_says(inst: Instance, whole: bool) -> None:
     compiled = Formulation((TotalRate(), EnvyFree(eager_up_to=0))).compiled(e)
     rows = compiled.cuts([("envy_free", family_of(EnvyFree(), e).every())])
     found = iter((rows.matrix @ share.ravel()).tolist())
-    excess, top = envy(e, share), e.per_gpu.max(axis=1)
+    excess, top = row_excess(e, share), e.per_gpu.max(axis=1)
     unit = iter((np.ones(len(rows)) if rows.unit is None else rows.unit).tolist())
     for one in range(len(e.names)):
         for other in range(len(e.names)):
@@ -229,3 +230,13 @@ def test_rows_carry_the_name_of_their_component() -> None:
     assert list(program.col_names)[-1] == "level_all.level"
     duals = hetopt.solve(lazy, inst).certificate.duals
     assert {name.split(".")[0] for name in duals.index} == {"capacity[GPU1]", "capacity[GPU2]", "ef", "again"}
+
+
+def test_the_certificate_measures_the_envy_of_jobs_as_the_audit_does() -> None:
+    """On four GPUs a job of one GPU never has more than the rate of one: its envy is 1, not 1/4."""
+    jobs = [hetopt.Job(name, {"A": 2.0}, work=1) for name in ("a", "b")]
+    instance = Instance(hetopt.Cluster.of({"A": 4}), jobs=jobs)
+    share = np.array([[0.0], [1.0]])
+    (family,) = EnvyFree().rows(instance.entities()).rows
+    assert isinstance(family, RowFamily)
+    assert family.violation(share) == 1.0 == -hetopt.auditing.envy_free(instance, share).slack

@@ -184,7 +184,7 @@ def test_wrong_shapes_are_refused_before_they_reach_the_solver() -> None:
         session.add_rows(sparse.csr_array((1, 3)), np.zeros(1), np.ones(1), ["r"])
     with pytest.raises(InvalidFormulation, match="new columns have shape"):
         session.add_columns(np.zeros(1), sparse.csc_array((2, 1)), np.zeros(1), np.ones(1), ["c"])
-    with pytest.raises(InvalidFormulation, match="HiGHS refused the entry"):
+    with pytest.raises(InvalidFormulation, match="HiGHS rejected the entry"):
         session.set_coefficient(5, 0, 1.0)
 
 
@@ -196,7 +196,7 @@ def test_wrong_shapes_are_refused_before_they_reach_the_solver() -> None:
         (lambda s: s.set_objective([1.0, INF]), "the objective has inf"),
         (lambda s: s.set_coefficient(0, 0, np.nan), r"the entry \(0, 0\) has nan"),
         (lambda s: s.set_row_bounds([0], [np.nan], [1]), "a bound is NaN"),
-        (lambda s: s.set_row_bounds(["r0"], [0], [1]), r"\['r0'\] are no positions"),
+        (lambda s: s.set_row_bounds(["r0"], [0], [1]), r"\['r0'\] are not positions"),
         (lambda s: s.add_rows(sparse.csr_array([[np.nan, 1.0]]), [0.0], [1.0], ["new"]), "the new rows has nan"),
     ],
 )
@@ -210,7 +210,7 @@ def test_changes_that_would_hang_the_solver_are_refused(change: Any, message: st
 
 def test_a_session_is_highs_and_has_one_objective() -> None:
     program = lp([3], [(-INF, [2], 4)], [(0, INF)])
-    with pytest.raises(InvalidOption, match="solver is 'gurobi'; a Session keeps HiGHS warm"):
+    with pytest.raises(InvalidOption, match="solver is 'gurobi'; a Session supports only HiGHS"):
         Session(program, Options(solver="gurobi"))
     with pytest.raises(InvalidFormulation, match="1 objectives before its last"):
         Session(replace(program, earlier=(Objective(np.array([1.0])),)))

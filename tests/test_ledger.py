@@ -131,7 +131,7 @@ def test_growth_must_follow_its_formula() -> None:
     found = decide(claim(grows), replace(FAST, seconds=0))
     assert found.curve is not None
     assert list(found.curve.points) == [1, 2, 4]
-    assert decide(claim(replace(grows, bounded=True)), FAST).verdict is ClaimVerdict.TRUE
+    assert decide(claim(replace(grows, converges=True)), FAST).verdict is ClaimVerdict.TRUE
     off = replace(grows, formula=lambda n: F(n if n < 4 else 0))
     found = decide(claim(off), FAST)
     assert found.verdict is ClaimVerdict.OPEN

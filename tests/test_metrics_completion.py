@@ -115,7 +115,7 @@ def test_a_log_of_something_else_is_refused() -> None:
     log, instance = by_hand()
     with pytest.raises(InvalidInstance, match=r"log.jobs has job 'x', which the instance does not have"):
         completion(log, instance.replace(jobs=instance.jobs[1:]))
-    with pytest.raises(InvalidOption, match=r"log is .*, which is no hetopt Log"):
+    with pytest.raises(InvalidOption, match=r"log is .*, which is not a hetopt Log"):
         completion(log.jobs, instance)  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match=r"log.spans has job 'z'"):
         counts(log_of([], [("z", 0.0, 1.0, "A", "", 1, 0.0, 1.0)], [0.0, 1.0], 1), instance)

@@ -220,7 +220,7 @@ def test_a_share_out_of_reach_is_refused() -> None:
         ({"share": 1.1}, "share is 1.1; it must lie between 0 and 1"),
         ({"error": -1}, "error is -1"),
         ({"jobs": 1}, "trained is 0.8, so 0 of 1 are for training"),
-        ({"trace": None}, "trace is None, which is no hetopt PAILike"),
+        ({"trace": None}, "trace is None, which is not a hetopt PAILike"),
     ],
 )
 def test_calibrations_that_cannot_be_are_refused(wanted: dict[str, Any], message: str) -> None:

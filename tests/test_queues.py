@@ -310,7 +310,7 @@ def test_what_a_job_holds_must_be_its_gang_where_no_job_is_stopped() -> None:
         (lambda: SRTF(types="slow"), r"SRTF.types is 'slow'; .*known: fastest, roomiest"),  # type: ignore[arg-type]
         (lambda: SRSF(backfill=1), "SRSF.backfill is 1; it must be True or False"),  # type: ignore[arg-type]
         (lambda: LAS(moves="no"), "LAS.moves is 'no'; it must be True or False"),  # type: ignore[arg-type]
-        (lambda: LAS()(ONE, 3), "state is 3, which is no hetopt LASState"),
+        (lambda: LAS()(ONE, 3), "state is 3, which is not a hetopt LASState"),
     ],
 )
 def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:

@@ -197,7 +197,7 @@ def test_isolated_is_an_equal_split_of_jobs() -> None:
         (lambda: Themis(-0.1), "Themis.fairness is -0.1; it must be a finite number >= 0"),
         (lambda: Themis(round_seconds=None), "Themis.round_seconds is None"),  # type: ignore[arg-type]
         (lambda: Themis(time_limit=0), "time_limit is 0; it must be a finite number > 0"),
-        (lambda: Themis()(one_type(("a", 1, 0, 1), gpus=1), 5), "state is 5, which is no hetopt ThemisState"),
+        (lambda: Themis()(one_type(("a", 1, 0, 1), gpus=1), 5), "state is 5, which is not a hetopt ThemisState"),
     ],
 )
 def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:

@@ -6,17 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from hetopt.auditing.verdict import judged
-from hetopt.auditing.witnesses import bundle_text
+from hetopt.auditing.verdict import bundle_text, judged
 from hetopt.data.rationals import digits, rational
-from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 
 def test_thirds_are_read_as_thirds() -> None:
-    assert rational(0.1 + 0.2, RATIONAL_DENOMINATOR) == Fraction(3, 10)
-    assert rational(1 / 3, RATIONAL_DENOMINATOR) == Fraction(1, 3)
-    assert rational(1 / 3 * 0.7, RATIONAL_DENOMINATOR) == Fraction(7, 30)
-    assert rational(np.pi, RATIONAL_DENOMINATOR) == Fraction(np.pi)
+    assert rational(0.1 + 0.2) == Fraction(3, 10)
+    assert rational(1 / 3) == Fraction(1, 3)
+    assert rational(1 / 3 * 0.7) == Fraction(7, 30)
+    assert rational(np.pi) == Fraction(np.pi)
 
 
 def test_fractions_of_any_length_are_printed() -> None:

@@ -75,7 +75,7 @@ def test_a_function_of_the_instance_is_a_policy_itself(folder: Path) -> None:
         policy = make_policy("own_policies:first", settings)
         assert hetopt.solve(policy, instance).x.tolist() == [[part, part], [0, 0]]
     assert hetopt.solve(make_policy("own_policies:short"), instance).x.tolist() == [[1, 1], [0, 0]]
-    with pytest.raises(hetopt.InvalidPlan, match="policy bad has answered 3; it must return a pair"):
+    with pytest.raises(hetopt.InvalidPlan, match="policy bad returned 3; it must return a pair"):
         hetopt.solve(make_policy("own_policies:bad"), instance)
     assert POLICIES.description("own_policies:first") == "All of everything to the first."
     with pytest.raises(InvalidOption, match="has no setting 'size'"):

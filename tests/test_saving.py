@@ -65,9 +65,9 @@ def test_bad_places_are_refused_before_any_work(tmp_path: Path, check: Callable[
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     """A device, for instance, which moving a file there would replace."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnusableFile, match="cannot be written: it is no regular file"):
+    with pytest.raises(UnusableFile, match="cannot be written: it is not a regular file"):
         check_writable(tmp_path / "pipe")
-    with pytest.raises(UnusableFile, match="cannot be written: it is no regular file"):
+    with pytest.raises(UnusableFile, match="cannot be written: it is not a regular file"):
         save("text", tmp_path / "pipe", overwrite=True)
     assert (tmp_path / "pipe").is_fifo()
 

@@ -367,15 +367,21 @@ def test_a_whole_array_of_something_else_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "expected_message"),
     [
-        (lambda: Tenant("u", {"T4": "1"}), "is '1'; it must be a finite number >= 0 (text is none: convert it with"),  # type: ignore[arg-type]
-        (lambda: Tenant("u", {"T4": True}), "is True; it must be a finite number >= 0 (True and False are none: write"),  # type: ignore[arg-type]
-        (lambda: Tenant("u", {"T4": 1e-300}), "speedup['T4'] is 1e-300; it must be 1e-18 at least, or 0"),  # type: ignore[arg-type]
-        (lambda: Tenant("u", {"T4": 1}, 1e-300), "tenants['u'].weight is 1e-300; it must be 1e-18 at least"),  # type: ignore[arg-type]
+        (
+            lambda: Tenant("u", {"T4": "1"}),
+            "is '1'; it must be a finite number >= 0 (text is not a number; convert",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: Tenant("u", {"T4": True}),
+            "is True; it must be a finite number >= 0 (True and False are not",
+        ),  # type: ignore[arg-type]
+        (lambda: Tenant("u", {"T4": 1e-300}), "speedup['T4'] is 1e-300; it must be at least 1e-18, or 0"),  # type: ignore[arg-type]
+        (lambda: Tenant("u", {"T4": 1}, 1e-300), "tenants['u'].weight is 1e-300; it must be at least 1e-18"),  # type: ignore[arg-type]
         (
             lambda: _decoded(_given("weight", "2")),
             "tenants[0].weight is '2'; it must be a finite number > 0, or a fraction",
         ),
-        (lambda: _decoded(_given("weight", "2")), "(text is none: leave out the quotes)"),
+        (lambda: _decoded(_given("weight", "2")), "(text is not a number; leave out the quotes)"),
     ],
 )
 def test_messages_name_key_value_and_remedy(make: Callable[[], Any], expected_message: str) -> None:

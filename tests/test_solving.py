@@ -109,7 +109,7 @@ def _special(compiled: Compiled, options: Options) -> Point:
         ({"method": "simplex"}, "simplex", 5.25),
         ({"method": "plain"}, "simplex", 5.25),
         ({"method": "interior-point"}, "interior-point", 5.25),
-        ({"solver": "appsi_highs"}, "as the solver chose", 5.25),
+        ({"solver": "appsi_highs"}, "chosen by the solver", 5.25),
         ({"exact": True}, "simplex", 5.25),
     ],
 )

@@ -310,13 +310,13 @@ def ask(table: Any = TABLE, cluster: Any = LAB, known: Any = SMALL, **options: A
             "row 0 of the table (job 'a'): model is 5, which is not in 'small'",
         ),
         (ask(TABLE.drop(columns="tenant"), tenants="virtual clusters"), InvalidInstance, "table has no column tenant"),
-        (ask(cluster=5), InvalidInstance, "cluster is 5, which is no hetopt Cluster"),
+        (ask(cluster=5), InvalidInstance, "cluster is 5, which is not a hetopt Cluster"),
         (
             ask(cluster=Cluster.of({"H100": 9})),
             InvalidInstance,
             "cluster names the GPU type 'H100', whose speed is not",
         ),
-        (ask(known={}), InvalidOption, "catalogue is {}, which is no hetopt Catalogue"),
+        (ask(known={}), InvalidOption, "catalogue is {}, which is not a hetopt Catalogue"),
         (
             ask(reference="K80"),
             InvalidOption,

@@ -53,5 +53,5 @@ def test_no_traits_are_the_defaults_and_other_ones_are_refused() -> None:
 
     assert traits_of(policy) == Traits()
     policy.traits = {"places": True}  # type: ignore[attr-defined]
-    with pytest.raises(hetopt.InvalidOption, match=r"traits is \{'places': True\}, which is no hetopt Traits"):
+    with pytest.raises(hetopt.InvalidOption, match=r"traits is \{'places': True\}, which is not a hetopt Traits"):
         traits_of(policy)

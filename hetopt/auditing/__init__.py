@@ -7,15 +7,17 @@ from hetopt.auditing.holdings import Holdings, Result, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale
 from hetopt.auditing.pareto import pareto_efficient
 from hetopt.auditing.strategy_proofness import DEFAULT_KINDS, strategy_proof
-from hetopt.auditing.verdict import AuditProperty, Level, Verdict
-from hetopt.auditing.witnesses import (
+from hetopt.auditing.verdict import (
+    AuditProperty,
     BelowFairPart,
     Dominated,
     Envy,
     Gap,
+    Level,
     Misreport,
     Overused,
     SupportingPrices,
+    Verdict,
     Witness,
 )
 

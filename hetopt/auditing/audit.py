@@ -45,19 +45,12 @@ class Audit:
         object.__setattr__(self, "by_tenant", FrozenDict(self.by_tenant))
 
     def __iter__(self) -> Iterator[tuple[str, Verdict]]:
-        single = (
-            self.envy_free,
-            self.sharing_incentive,
-            self.pareto_efficient,
-            self.strategy_proof,
-            self.capacity,
-            self.adjacent_types,
-        )
+        single = [getattr(self, name) for name in AuditProperty]
         yield from ((verdict.label, verdict) for verdict in (*single, *self.by_tenant.values()))
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per property: the verdict in a word, its slack with unit, and the explanation."""
+        """A row per property: verdict, slack with unit, and explanation."""
         rows = {
             name: (v.word, v.slack, v.unit, v.witness.explain() if v.witness is not None else v.why) for name, v in self
         }
@@ -65,7 +58,7 @@ class Audit:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("property")
 
     def as_dict(self) -> dict[str, Any]:
-        """AuditProperty -> plain numbers and words, for JSON."""
+        """Property -> plain numbers and words, for JSON."""
         return {name: verdict.as_dict() for name, verdict in self}
 
     def __str__(self) -> str:
@@ -85,7 +78,7 @@ def audit(
     budget: int = 400,
     time_limit: float | None = None,
 ) -> Audit:
-    """Judge a result from the instance and the shares alone; its certificate and model are not used.
+    """Audit a result using only the instance and the shares, not its certificate or model.
 
     Parameters
     ----------
@@ -94,17 +87,17 @@ def audit(
     result:
         An :class:`~hetopt.Allocation`, a :class:`~hetopt.Plan`, or a table of shares (entities x GPU types).
     policy:
-        The policy that made the result. Without it strategy-proofness, a property of policies, is undecided.
+        The policy that made the result. Without it, strategy-proofness (a property of policies) is undecided.
     exact:
         Decide all properties but strategy-proofness in rational numbers, without tolerance. The allocation must have
         been solved with ``exact=True``.
     tolerance:
         A property holds down to a slack of minus this.
     time_limited:
-        Whether the size of a gang limits its rate; None: that of jobs does, and tenants have work for any number of
-        GPUs. See :func:`~hetopt.auditing.holdings.holdings`.
+        Whether the size of a gang limits its rate; None: for jobs, while tenants have work for any number of GPUs.
+        See :func:`~hetopt.auditing.holdings.holdings`.
     budget, time_limit:
-        Most calls of the policy in the search for profitable misreports, and seconds for it (None: no limit).
+        Limits of the search for profitable misreports: calls of the policy, and seconds (None: no limit).
 
     Returns
     -------

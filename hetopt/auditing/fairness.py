@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
-from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged
-from hetopt.auditing.witnesses import BelowFairPart, Envy
+from hetopt.auditing.verdict import AuditProperty, BelowFairPart, Envy, Level, Verdict, judged
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.worth import cluster_envy, row_blocks
+from hetopt.data.worth import cluster_envy, fair_part, row_blocks
 from hetopt.tolerances import EQUAL
 
 
@@ -26,7 +25,7 @@ def envy_free(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Does no entity prefer the GPUs of another? [OEF, section 2.3.1 (2); weighted: section 4.2.3].
+    """Envy-freeness: no entity prefers the GPUs of another [OEF, section 2.3.1 (2); weighted: section 4.2.3].
 
     With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o: ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``.
     Slack: minus the largest :func:`~hetopt.data.worth.cluster_envy`, a part of ``v[e](m)``, e's rate with the whole
@@ -43,7 +42,7 @@ def envy_free(
     Returns
     -------
     Verdict
-        Its witness is the worst :class:`~hetopt.auditing.witnesses.Envy`. With a single entity the slack is its own
+        Its witness is the worst :class:`~hetopt.auditing.verdict.Envy`. With a single entity the slack is its own
         rate.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
@@ -112,7 +111,7 @@ def sharing_incentive(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Does each entity have at least the rate of its fair part of every GPU type? [OEF, section 2.3.1 (3)].
+    """Sharing incentive: each entity has at least the rate of its fair part of every GPU type [OEF, 2.3.1 (3)].
 
     For all e: ``v[e](x[e]) >= v[e](pi[e] / sum(pi) m)``. Slack: the smallest difference as a part of ``v[e](m)``,
     e's rate with the whole cluster m. Rates v as in :func:`envy_free`.
@@ -125,11 +124,11 @@ def sharing_incentive(
     Returns
     -------
     Verdict
-        Its witness is the worst :class:`~hetopt.auditing.witnesses.BelowFairPart`.
+        Its witness is the worst :class:`~hetopt.auditing.verdict.BelowFairPart`.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
-    part = held.weight / held.weight.sum()
-    fair = held.worth(part[:, None] * held.capacity)
+    part = fair_part(held.weight, held.capacity)
+    fair = held.worth(part)
     slack = (held.rate - fair) / held.whole
     e = int(slack.argmin())
     witness = BelowFairPart(
@@ -137,7 +136,7 @@ def sharing_incentive(
         rate=_plain(held.rate[e]),
         fair_rate=_plain(fair[e]),
         own=held.bundle(e),
-        fair=bundle(held.types, part[e] * held.capacity),
+        fair=bundle(held.types, part[e]),
     )
     return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
 

@@ -1,4 +1,4 @@
-"""Capacity, and whether the GPU types of each entity are adjacent."""
+"""Audits of capacity and of the adjacency of each entity's GPU types."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from hetopt.auditing.holdings import Holdings, Result, holdings
-from hetopt.auditing.verdict import AuditProperty, Verdict, judged
-from hetopt.auditing.witnesses import Gap, Overused
+from hetopt.auditing.verdict import AuditProperty, Gap, Overused, Verdict, judged
 from hetopt.data.instance import Instance
 from hetopt.tolerances import EQUAL, SUPPORT
 
 
 def within_capacity(instance: Instance, result: Result, *, exact: bool = False, tolerance: float = EQUAL) -> Verdict:
-    """Is every share at least 0, and no GPU type overused? [OEF, eq. 9b].
+    """Capacity: every share is at least 0, and no GPU type is overused [OEF, eq. 9b].
 
     Slack: the smallest unused part of a GPU type; negative for overuse or a negative share, relative to the GPUs of
     the type (to 1 where there are none).
@@ -33,7 +32,7 @@ def capacity_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
     used = held.gpus.sum(axis=0)
     size = np.where(held.capacity > 0, held.capacity, held.one)
     free = (held.capacity - used) / size
-    free = np.where((held.capacity > 0) | (used > 0), free, held.one)  # an absent type, unused: nothing to say
+    free = np.where((held.capacity > 0) | (used > 0), free, held.one)  # an unused type without GPUs
     least = held.gpus / size
     k, (e, j) = int(free.argmin()), np.unravel_index(int(least.argmin()), least.shape)
     slack, witness = free[k], Overused(held.types[k], used[k], held.capacity[k])
@@ -43,7 +42,7 @@ def capacity_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
 
 
 def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, threshold: float = SUPPORT) -> Verdict:
-    """Do the GPU types of each entity form an interval of the cluster's types, without a gap? [OEF, Theorem 5.2].
+    """Adjacency: the GPU types of each entity form an interval of the cluster's types [OEF, Theorem 5.2].
 
     Types without GPUs do not count. Slack: 0, or minus the smallest part of a type's GPUs that an entity would have to
     give up to close its worst gap.
@@ -69,7 +68,7 @@ def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, t
 
 
 def _gap(row: Any, there: Any) -> tuple[Any, list[int]]:
-    """The largest over gaps of min(most on the left, most on the right), and the positions of that gap."""
+    """The largest min(most on the left, most on the right) of all gaps, and the positions of that gap."""
     found = np.flatnonzero(there)
     best: tuple[Any, list[int]] = (0, [])
     for left, right in pairwise(found.tolist()):

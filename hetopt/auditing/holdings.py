@@ -1,4 +1,4 @@
-"""The GPUs that each entity holds and their worth to each: all that an audit reads of an instance and a result."""
+"""The GPUs that each entity holds and their worth to each: the input of audits."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def holdings(
     exact: bool = False,
     time_limited: bool | None = None,
 ) -> Holdings:
-    """Read ``result`` against ``instance``: speeds, weights and GPUs come from the instance, only shares from it.
+    """The holdings in ``result``, which gives only shares; ``instance`` gives speeds, weights and GPUs.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def holdings(
     Raises
     ------
     InvalidInstance
-        The result is about other entities or GPU types, or holds NaN.
+        The result is about other entities or GPU types, or contains NaN.
     InvalidPlan
         A plan that gives a job's gang several GPU types at once, or runs it in copies.
     InvalidOption
@@ -206,31 +206,27 @@ def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
     elif isinstance(result, Allocation):
         table = _exact_share(result) if exact else result.x
     else:
-        table = _table(result)
+        try:
+            table = np.asarray(result)
+        except ValueError:
+            raise InvalidInstance("the rows of the table of shares differ in length; give a row per entity") from None
     if table.shape != entities.shape:
         raise InvalidInstance(f"the table of shares has shape {table.shape}; it must be {entities.shape}")
     try:
         table = fractions(table) if exact else table.astype(float)
     except (TypeError, ValueError):
-        raise InvalidInstance("the shares hold something other than numbers; give floats or Fractions") from None
+        raise InvalidInstance("the shares contain values that are not numbers; give floats or Fractions") from None
     if not np.isfinite(table.astype(float)).all():
-        raise InvalidInstance("the shares hold NaN or infinite numbers; every share must be a number")
+        raise InvalidInstance("the shares contain NaN or infinite numbers; every share must be finite")
     if isinstance(result, Plan):
         return table
     return table * (fractions(entities.demand) if exact else entities.demand)[:, None]
 
 
-def _table(result: Any) -> Numbers:
-    try:
-        return np.asarray(result)
-    except ValueError:
-        raise InvalidInstance("the rows of the table of shares differ in length; give a row per entity") from None
-
-
 def _exact_share(result: Allocation) -> Numbers:
     if result.certificate.exact is None:
         raise InvalidOption(
-            "this allocation holds floats only; for an exact audit solve with hetopt.solve(…, exact=True), or audit "
+            "this allocation has only floats; for an exact audit solve with hetopt.solve(…, exact=True), or audit "
             "its table .share, whose floats are then read as the simple fractions that they round"
         )
     return np.asarray(result.certificate.exact.share)
@@ -241,8 +237,8 @@ def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: L
     if entities.kind == "jobs":
         return single
     groups = [np.flatnonzero(entities.owner == i) for i in range(len(instance.tenants))]
-    together = np.max if level == "free reuse" else _mean
-    value = np.array([together(single.value[rows], axis=0) for rows in groups])
+    combined = np.max if level == "free reuse" else np.mean
+    value = np.array([combined(single.value[rows], axis=0) for rows in groups])
     gpus = np.array([single.gpus[rows].sum(axis=0) for rows in groups])
     as_allocated = np.array([single.rate[rows].sum() for rows in groups])
     return replace(
@@ -253,7 +249,3 @@ def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: L
         rate=worth(value, gpus) if level == "free reuse" else as_allocated,
         weight=np.array([single.weight[rows].sum() for rows in groups]),
     )
-
-
-def _mean(rows: Numbers, axis: int) -> Numbers:
-    return np.asarray(rows.sum(axis=axis) / len(rows))

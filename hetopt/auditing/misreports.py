@@ -1,4 +1,4 @@
-"""Misreports: speeds that an entity may report instead of the truth, and the instance that a policy then sees."""
+"""Misreports: speeds that an entity reports instead of the true ones, and the instance that a policy then gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetopt.tolerances import NUDGE
 Row: TypeAlias = tuple[float, ...]
 
 ReportScale = Literal["kept", "divided", "raw"]
-"""In which scale entities report, and in which the policy sees it.
+"""Scale of reports, and of the speeds that the policy gets.
 
 ``"kept"``
     Normalised rows: the reported speed on the slowest GPU type is the true one (1 in OEF, section 2.3).
@@ -26,7 +26,7 @@ ReportScale = Literal["kept", "divided", "raw"]
     Raw throughputs, over or under the truth in each entry, which are then divided by their slowest entry, as OEF's
     profiler does. So an over-report of the slowest GPU alone becomes an under-report.
 ``"raw"``
-    Raw throughputs, which the policy sees as reported.
+    Raw throughputs, which the policy gets unchanged.
 """
 
 FACTORS = (0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -37,7 +37,7 @@ POWERS = (0.0, 0.5, 2.0)
 
 
 def direction(reported: Floats, true: Floats) -> Literal["over", "under", "mixed"] | None:
-    """Whether a row is above the truth, below it, or both; None for the true row."""
+    """Whether a row is above the true row, below it, or both; None for the true row."""
     above, below = bool((reported > true).any()), bool((reported < true).any())
     if above and below:
         return "mixed"
@@ -45,12 +45,12 @@ def direction(reported: Floats, true: Floats) -> Literal["over", "under", "mixed
 
 
 class CandidateRows:
-    """Rows that each of ``entities`` may report, in a fixed order.
+    """Rows that each entity may report, in a fixed order.
 
     Parameters
     ----------
     entities:
-        The true ones.
+        The true entities.
     scale:
         See :data:`ReportScale`.
     """
@@ -68,7 +68,7 @@ class CandidateRows:
         return [j for j in range(self.entities.shape[1]) if self.scale != "kept" or j != self.slowest[e]]
 
     def normal(self, e: int, row: Row) -> Row:
-        """``row`` as a valid report: with ``"kept"`` no type is slower than the slowest type truly is.
+        """``row`` as a valid report: with ``"kept"`` no type is slower than the true speed of the slowest type.
 
         A (fake) row that is zero on the slowest type is scaled by its own slowest type.
         """
@@ -80,7 +80,7 @@ class CandidateRows:
         return tuple(max(v * factor, base) if v > 0 else 0.0 for v in row)
 
     def seen(self, e: int, row: Row) -> Row:
-        """The row that the policy sees: with ``"divided"`` its smallest positive entry is that of the true row."""
+        """The row that the policy gets: with ``"divided"`` its smallest positive entry is that of the true row."""
         if self.scale != "divided":
             return row
         truth = float(self.entities.speed[e, self.slowest[e]])
@@ -118,7 +118,7 @@ class CandidateRows:
         return list(np.unique(rows / rows[:, [s]] * speed[e, s], axis=0)) if len(rows) else []
 
     def _entries(self, e: int) -> Iterator[Floats]:
-        """One entry changed: to ratios of others (and close to them), to multiples, to the slowest speed, to 0."""
+        """Rows with one changed entry: ratios of others (and values close to them), multiples, the slowest speed, 0."""
         true, base = self.entities.speed[e], float(self.entities.speed[e, self.slowest[e]])
         for j in self.free(e):
             values = [ratio * nudge for ratio in self._ratios(e, j) for nudge in (1.0, 1 - NUDGE, 1 + NUDGE)]
@@ -176,12 +176,12 @@ class Report:
 
 
 class ReportGenerator:
-    """Generates the misreports that are tried in ``instance``.
+    """Generator of the misreports that are tried in ``instance``.
 
     Parameters
     ----------
     instance:
-        The true ones.
+        The true instance.
     kind:
         Whether tenants or jobs report.
     scale:
@@ -194,7 +194,7 @@ class ReportGenerator:
         self.rows = CandidateRows(self.entities, scale)
 
     def apply(self, report: Report) -> Instance:
-        """The instance under the report, as the policy sees it."""
+        """The instance under the report, as the policy gets it."""
         rows = {
             e: dict(zip(self.entities.types, self.rows.seen(e, row), strict=True)) for e, row in report.rows.items()
         }
@@ -232,7 +232,7 @@ class ReportGenerator:
         return replace(self.instance, tenants=tuple(tenants), held=held)
 
     def all(self, kinds: tuple[MisreportKind, ...], misreporting: tuple[int, ...]) -> Iterator[Report]:
-        """Candidates of all kinds in turn, within a kind of all entities (or pairs) in turn."""
+        """Candidates in turn of all kinds, and within a kind in turn of all entities (or pairs)."""
         return in_turn([in_turn(self._streams(kind, misreporting)) for kind in kinds])
 
     def _streams(self, kind: MisreportKind, misreporting: tuple[int, ...]) -> list[Iterator[Report]]:

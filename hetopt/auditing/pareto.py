@@ -3,10 +3,11 @@
 Where time is not limited, without any solver. An allocation x of divisible GPUs with rates ``v[e].x[e]`` is
 Pareto-efficient iff three changes are impossible:
 
-1. give an unused GPU of some type to an entity that can use it; 2. take GPUs from an entity to which they are worth
-nothing, for one to which they are worth something; 3. trade in a ring: holder e of type k gives some for type k', worth
-``v[e, k'] / v[e, k]`` as much to it, and so on around
-   types with a product of ratios above 1; then all keep their rates and the last one gains.
+1. give an unused GPU of some type to an entity that can use it;
+2. give GPUs that are worthless to their holder to an entity that can use them;
+3. trade in a ring of types: each holder e of a type k exchanges some of it for the next type k', worth
+   ``v[e, k'] / v[e, k]`` as much to it. If the product of these ratios is above 1, all keep their rates and the last
+   holder gains.
 
 Let ``r[k, k']`` be the largest ratio among the holders of k. Without a ring above 1 the largest products of ratios
 ``p[k']`` over all paths to k' are finite, and they are prices: ``p[k'] >= p[k] v[e, k'] / v[e, k]`` for each holder e
@@ -18,8 +19,8 @@ maximise ``sum_e c[e] g[e]``, c > 0, subject to
 
     sum_k v[e, k] x[e, k] - g[e] >= rate[e],   sum_e x[e, k] <= m[k],   sum_k x[e, k] <= most[e],   x >= 0.
 
-All numbers of the rows are fractions, and so is the optimum: 0 proves that no entity can gain without a loss to others,
-whatever c is. A positive optimum is a witness.
+All numbers of the rows are fractions, and so is the optimum. For any c, an optimum of 0 proves that no entity can gain
+without a loss to others; a positive one is a witness.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ from scipy import sparse
 
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
-from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged, undecided
-from hetopt.auditing.witnesses import Dominated, SupportingPrices
+from hetopt.auditing.verdict import AuditProperty, Dominated, Level, SupportingPrices, Verdict, judged, undecided
 from hetopt.data.entities import Floats, Numbers
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
@@ -56,7 +56,7 @@ def pareto_efficient(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Does no allocation give some entities more and none less? [OEF, section 2.3.1 (4)].
+    """Pareto efficiency: no allocation gives some entities more and none less [OEF, section 2.3.1 (4)].
 
     With y[e, k] the part of type k that e would get and a[e, k] = w[e, k] m[k] / (w[e].m), where w[e].m is e's rate
     with the whole cluster, maximise the total gain
@@ -78,7 +78,7 @@ def pareto_efficient(
     Returns
     -------
     Verdict
-        Its witness is a :class:`~hetopt.auditing.witnesses.Dominated`. Undecided where the audited result itself
+        Its witness is a :class:`~hetopt.auditing.verdict.Dominated`. Undecided where the audited result itself
         exceeds the capacity, so that it cannot be compared with allocations that do not.
 
     Raises
@@ -96,7 +96,7 @@ def _judged(held: Holdings, tolerance: float) -> Verdict:
     capacity = capacity_verdict(held, tolerance)
     if not capacity.holds:
         return undecided(AuditProperty.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
-    if not (held.whole_or_none > 0).any():  # no GPU is worth anything to any entity
+    if not (held.whole_or_none > 0).any():  # no entity can use any GPU
         return judged(AuditProperty.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
     if held.exact:
         return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
@@ -138,7 +138,7 @@ def _largest_gain(held: Holdings) -> Floats:
 
 
 def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Verdict:
-    """Judge by the gain measured on the allocation ``gpus``, (n, k), in which no entity loses."""
+    """The verdict from the gain in the (n, k) allocation ``gpus``, in which no entity loses."""
     after = held.worth(gpus)
     gain = sum(((after - held.rate) / held.whole).tolist(), held.zero)
     if not held.exact:
@@ -163,7 +163,7 @@ def exact_efficiency_in_time(held: Holdings) -> Verdict:
 
 
 class _ExactRates(ExactData):
-    """The rows of rates in fractions; the others have no rounded numbers."""
+    """The rows of rates in fractions; the other rows have no rounded numbers."""
 
     def __init__(self, held: Holdings) -> None:
         self.held = held
@@ -217,7 +217,7 @@ def exact_efficiency(held: Holdings) -> Verdict:
 
 
 def _handed_out(held: Holdings) -> Any:
-    """The allocation with unused and useless GPUs given to the entities that gain most by them; None without any."""
+    """The allocation with unused and useless GPUs given to the entities that gain most; None if there are none."""
     better, found = held.gpus.copy(), False
     for k in range(len(held.types)):
         worth = held.value[:, k] / held.whole
@@ -234,7 +234,7 @@ def _handed_out(held: Holdings) -> Any:
 
 
 def _prices(held: Holdings) -> SupportingPrices | list[tuple[int, int]]:
-    """Prices that prove efficiency, or a ring of (type, its holder who gives it), in the order of the trade."""
+    """Prices that prove efficiency, or a ring of (type, holder that gives it), in the order of the trade."""
     k = len(held.types)
     ratio, holder = _ratios(held)
     price, before = [Fraction(1)] * k, [-1] * k
@@ -251,7 +251,7 @@ def _prices(held: Holdings) -> SupportingPrices | list[tuple[int, int]]:
         return [(i, holder[i][j]) for i, j in _ring(before, changed)]
     for j in range(k):
         if not (held.value[:, j] > 0).any():
-            price[j] = Fraction(0)  # worth nothing to any entity
+            price[j] = Fraction(0)  # no entity can use it
     return _supporting_prices(held, price)
 
 
@@ -281,7 +281,7 @@ def _ring(before: list[int], start: int) -> list[tuple[int, int]]:
 
 
 def _trade(held: Holdings, ring: list[tuple[int, int]]) -> Any:
-    """The largest trade around ``ring`` that leaves all but the last as they are."""
+    """The allocation after the largest trade around ``ring`` in which only the last holder's rate changes."""
     types, givers = [i for i, _ in ring], [e for _, e in ring]
     amount = [Fraction(1)]
     for (i, e), j in zip(ring[:-1], types[1:], strict=True):
@@ -298,5 +298,5 @@ def _supporting_prices(held: Holdings, price: list[Fraction]) -> SupportingPrice
     weights = {}
     for e, name in enumerate(held.names):
         bids = [price[k] / v for k, v in enumerate(held.value[e].tolist()) if v > 0]
-        weights[name] = min(bids, default=Fraction(1))  # any weight serves for an entity without use for GPUs
+        weights[name] = min(bids, default=Fraction(1))  # any weight for an entity that can use no GPU
     return SupportingPrices(dict(zip(held.types, price, strict=True)), weights)

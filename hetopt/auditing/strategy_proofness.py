@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
@@ -12,8 +13,7 @@ import numpy as np
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import bundle, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
-from hetopt.auditing.verdict import PART, AuditProperty, Verdict, undecided
-from hetopt.auditing.witnesses import Misreport
+from hetopt.auditing.verdict import PART, AuditProperty, Misreport, Verdict, undecided
 from hetopt.checks import at_least
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
@@ -25,19 +25,16 @@ from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
 
 GPUUse = Literal["free reuse", "as allocated"]
-"""How a misreporting tenant uses its GPUs, see :func:`strategy_proof`."""
-
+"""Use of its GPUs by a misreporting tenant, see :func:`strategy_proof`."""
 
 DEFAULT_KINDS: tuple[MisreportKind, ...] = ("over", "under", "mixed", "coalition", "job type")
 """Kinds of misreports that are tried by default."""
 
-
 STEPS = tuple(2.0**-i for i in range(1, 9))
 """Relative steps of the pattern search, coarse to fine."""
 
-
 STARTS = 6
-"""Structured reports from which the pattern search starts, the best ones."""
+"""Number of structured reports (the best ones) from which the pattern search starts."""
 
 
 def strategy_proof(
@@ -133,20 +130,15 @@ class MisreportSearch:
         self.deadline = time.perf_counter() + seconds
         self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
         self.truthful = ask(policy, instance)[0]
-        holdings(instance, self.truthful)  # refuses a result about other entities
+        holdings(instance, self.truthful)  # raises for a result about other entities
         self.reports = ReportGenerator(instance, self.truthful.entities.kind, scale)
         self.truth = self.reports.entities
         self.most = most_at_once(self.truth, time_limited)
-        self.owners = self._owners()
+        self.owners = self.truth.names if self.truth.kind == "jobs" else tuple(t.name for t in instance.tenants)
         self.before = self.rates(self.truthful)
         self.gains: dict[tuple[object, ...], tuple[float, Report]] = {}
         self.rejected = 0
         self.complete = True
-
-    def _owners(self) -> tuple[str, ...]:
-        if self.truth.kind == "jobs":
-            return self.truth.names
-        return tuple(t.name for t in self.instance.tenants)
 
     def positions(self, names: tuple[str, ...] | None) -> tuple[int, ...]:
         """Positions of the owners of these names; None: all."""
@@ -208,7 +200,7 @@ class MisreportSearch:
         return float(gain)
 
     def run(self, kinds: tuple[MisreportKind, ...], misreporting: tuple[int, ...]) -> None:
-        """Structured reports with two thirds of the budget, then a pattern search around the best."""
+        """Try structured reports with two thirds of the budget, then a pattern search around the best."""
         reserve = self.left // 3
         for report in self.reports.all(kinds, misreporting):
             if self._spent(reserve):
@@ -264,14 +256,12 @@ class MisreportSearch:
             yield self.reports.rows.normal(e, (*row[:j], row[j] * factor, *row[j + 1 :]))
 
     def verdict(self, tolerance: float) -> Verdict:
-        """The best misreport, verified by a second call of the policy; else the number of those tried."""
-        tried: dict[str, int] = {}
-        for _, report in self.gains.values():
-            tried[report.kind] = tried.get(report.kind, 0) + 1
+        """The verdict, with the best misreport that a second call of the policy verifies as its witness."""
+        tried: dict[str, int] = dict(Counter(report.kind for _, report in self.gains.values()))
         if not tried:
             return undecided(
                 AuditProperty.STRATEGY_PROOF,
-                "there is no other report to try" if self.complete else "budget or time ended before the first try",
+                "there is no misreport to try" if self.complete else "budget or time ended before the first try",
             )
         ranked = sorted((item for item in self.gains.values() if item[0] > tolerance), key=lambda item: -item[0])
         for gain, report in ranked:
@@ -299,7 +289,7 @@ class MisreportSearch:
         return f"misreports tried: {listed}{rest}{rejected}"
 
     def _verified(self, report: Report, tolerance: float) -> Misreport | None:
-        """The witness, if a second call of the policy gives the same gain by a feasible allocation."""
+        """The witness, if a second call of the policy gives the gain with a feasible allocation."""
         seen = self.reports.apply(report)
         result, rate = self.after(report)
         owners = self.misreporting(report)

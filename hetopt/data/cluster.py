@@ -72,7 +72,7 @@ class Server:
     def __post_init__(self) -> None:
         key = "servers", Item(text(self.name, "server name"))
         gpus = {t: count(n, (*key, "gpus", Item(t))) for t, n in mapping(self.gpus, (*key, "gpus")).items()}
-        object.__setattr__(self, "gpus", FrozenDict({t: n for t, n in gpus.items() if n}))  # none is absent
+        object.__setattr__(self, "gpus", FrozenDict({t: n for t, n in gpus.items() if n}))
         for name in ("nic_bytes_per_s", "intra_bytes_per_s"):
             object.__setattr__(self, name, number(getattr(self, name), (*key, name), strict=True))
         if self.disk_bytes is not None:

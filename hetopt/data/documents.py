@@ -34,7 +34,7 @@ class DocumentError(Exception):
     Attributes
     ----------
     problem:
-        A text, or the error of the data.
+        A message, or the error of the data.
     position:
         Keys and indices that lead to the value in the document.
     line:
@@ -49,12 +49,12 @@ class DocumentError(Exception):
         return str(self.problem)
 
     def found_line(self, text: str) -> int | None:
-        """The line in ``text``, the content of the file; None where unknown."""
+        """The line of the error in ``text``, the content of the file; None where unknown."""
         return self.line if self.line is not None or not text else line_of(text, self.position)
 
 
 def scalar(value: str) -> Any:
-    """What an unquoted YAML scalar means by the core schema of YAML 1.2."""
+    """The value of an unquoted YAML scalar in the core schema of YAML 1.2."""
     if NULL.match(value):
         return None
     if BOOLEAN.match(value):
@@ -68,15 +68,15 @@ def scalar(value: str) -> Any:
 
 @dataclass
 class _Frame:
-    """A mapping or list that is being filled: ``at`` is its newest key or index, ``waits`` for that key's value."""
+    """An open mapping or list, its newest key or index, and whether that key still lacks a value."""
 
-    box: Any
+    container: Any
     at: Any = None
-    waits: bool = False
+    awaits_value: bool = False
 
 
 class _Builder:
-    """Puts the events of a YAML parser together; gathers the line of every path in ``lines`` if given."""
+    """Builds documents from the events of a YAML parser; records the line of every path in ``lines`` if given."""
 
     def __init__(self, lines: dict[KeyPath, int] | None) -> None:
         self.lines = lines
@@ -84,11 +84,11 @@ class _Builder:
         self.frames = [_Frame(self.documents)]
 
     def path(self) -> KeyPath:
-        """Of the newest value."""
+        """Path of the newest value."""
         return tuple(frame.at for frame in self.frames[1:])
 
     def take(self, event: yaml.Event) -> None:
-        """The next event."""
+        """Process the next event."""
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.CollectionEndEvent):
             self.frames.pop()
@@ -99,36 +99,36 @@ class _Builder:
         elif isinstance(event, yaml.ScalarEvent):
             self.put(scalar(event.value) if event.implicit[0] else event.value, event.value, line)
         elif isinstance(event, yaml.CollectionStartEvent):
-            box: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
-            self.put(box, "", line)
-            self.frames.append(_Frame(box))
+            container: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self.put(container, "", line)
+            self.frames.append(_Frame(container))
             if len(self.frames) > DEEPEST:
                 raise DocumentError(
                     f"more than {DEEPEST} levels of mappings and lists; no file of hetopt needs so many", (), line
                 )
 
     def put(self, value: Any, raw: str, line: int) -> None:
-        """A value, or a key, into the innermost mapping or list."""
+        """Add a value or a key to the innermost mapping or list."""
         frame = self.frames[-1]
-        if isinstance(frame.box, list):
-            frame.at = len(frame.box)
-            frame.box.append(value)
-        elif frame.waits:
-            frame.waits = False
-            frame.box[frame.at] = value
+        if isinstance(frame.container, list):
+            frame.at = len(frame.container)
+            frame.container.append(value)
+        elif frame.awaits_value:
+            frame.awaits_value = False
+            frame.container[frame.at] = value
         else:
-            self._key(value, raw, line)
-            frame.at, frame.waits = value, True
+            self._check_key(value, raw, line)
+            frame.at, frame.awaits_value = value, True
             return
         if self.lines is not None:
             self.lines[self.path()] = line
 
-    def _key(self, key: Any, raw: str, line: int) -> None:
+    def _check_key(self, key: Any, raw: str, line: int) -> None:
         where = format_path(self.path()[:-1]) or "the file"
         if not isinstance(key, str):
             hint = f"; put it in quotes: '{raw}'" if raw else ""
-            raise DocumentError(f"has the key {key!r} in {where}, which is no text{hint}", self.path()[:-1], line)
-        if key in self.frames[-1].box:
+            raise DocumentError(f"has the key {key!r} in {where}, which is not text{hint}", self.path()[:-1], line)
+        if key in self.frames[-1].container:
             raise _DuplicateKey(f"has the key {key!r} twice in {where}; keep one", self.path()[:-1], line)
 
 
@@ -200,15 +200,15 @@ def _with_line(text: str, error: _DuplicateKey) -> DocumentError:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise DocumentError(f"holds {name}, which is no number; every number must be finite")
+    raise DocumentError(f"holds {name}; every number must be finite")
 
 
 def line_of(text: str, path: KeyPath) -> int | None:
-    """Line of the value at ``path`` in YAML or JSON text, or of the nearest that holds it; None where unknown."""
+    """Line of the value at ``path`` in YAML or JSON text, or of the nearest that contains it; None where unknown."""
     lines: dict[KeyPath, int] = {}
     try:
         from_yaml(text, lines)
-    except DocumentError:  # JSON that is no YAML
+    except DocumentError:  # JSON that is not YAML
         return None
     return next((lines[path[:i]] for i in range(len(path), -1, -1) if path[:i] in lines), None)
 

@@ -1,8 +1,8 @@
-"""The array view of an instance: what components and methods read."""
+"""The array view of an instance, which components and methods read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hetopt.data.cluster import Cluster
 from hetopt.data.instance_data import Floats as Floats
 from hetopt.data.instance_data import InstanceData, column, tenant_entity_names
 from hetopt.data.rationals import fractions
@@ -24,7 +25,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def check_kind(key: str, kind: str | None) -> None:
-    """Raise :class:`~hetopt.errors.InvalidOption` unless ``kind`` is one, or None."""
+    """Raise :class:`~hetopt.errors.InvalidOption` unless ``kind`` is a :data:`Kind` or None."""
     if not (kind is None or (isinstance(kind, str) and kind in get_args(Kind))):
         raise InvalidOption(f"{key} is {kind!r}; it must be 'tenants', 'jobs' or None")
 
@@ -50,7 +51,7 @@ class Entities:
     types:
         k GPU types, in the cluster's order.
     speed:
-        (n, k). What one unit of share yields. Tenants: speedup per GPU (no unit); jobs: work per second of
+        (n, k) yield of one unit of share. Tenants: speedup per GPU (no unit); jobs: work per second of
         the whole gang on this type alone. 0 where memory is too small, or the type has fewer GPUs than the gang.
     demand:
         (n,) GPUs that one unit of share takes: 1 for tenants, the gang's size for jobs.
@@ -96,7 +97,7 @@ class Entities:
 
     @property
     def task_speed(self) -> Floats:
-        """(n, k) speed that a type allows, be it with too few GPUs for the whole gang.
+        """(n, k) speed on each type, even if it has too few GPUs for the whole gang.
 
         A gang over several types runs at the smallest of their speeds (Hadar; the simulator).
         """
@@ -124,12 +125,12 @@ class Entities:
 
     @cached_property
     def fair_rate(self) -> Floats:
-        """(n,) rate with the part ``weight / sum(weight)`` of every GPU type (the sharing incentive's right side)."""
+        """(n,) rate with the part ``weight / sum(weight)`` of every GPU type, not limited to the gang of a job."""
         return np.asarray(self.weight / self.weight.sum() * (self.per_gpu @ self.capacity))
 
     @cached_property
     def isolated_rate(self) -> Floats:
-        """(n,) rate on an own part ``weight / sum(weight)`` of every GPU type; a job runs at most all the time.
+        """(n,) rate on the part ``weight / sum(weight)`` of every GPU type alone; a job runs at most all the time.
 
         Work per second for jobs, [Gavel, section 4.2]; no unit for tenants.
         """
@@ -140,7 +141,7 @@ class Entities:
 
     @cached_property
     def exact(self) -> Entities:
-        """The same in Fractions: every float read as the fraction that was meant."""
+        """The same in Fractions: every float is read as the simple fraction that it rounds."""
         keys = ("speed", "demand", "weight", "capacity", "held", "any_type")
         read: dict[str, Any] = {key: fractions(a) for key in keys if (a := getattr(self, key)) is not None}
         return replace(self, **read)
@@ -151,11 +152,11 @@ class Entities:
         return self.speed.dtype == object
 
     def number(self, value: float) -> Any:
-        """``value`` as the numbers here are: a float, or the fraction that was meant."""
+        """``value`` in the number type of these entities: a float, or the simple fraction that it rounds."""
         return self.numbers(np.array([value]))[0] if self.is_exact else value
 
     def numbers(self, values: Floats) -> Numbers:
-        """As :meth:`number`, of an array."""
+        """As :meth:`number`, for an array."""
         return fractions(values) if self.is_exact else values
 
     def job_array(self, key: str) -> Numbers:
@@ -201,16 +202,15 @@ class Entities:
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
 
 
-def _table(speeds: Iterable[Mapping[str, float]], types: Sequence[str]) -> Floats:
-    """(n, k) one row for each mapping from GPU type to speed."""
-    rows = list(speeds)
-    return np.stack([np.array([row[k] for row in rows], dtype=float) for k in types], axis=1)
+def _speeds(cluster: Cluster, rows: Sequence[Mapping[str, float]], memory_bytes: Floats) -> Floats:
+    """(n, k) speeds from a mapping per row; 0 on GPU types with less memory than the worker needs."""
+    table = np.stack([np.array([row[k] for row in rows], dtype=float) for k in cluster.type_names], axis=1)
+    memory = np.array([np.inf if t.memory_bytes is None else t.memory_bytes for t in cluster.gpu_types])
+    return np.where(memory_bytes[:, None] <= memory, table, 0.0)
 
 
-def _fits(instance: InstanceData, needs: Floats) -> NDArray[np.bool_]:
-    """(n, k) True where a worker's memory need is at most the memory of the GPU type."""
-    memory = np.array([np.inf if t.memory_bytes is None else t.memory_bytes for t in instance.cluster.gpu_types])
-    return np.asarray(needs[:, None] <= memory)
+def _capacity(cluster: Cluster) -> Floats:
+    return np.array(list(cluster.capacity.values()), dtype=float)
 
 
 def _held(instance: InstanceData, names: Sequence[str], types: Sequence[str]) -> Floats | None:
@@ -221,22 +221,20 @@ def _held(instance: InstanceData, names: Sequence[str], types: Sequence[str]) ->
 
 
 def tenant_entities(instance: InstanceData) -> Entities:
-    """The (tenant, job type) rows of ``instance``: OEF's virtual users."""
+    """The (tenant, job type) pairs of ``instance``: OEF's virtual users."""
     rows = [(i, t, kind) for i, t in enumerate(instance.tenants) for kind in t.job_types]
     types = instance.cluster.type_names
     kinds = [kind for _, _, kind in rows]
-    speed = _table((kind.speedup for kind in kinds), types)
-    speed = np.where(_fits(instance, column(kinds, "memory_bytes")), speed, 0.0)
     names = tenant_entity_names(instance)
     return Entities(
         kind="tenants",
         names=tuple(names),
         types=types,
-        speed=speed,
+        speed=_speeds(instance.cluster, [kind.speedup for kind in kinds], column(kinds, "memory_bytes")),
         demand=np.ones(len(rows)),
         weight=np.array([t.weight / len(t.job_types) for _, t, _ in rows], dtype=float),
         owner=np.array([i for i, _, _ in rows], dtype=np.intp),
-        capacity=np.array([instance.cluster.capacity[k] for k in types], dtype=float),
+        capacity=_capacity(instance.cluster),
         held=_held(instance, names, types),
         instance=instance,
     )
@@ -245,10 +243,8 @@ def tenant_entities(instance: InstanceData) -> Entities:
 def job_entities(instance: InstanceData) -> Entities:
     """The jobs of ``instance``."""
     jobs, types = instance.jobs, instance.cluster.type_names
-    speed = _table((job.throughput for job in jobs), types)
-    speed = np.where(_fits(instance, column(jobs, "memory_bytes")), speed, 0.0)
-    demand = column(jobs, "demand")
-    capacity = np.array([instance.cluster.capacity[k] for k in types], dtype=float)
+    speed = _speeds(instance.cluster, [job.throughput for job in jobs], column(jobs, "memory_bytes"))
+    demand, capacity = column(jobs, "demand"), _capacity(instance.cluster)
     return Entities(
         kind="jobs",
         names=tuple(job.name for job in jobs),
@@ -265,7 +261,7 @@ def job_entities(instance: InstanceData) -> Entities:
 
 
 Owner = tuple[str, str]
-"""(tenant, job type): stays the same when the tenant's other job types come and go, unlike the entity's name."""
+"""(tenant, job type); unlike the entity's name, it does not depend on the tenant's other job types."""
 
 
 def owners(instance: InstanceData) -> dict[str, Owner]:
@@ -304,7 +300,7 @@ def members(instance: InstanceData) -> dict[Owner, list[int]]:
     Raises
     ------
     InvalidInstance
-        A job that belongs to none, see :func:`owner_of`.
+        A job has no owner, see :func:`owner_of`.
     """
     tenants = {t.name: t for t in instance.tenants}
     result: dict[Owner, list[int]] = {owner: [] for owner in owners(instance).values()}
@@ -314,7 +310,7 @@ def members(instance: InstanceData) -> dict[Owner, list[int]]:
 
 
 def keys(entities: Entities, instance: InstanceData) -> list[tuple[str, ...]]:
-    """What memory between rounds is keyed by: ``(tenant, job type)`` or ``(job,)`` of each entity."""
+    """Key of each entity in state kept between rounds: ``(tenant, job type)`` or ``(job,)``."""
     if entities.kind == "jobs":
         return [(name,) for name in entities.names]
     known = owners(instance)

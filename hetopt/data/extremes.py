@@ -1,4 +1,4 @@
-"""The numbers of an instance with the largest ratio, the usual reason for a solver's failure."""
+"""The two numbers of an instance with the largest ratio, the usual reason for a solver's failure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from hetopt.data.instance import Instance
 
 FAR = 1e6
-"""Ratios from this one on are reported; measured data stay far below."""
+"""Smallest ratio that is reported; measured data stay far below."""
 
 
 def farthest_apart(instance: Instance) -> str:
-    """Keys and values of the two numbers of a kind with the largest ratio, in words; empty where none is large."""
+    """Keys and values of the two numbers with the largest ratio, as text; empty if all ratios are small."""
     groups = [sorted(group, key=lambda pair: pair[1]) for group in _groups(instance)]
     largest = max((group for group in groups if group), key=lambda group: group[-1][1] / group[0][1])
     (low, least), (high, most) = largest[0], largest[-1]
@@ -19,7 +19,7 @@ def farthest_apart(instance: Instance) -> str:
 
 
 def _groups(instance: Instance) -> Iterator[list[tuple[str, float]]]:
-    """(key, value above zero) of numbers that are compared with each other."""
+    """Groups of comparable numbers: (key, positive value) pairs."""
     capacity = instance.cluster.capacity.items()
     yield [("one GPU", 1.0), *((f"cluster.capacity[{t!r}]", float(n)) for t, n in capacity if n)]
     for kind in ("tenants", "jobs"):

@@ -1,4 +1,4 @@
-"""Arrays and lists as callers give them, turned into the rows of an instance."""
+"""Conversion of arrays, lists and pandas objects to the rows of an instance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def labels(index: pd.Index[Any]) -> list[str] | None:
 
 
 def capacity(value: Any, table: Any) -> Any:
-    """GPU type -> GPUs of a labelled pandas object; a bare sequence takes the labels of ``table``."""
+    """GPU type -> GPUs from a labelled pandas object; a bare sequence takes the labels of ``table``."""
     if isinstance(value, pd.Series):
         value = value.to_dict() if labels(value.index) else value.tolist()
     columns = labels(table.columns) if isinstance(table, pd.DataFrame) else None
@@ -32,7 +32,7 @@ def capacity(value: Any, table: Any) -> Any:
 
 
 def aligned(value: Any, key: str, rows: Sequence[str] | None, columns: Sequence[str] | None = None) -> Any:
-    """A pandas ``value`` with its labelled axes in the order of ``rows`` and ``columns``; others as they are.
+    """A pandas ``value`` with its labelled axes in the order of ``rows`` and ``columns``; other values unchanged.
 
     Raises
     ------
@@ -63,12 +63,12 @@ def matrix(value: Any, key: str, types: Sequence[str], rows: Sequence[str] | Non
     Raises
     ------
     InvalidInstance
-        Another shape, labels that are none of ``types`` or ``rows``, or an entry that is no number: text, True, None.
+        Another shape, labels not among ``types`` or ``rows``, or an entry that is not a number (text, True, None).
     """
     own = labels(value.index) if isinstance(value, pd.DataFrame) else None
     value = aligned(value, key, rows, types)
     columns = f"a table of numbers with {len(types)} columns"
-    try:  # of a list entry by entry: numpy would make 1.0 of True, and of the text "1", before a check sees them
+    try:  # lists become object arrays: numpy would convert True and the text "1" to 1.0 before the check
         if np.ma.isMaskedArray(value):
             value = np.ma.filled(value.astype(object), "masked")
         table = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype=object)
@@ -84,7 +84,7 @@ def matrix(value: Any, key: str, types: Sequence[str], rows: Sequence[str] | Non
 
 
 def _floats(table: NDArray[Any], key: str, types: Sequence[str], rows: Sequence[str] | None) -> Floats:
-    """``table`` as floats where every entry is a number; else the error names the first that is not."""
+    """``table`` as floats; the error names the first entry that is not a number."""
     try:
         if table.dtype == object and all(map(is_real, set(map(type, table.ravel().tolist())))):
             return table.astype(float)
@@ -100,7 +100,7 @@ def _floats(table: NDArray[Any], key: str, types: Sequence[str], rows: Sequence[
 
 
 def column(value: Any, key: str, names: Sequence[str], default: Any) -> list[Any]:
-    """A list with an entry per name: ``default`` where none are given, one value for all, or a sequence."""
+    """One entry per name from None (``default`` for all), one value for all, or a sequence."""
     if value is None or isinstance(value, str | bool | np.bool_) or is_real(type(value)):
         return [default if value is None else value] * len(names)
     if isinstance(value, bytes) or not isinstance(value, Sequence | np.ndarray | pd.Series):
@@ -113,7 +113,7 @@ def column(value: Any, key: str, names: Sequence[str], default: Any) -> list[Any
 
 
 def names(value: Sequence[str] | None, prefix: str, table: Any, key: str) -> list[str]:
-    """A name per row of ``table``: those given, else its labels, else numbers with ``prefix``."""
+    """One name per row of ``table``: those given, else its labels, else ``prefix`` with a number."""
     own = labels(table.index) if isinstance(table, pd.DataFrame) else None
     if value is None:
         return own or [f"{prefix}{i + 1}" for i in range(len(table))]
@@ -126,7 +126,7 @@ def names(value: Sequence[str] | None, prefix: str, table: Any, key: str) -> lis
 
 
 class TenantRows(NamedTuple):
-    """A table with a row per tenant, and the data that belong to it."""
+    """A table with a row per tenant, and the cluster, names and weights."""
 
     cluster: Cluster
     table: Floats
@@ -136,7 +136,7 @@ class TenantRows(NamedTuple):
 
 
 def tenant_rows(key: str, table: Any, capacity_given: Any, tenants: Sequence[str] | None, weights: Any) -> TenantRows:
-    """The arguments of :meth:`hetopt.Instance.from_speedups` that belong together; ``key`` is the name of the table.
+    """Check the arguments of :meth:`hetopt.Instance.from_speedups`; ``key`` is the name of the table.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def tenant_rows(key: str, table: Any, capacity_given: Any, tenants: Sequence[str
 
 
 def with_held(fields: dict[str, Any], names: Sequence[str], cluster: Cluster) -> dict[str, Any]:
-    """Turn an (n, k) ``held`` array into the mapping that :class:`Instance` keeps."""
+    """Convert an (n, k) ``held`` array among ``fields`` to the mapping of :class:`Instance`."""
     held = fields.get("held")
     if held is None or isinstance(held, Mapping):
         return fields

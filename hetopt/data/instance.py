@@ -80,7 +80,7 @@ class Instance(InstanceData):
         tenants:
             n names; default the DataFrame's, else ``u1, u2, …`` as in the paper.
         any_scale:
-            Rows that are relative to something else are meant so; nothing is warned of.
+            Do not warn of rows that are relative to something else.
         instance:
             Further fields of :class:`Instance`.
 
@@ -114,7 +114,7 @@ class Instance(InstanceData):
         tenants: Sequence[str] | None = None,
         **instance: Any,
     ) -> Instance:
-        """An instance of OEF's setting (section 2.3) from what was measured.
+        """An instance of OEF's setting (section 2.3) from measured throughputs.
 
         Each tenant's row is divided by its throughput on the slowest type on which it can run.
 
@@ -145,7 +145,10 @@ class Instance(InstanceData):
     def _of_tenants(
         cls, rows: inputs.TenantRows, make: Callable[..., Tenant], called: str, fields: dict[str, Any]
     ) -> Instance:
-        """``make(name, GPU type -> value, weight)`` of each row, and the ``fields`` given to the method ``called``."""
+        """An instance of ``make(name, GPU type -> value, weight)`` for each row, and of ``fields``.
+
+        ``called`` is the name of the public method, for errors.
+        """
         for key in fields:
             known(key, STATE_FIELDS | {"jobs"}, called, "field")
         types, names = rows.cluster.type_names, rows.names
@@ -177,7 +180,7 @@ class Instance(InstanceData):
             (n, k) work (epochs) that the job's whole gang does per round on GPU type i. The labels of a DataFrame are
             jobs and GPU types.
         demand:
-            (n,) GPUs, or one number for all; the labels of a Series are jobs, in any order. So for all columns.
+            (n,) GPUs, or one number for all; the labels of a Series are jobs, in any order. The same for all columns.
         work:
             (n,) total work W in epochs.
         capacity:
@@ -303,7 +306,7 @@ class Instance(InstanceData):
         job_arrays: Mapping[str, Floats],
         entities: Callable[[Instance], Entities],
     ) -> Instance:
-        """As :meth:`trusted`, with the array view of the jobs; ``entities`` gets the instance and returns it."""
+        """As :meth:`trusted`, with the array view of the jobs, which ``entities`` returns for the instance."""
         made = cls.trusted(fields, job, job_arrays)
         object.__setattr__(made, "_jobs", entities(made))
         return made
@@ -344,7 +347,7 @@ def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
     UnusableFile
         The file is absent, a folder, not readable, or larger than 1 GiB.
     InvalidInstance
-        It does not hold an instance. The message names file, line, key, value, and what would be right.
+        It does not contain a valid instance. The message names file, line, key, value and the allowed values.
     InvalidOption
         Another ending.
 
@@ -364,7 +367,7 @@ def decode(document: Any, path: str | PathLike[str] = "document", *, any_scale: 
     document:
         As :func:`hetopt.data.instance_files.encode` returns.
     path:
-        Named in errors; where it is a file, the line is looked up in it.
+        Named in errors, with the line if it is a file.
     any_scale:
         As for :func:`read`, which lists the warnings.
 
@@ -377,7 +380,7 @@ def decode(document: Any, path: str | PathLike[str] = "document", *, any_scale: 
 
 
 def _at(instance: Instance, time: float) -> dict[str, Any]:
-    """The fields of ``instance`` that are others at ``time``; see :meth:`hetopt.Instance.at`."""
+    """The fields of ``instance`` that change at ``time``; see :meth:`hetopt.Instance.at`."""
     arrived = [j for j in instance.jobs if j.arrival <= time]
     jobs = tuple(j for j in arrived if instance.work_left(j.name) > 0)
     if instance.jobs and not jobs:
@@ -388,9 +391,8 @@ def _at(instance: Instance, time: float) -> dict[str, Any]:
         for key in ("held", "done", "placed")
     }
     if len(rows["held"]) < len(instance.held) and not any(j.name in rows["held"] for j in jobs):
-        rows["held"][jobs[0].name] = (
-            FrozenDict()
-        )  # an empty entry: it is known that the jobs that are left hold nothing
+        # An empty entry states that the remaining jobs hold nothing; without one it would be unknown.
+        rows["held"][jobs[0].name] = FrozenDict()
     return {"jobs": jobs, "time": time, **rows}
 
 

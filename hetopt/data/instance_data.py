@@ -1,4 +1,4 @@
-"""What an instance holds, checked: a cluster, tenants, jobs, and the state that they are in."""
+"""The fields of an instance and their checks: cluster, tenants, jobs, and their current state."""
 
 from __future__ import annotations
 
@@ -29,34 +29,7 @@ Placed: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 @dataclass(frozen=True)
 class InstanceData:
-    """The input of a policy.
-
-    Parameters
-    ----------
-    cluster:
-        GPU types and servers.
-    tenants:
-        Tenants, which share the cluster fairly; may be empty if only jobs matter.
-    jobs:
-        Jobs present now; may be empty if tenants always have enough work.
-    time:
-        Now, in seconds.
-    held:
-        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. If it names no tenant (no job),
-        the GPUs held by tenants (jobs) are unknown, and a switching cost is zero. Jobs hold the GPUs of ``placed``.
-    done:
-        Job -> work done so far (unit of ``Job.work``); absent means 0.
-    placed:
-        Job -> server -> GPU type -> GPUs: where it runs now.
-    name, source:
-        The name of the instance, and the source of its numbers.
-
-    Raises
-    ------
-    InvalidInstance
-        Duplicate or unknown names, missing GPU types, negative numbers, a gang larger than the cluster, more GPUs
-        held than there are.
-    """
+    """The checked fields of :class:`hetopt.Instance`, where they are described."""
 
     cluster: Cluster
     tenants: tuple[Tenant, ...] = ()
@@ -64,7 +37,7 @@ class InstanceData:
     time: float = 0.0
     held: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     done: Mapping[str, float] = field(default_factory=dict)
-    placed: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    placed: Placed = field(default_factory=dict)
     name: str = ""
     source: str = ""
 
@@ -106,7 +79,7 @@ class InstanceData:
 
     @classmethod
     def trusted(cls, fields: Mapping[str, Any], job: Mapping[str, Job], job_arrays: Mapping[str, Floats]) -> Self:
-        """An instance of parts of one that has been checked, without checking them again.
+        """An instance of already checked fields, without checking them again.
 
         Parameters
         ----------
@@ -129,7 +102,7 @@ class InstanceData:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Fields alone: the cached arrays are made again where they are needed."""
+        """The fields only; cached arrays are computed again when needed."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     @cached_property
@@ -142,7 +115,7 @@ class InstanceData:
         return max(0.0, self.job[name].work - self.done.get(name, 0.0))
 
     def job_array(self, attribute: str) -> Floats:
-        """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do. Made once."""
+        """(n,) one numeric field of every job, in order, or ``"work_left"``; cached."""
         if attribute not in self._job_arrays:
             if attribute == "work_left":
                 done = np.array([self.done.get(job.name, 0.0) for job in self.jobs]) if self.done else 0.0
@@ -163,7 +136,7 @@ STATE_FIELDS = {f.name for f in dataclasses.fields(InstanceData)} - {"cluster", 
 
 
 def tenant_entity_names(instance: InstanceData) -> list[str]:
-    """One name per (tenant, job type): the tenant's own where it has a single job type."""
+    """One name per (tenant, job type): that of the tenant if it has a single job type."""
     return [
         t.name if len(t.job_types) == 1 else f"{t.name}/{kind.name}" for t in instance.tenants for kind in t.job_types
     ]
@@ -220,7 +193,7 @@ def check_held(
 ) -> Mapping[str, Mapping[str, float]]:
     """Entity -> GPU type -> GPUs >= 0, of each kind of entity no more than there are.
 
-    ``tenants`` are the names of tenants or of their job types. What jobs are ``placed`` on they hold.
+    ``tenants`` are the names of tenants or of their job types. Jobs hold the GPUs on which they are ``placed``.
     """
     names = {*tenants, *jobs}
     result: dict[str, FrozenDict[str, float]] = {}
@@ -235,8 +208,8 @@ def check_held(
             raise InvalidInstance(
                 f"is {_gpus(given)}, but placed[{job!r}] is on {_gpus(there)}; they must agree", ("held", Item(job))
             )
-    for kind, those in (("tenants", tenants), ("jobs", jobs)):
-        _check_capacity(kind, [result[name] for name in those if name in result], cluster)
+    for kind, entities in (("tenants", tenants), ("jobs", jobs)):
+        _check_capacity(kind, [result[name] for name in entities if name in result], cluster)
     return FrozenDict(result)
 
 

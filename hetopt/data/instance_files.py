@@ -32,18 +32,7 @@ T = TypeVar("T")
 Made = TypeVar("Made", bound=InstanceData)
 
 
-def to_instance(document: Any, make: Callable[..., Made]) -> Made:
-    """Make the instance in ``document`` (mappings, lists, text, numbers); ``make`` is called with its fields.
-
-    Raises
-    ------
-    DocumentError
-        The document does not describe an instance.
-    """
-    return _instance(_model(document), make)
-
-
-def _model(document: Any) -> schema.InstancePart:
+def _validated(document: Any) -> schema.InstancePart:
     if document is None:
         raise DocumentError(f"is empty; it must hold an instance, beginning with 'schema: {schema.SCHEMA}'")
     if not isinstance(document, Mapping):
@@ -67,12 +56,12 @@ WANTED = {
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
-    "too_short": "one that is not empty",
+    "too_short": "non-empty",
 }
 
 
 def first_error(problem: ValidationError, what: str = "an instance") -> DocumentError:
-    """The first error of pydantic in one line; ``what`` the file must hold."""
+    """The first error of pydantic on one line; ``what`` the file must contain."""
     error = problem.errors(include_url=False)[0]
     path = tuple(p for p in error["loc"] if p != "[key]")
     kind = error["type"]
@@ -86,7 +75,15 @@ def first_error(problem: ValidationError, what: str = "an instance") -> Document
     return DocumentError(InvalidInstance(f"is {found}; it must be {wanted or error['msg']}", path), path)
 
 
-def _instance(part: schema.InstancePart, make: Callable[..., Made]) -> Made:
+def to_instance(document: Any, make: Callable[..., Made]) -> Made:
+    """The instance in ``document`` (mappings, lists, text, numbers); ``make`` is called with its fields.
+
+    Raises
+    ------
+    DocumentError
+        The document does not describe an instance.
+    """
+    part = _validated(document)
     cluster = _cluster(part.cluster)
     tenants, jobs = _rows(part.tenants, ("tenants",), _tenant), _rows(part.jobs, ("jobs",), _job)
     rest = {key: getattr(part, key) for key in ("time", "held", "done", "placed", "name", "source")}
@@ -106,7 +103,7 @@ def _position(path: KeyPath, part: schema.InstancePart) -> KeyPath:
 
 @contextmanager
 def _at(*position: str | int) -> Iterator[None]:
-    """Locate an :class:`InvalidInstance` in the document: it is about the item at ``position``, or within it."""
+    """Convert an :class:`InvalidInstance` about the item at ``position`` to a :class:`DocumentError`."""
     try:
         yield
     except InvalidInstance as problem:
@@ -116,7 +113,7 @@ def _at(*position: str | int) -> Iterator[None]:
 
 
 def _rows(parts: Sequence[P], key: KeyPath, make: Callable[[P], T]) -> tuple[T, ...]:
-    """Make each part; names must differ; errors are located."""
+    """Convert each part; names must differ; errors have their position."""
     first: dict[str, int] = {}
     rows = []
     for i, part in enumerate(parts):
@@ -136,7 +133,7 @@ ELSEWHERE = {
     "intra_bytes_per_s": "give intra_bytes_per_s in each of the servers",
     "disk_bytes": "give disk_bytes in each of the servers",
 }
-"""Keys that go with ``capacity`` -> what to do instead where servers are listed."""
+"""Key that requires ``capacity`` -> the alternative where servers are listed."""
 
 
 def _cluster(part: schema.ClusterPart) -> Cluster:
@@ -229,7 +226,7 @@ def encode(instance: InstanceData) -> Plain:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses, mappings and sequences as dicts and lists; whole floats as integers, which read more easily."""
+    """Dataclasses, mappings and sequences as dicts and lists; whole floats as integers, which are easier to read."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
     if isinstance(value, Mapping):
@@ -262,7 +259,7 @@ def _tenant_row(tenant: Tenant) -> Plain:
 
 
 def _short_cluster(cluster: Cluster) -> Plain | None:
-    """The cluster as ``capacity`` and what all servers share; None if the short form cannot express it."""
+    """The cluster as ``capacity`` and the properties common to all servers; None if that cannot express it."""
     if not cluster.servers:
         return None
     first = cluster.servers[0]
@@ -281,7 +278,7 @@ def _short_cluster(cluster: Cluster) -> Plain | None:
 
 
 LARGEST = 2**30
-"""Bytes of the largest file that is read; beyond that make the instance from arrays or tables."""
+"""Size of the largest file that is read, in bytes."""
 
 PARSERS = {".yaml": documents.from_yaml, ".yml": documents.from_yaml, ".json": documents.from_json}
 

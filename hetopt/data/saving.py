@@ -38,7 +38,7 @@ def save(content: str | bytes, path: str | os.PathLike[str], *, overwrite: bool 
 
 
 def _claim(draft: Path, target: Path) -> None:
-    """Rename the draft, or raise FileExistsError: a link and a new file refuse an existing one, unlike a move."""
+    """Rename the draft without overwriting: unlike a move, a link or a new file raises FileExistsError."""
     try:
         os.link(draft, target)
     except FileExistsError:
@@ -64,7 +64,7 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> None
         if Path(path).is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if Path(path).exists() and not Path(path).is_file():
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         if Path(path).exists() and not overwrite:
             raise FileExistsError
 
@@ -100,12 +100,12 @@ def check_folder(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _system_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Turn errors of the operating system into :class:`UnusableFile` with one line."""
+    """Convert errors of the operating system to :class:`UnusableFile` with one line."""
     try:
         yield
     except FileExistsError:
         raise UnusableFile(
             f"{path} exists already; use overwrite=True (--overwrite on the command line) to replace it"
         ) from None
-    except (OSError, ValueError) as problem:  # ValueError: a NUL in the name, text that is no Unicode
+    except (OSError, ValueError) as problem:  # ValueError: a NUL in the name, text that is not Unicode
         raise UnusableFile(f"{path} cannot be {what}: {getattr(problem, 'strerror', None) or problem}") from None

@@ -28,24 +28,24 @@ SCHEMA = "hetopt/instance/1"
 
 FRACTION = re.compile(r"([-+]?[0-9]{1,300})\s*/\s*([0-9]{1,300})")
 LEAST_TEXT = r"^\s*\+?[0-9]{1,300}\s*/\s*(?=0*[1-9])[0-9]{1,300}\s*$"
-"""What a fraction is, if it is >= 0, in the words of JSON Schema."""
+"""A fraction >= 0, as a pattern of JSON Schema."""
 MORE_TEXT = r"^(?=\s*\+?0*[1-9])" + LEAST_TEXT.removeprefix("^")
 
 
 def wrong(wanted: str) -> PydanticCustomError:
-    """An error whose message is what would be right."""
+    """An error whose message is the requirement."""
     return PydanticCustomError("wrong", "{wanted}", {"wanted": wanted})
 
 
 def to_number(value: Any) -> Any:
-    """Text such as ``"1/3"`` or ``"1e9"`` (all cells of a CSV file are text) as a number; anything else as it is."""
+    """Text such as ``"1/3"`` or ``"1e9"`` (all cells of a CSV file are text) as a number; other values unchanged."""
     if isinstance(value, str) and checks.NUMBER.fullmatch(value.strip()):
         return float(value)
     return _of_fraction(value)
 
 
 def _of_fraction(value: Any) -> Any:
-    """Text such as ``"1/3"``, for which YAML and JSON have no number, as that number; anything else as it is."""
+    """Text such as ``"1/3"``, for which YAML and JSON have no number, as a number; other values unchanged."""
     if isinstance(value, str) and (parts := FRACTION.fullmatch(value.strip())):
         over, under = int(parts[1]), int(parts[2])
         try:
@@ -56,7 +56,7 @@ def _of_fraction(value: Any) -> Any:
 
 
 UNQUOTE = "leave out the quotes"
-"""What to do with a number that is text, in a file."""
+"""Advice for a number given as text, in a file."""
 
 
 def _real(strict: bool, smallest: float = 0.0) -> Any:
@@ -64,8 +64,8 @@ def _real(strict: bool, smallest: float = 0.0) -> Any:
 
     def check(value: Any) -> float:
         number = _of_fraction(value)
-        besides = ", or a fraction such as 1/3"
-        if wanted := checks.unfit(number, strict=strict, smallest=smallest, besides=besides, remedy=UNQUOTE):
+        alternative = ", or a fraction such as 1/3"
+        if wanted := checks.unfit(number, strict=strict, smallest=smallest, alternative=alternative, remedy=UNQUOTE):
             raise wrong(wanted)
         return float(number)
 
@@ -108,7 +108,7 @@ Speeds: TypeAlias = dict[Name, Speed]
 
 
 class Part(BaseModel):
-    """A mapping of the file; an error for an unknown key names the nearest known one."""
+    """A mapping in the file; the error for an unknown key names the nearest known one."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
@@ -236,7 +236,7 @@ class StagePart(Part):
     slices: Natural = 1
     """GPUs of one server over which tensor parallelism splits each replica."""
     slice_bytes: Amount = 0.0
-    """What these exchange in AllReduces in one iteration, in bytes."""
+    """Traffic of the AllReduces among the slices of a replica in one iteration, in bytes."""
     token_bytes: Amount = 0.0
     """Tokens that two replicas exchange in one iteration on average, in bytes (expert parallelism)."""
 
@@ -267,15 +267,15 @@ class JobPart(Part):
     utility: Name | None = None
     """Name of the utility of the completion time."""
     job_type: Name | None = None
-    """Name of the tenant's job type that it is of."""
+    """Name of its job type among those of the tenant."""
     group: Name | None = None
-    """What submissions of the same training share, e.g. a hash of user, script and dataset."""
+    """Identifier common to all submissions of the same training, e.g. a hash of user, script and dataset."""
     deadline: Positive | None = None
-    """When it should be done, in seconds on the clock of ``arrival``, and later than it."""
+    """Time by which it should be done, in seconds on the clock of ``arrival``; later than the arrival."""
     model: Name | None = None
-    """What it trains; the execution model and profiles are looked up by it."""
+    """Name of the trained model; the execution model and profiles are looked up by it."""
     copies: Natural | None = None
-    """On how many servers it may run at once at most, each copy with a part of its work."""
+    """Largest number of servers on which it may run at once, each copy with a part of its work."""
 
 
 class InstancePart(Part):

@@ -1,4 +1,4 @@
-"""Rows of tables: checked and named where they are wrong."""
+"""Instances as pandas tables and CSV files."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ INDEX = {
     "placed": ("job", "server"),
     "instance": ("name",),
 }
-"""Table -> names of the columns that are its index in a CSV file; ``job_type`` may be absent."""
+"""Table -> index columns in a CSV file; ``job_type`` may be absent."""
 
 
 def filled(
     rows: Iterable[tuple[Any, Mapping[str, Any], Any]], index: str, types: Iterable[str], fields: Iterable[str]
 ) -> pd.DataFrame:
-    """A row for each (name, values per type, object with ``fields``)."""
+    """A table with a row for each (name, values per type, object with ``fields``)."""
     types, fields = list(types), list(fields)
     data, names = [], []
     for name, values, part in rows:
         names.append(name)
-        data.append([values.get(t, 0) for t in types] + [_cell(getattr(part, f)) for f in fields])
+        data.append([values.get(t, 0) for t in types] + [_plain(getattr(part, f)) for f in fields])
     return pd.DataFrame(data, index=pd.Index(names, name=index), columns=pd.Index(types + fields))
 
 
-def _cell(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """A member of an enum of text as its text; other values unchanged."""
     return str(value) if isinstance(value, str) else value
 
 
@@ -83,7 +84,7 @@ def table_rows(
 
 
 def made(key: str, name: Any, kind: Callable[..., Any], *values: Any, **fields: Any) -> Any:
-    """``kind(*values, **fields)``, saying which table and row are wrong where it refuses them."""
+    """``kind(*values, **fields)``; errors name the table and the row."""
     try:
         return kind(*values, **fields)
     except InvalidInstance as problem:
@@ -144,7 +145,7 @@ def _pair(name: Any, key: str) -> tuple[Any, Any]:
 
 
 def state_fields(state: dict[str, Any], types: list[str]) -> dict[str, Any]:
-    """Fields of the instance from tables among ``state``; values that are no tables take precedence."""
+    """Fields of the instance from the tables in ``state``; values that are not tables take precedence."""
     plain = {key: value for key, value in state.items() if not isinstance(value, pd.DataFrame)}
     for key in plain:
         known(key, STATE_FIELDS, "from_tables", "field")
@@ -169,7 +170,7 @@ def state_fields(state: dict[str, Any], types: list[str]) -> dict[str, Any]:
 
 
 def _present(gpus: dict[str, Any]) -> dict[str, Any]:
-    """Without the empty cells."""
+    """The cells that are not empty."""
     return {t: n for t, n in gpus.items() if not pd.isna(n)}
 
 
@@ -186,12 +187,12 @@ GPU_TYPE = ("memory_bytes",)
 TENANT = ("weight", "memory_bytes")
 TEXT = ("tenant", "job_type", "dataset", "utility", "parallelism", "group", "model", "source")
 THROUGHPUT = "throughput."
-"""Before the names of GPU types: the columns of tenants hold throughputs."""
+"""Prefix of columns with throughputs of tenants."""
 JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages"))
 
 
 def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
-    """The whole of ``instance`` as tables; those that would be empty are left out.
+    """``instance`` as tables; empty ones are left out.
 
     Returns
     -------
@@ -250,7 +251,7 @@ def from_tables(
     jobs, gpu_types, stages:
         As :func:`tables` makes them.
     any_scale:
-        Speedups that are relative to something else than the slowest GPU type are meant so; nothing is warned of.
+        Do not warn of speedups that are relative to something other than the slowest GPU type.
     state:
         ``held``, ``done``, ``placed`` and ``instance`` as :func:`tables` makes them, or fields of
         :class:`hetopt.Instance`: held, done and placed as mappings, time, name, source.
@@ -258,7 +259,7 @@ def from_tables(
     Raises
     ------
     InvalidInstance
-        A missing, unknown or double column, a bad cell (named by row and column), or no valid instance.
+        A missing, unknown or duplicate column, a bad cell (named by row and column), or an invalid instance.
 
     Warns
     -----
@@ -315,12 +316,12 @@ def write_csv(instance: InstanceData, folder: str | os.PathLike[str], *, overwri
     """
     check_folder(folder)
     paths = {name: Path(folder) / f"{name}.csv" for name in INDEX}
-    for path in paths.values():  # all before the first is written: read_csv would take old and new ones together
+    for path in paths.values():  # before the first is written, so that read_csv never mixes old and new files
         check_free(path, overwrite=overwrite)
     frames = tables(instance)
     for name, path in paths.items():
         if name in frames:
-            # a source may hold line ends
+            # A source may contain line breaks.
             text = frames[name].to_csv(quoting=csv.QUOTE_ALL) if name == "instance" else frames[name].to_csv()
             save(text, path, overwrite=overwrite)
         else:
@@ -395,7 +396,7 @@ def _job(own: dict[str, Any], name: Any) -> dict[str, Any]:
 
 
 def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]:
-    """Tenants of a table with one row each, or with a row for each (tenant, job type)."""
+    """The tenants of a table with one row per tenant or per (tenant, job type)."""
     kinds: dict[Any, list[JobType]] = {}
     weights: dict[Any, Any] = {}
     columns = [] if table is None else list(table.columns)

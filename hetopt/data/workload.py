@@ -26,15 +26,9 @@ class Parallelism(StrEnum):
 
 
 def speeds(value: Mapping[str, float], key: KeyPath) -> FrozenDict[str, float]:
-    """GPU type -> speed, each zero or from ``LEAST`` to ``MOST`` (:mod:`hetopt.checks`), one of them positive.
-
-    Raises
-    ------
-    InvalidInstance
-        They are not.
-    """
+    """The checked speeds: each zero or from ``LEAST`` to ``MOST`` (:mod:`hetopt.checks`), at least one positive."""
     given = mapping(value, key)
-    result = {  # the test spares a million calls and keys where 100,000 tenants are made at once
+    result = {  # the inline test saves a million calls for 100,000 tenants
         t: v if type(v) is float and (LEAST <= v <= MOST or v == 0.0) else coefficient(v, (*key, Item(t)))
         for t, v in given.items()
     }
@@ -50,7 +44,7 @@ def _relative(throughput: Mapping[str, float], key: KeyPath) -> dict[str, float]
     for t, v in given.items():
         if v / least > MOST:
             times = f"{v / least:g} times the smallest above 0, {least:g}"
-            raise InvalidInstance(f"is {v:g}, {times}; it must be {MOST:g} times that at most", (*key, Item(t)))
+            raise InvalidInstance(f"is {v:g}, {times}; it must be at most {MOST:g} times that", (*key, Item(t)))
     return {t: v / least for t, v in given.items()}
 
 
@@ -68,8 +62,8 @@ class JobType:
     memory_bytes:
         Memory that one worker needs, in bytes; a type with less has speed zero.
     any_scale:
-        Speedups that are relative to something else than the slowest type are intended: no warning. It is
-        not stored: :func:`dataclasses.replace` needs it again.
+        Do not warn of speedups that are relative to something other than the slowest type. Not stored:
+        :func:`dataclasses.replace` needs it again.
 
     Raises
     ------
@@ -122,7 +116,7 @@ class Tenant:
     weight:
         Importance pi > 0 (OEF, section 4.2.3).
     any_scale:
-        Of a bare mapping, as of :class:`JobType`.
+        As of :class:`JobType`, for a bare mapping.
 
     Raises
     ------
@@ -191,12 +185,12 @@ class Stage:
     output_bytes:
         Activations d_out that one replica hands to the next stage in one iteration, in bytes.
     input_bytes:
-        Activations d_in that one replica takes from the stage before, in bytes. What leaves one stage enters the next,
-        so it follows from the stage before; where it is given, it is checked.
+        Activations d_in that one replica takes from the previous stage, in bytes. They follow from the output of that
+        stage; a given value is checked.
     slices:
         GPUs of one server over which tensor parallelism splits each replica [ASRPT, section VI].
     slice_bytes:
-        What these exchange in AllReduces in one iteration, in bytes.
+        Traffic of the AllReduces among the slices of a replica in one iteration, in bytes.
     token_bytes:
         Tokens that two replicas of the stage exchange in one iteration on average, both ways together, in bytes: the
         traffic of expert parallelism, where each replica holds a group of experts [ASRPT, section VI].
@@ -265,17 +259,17 @@ class Job:
     utility:
         Name of the utility of the completion time (Hadar), e.g. ``"effective-throughput"``, or None.
     job_type:
-        Name of the tenant's job type that it is of; None where the tenant has a single one.
+        Name of its job type among those of the tenant; None if the tenant has a single one.
     group:
-        What submissions of the same training share (a hash of user, script, dataset …), or None. Lengths are predicted
-        from earlier jobs of the group [ASRPT, section IV-C].
+        Identifier common to all submissions of the same training (a hash of user, script, dataset …), or None. Lengths
+        are predicted from earlier jobs of the group [ASRPT, section IV-C].
     deadline:
-        When it should be done, in seconds on the clock of ``arrival`` and after it; None for no hurry. Read by
-        utilities (Hadar).
+        Time by which it should be done, in seconds on the clock of ``arrival``, after the arrival; None for none. Read
+        by utilities (Hadar).
     model:
-        What it trains, e.g. ``"resnet50"``, or None; profiles and the execution model are looked up by it.
+        Name of the trained model, e.g. ``"resnet50"``, or None; profiles and the execution model are looked up by it.
     copies:
-        On how many servers it may run at once, each copy with a part of its work, at most (HadarE); None for no
+        Largest number of servers on which it may run at once, each copy with a part of its work (HadarE); None for no
         limit.
 
     Raises
@@ -336,7 +330,7 @@ class Job:
 
 
 def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:
-    """What all replicas of a stage hand on is what all replicas of the next take in: k_{s-1} d_out = k_s d_in."""
+    """Raise :class:`InvalidInstance` unless the bytes between stages agree: k_{s-1} d_out = k_s d_in."""
     for i, (before, stage) in enumerate(pairwise((None, *stages))):
         if stage is None or stage.input_bytes is None:
             continue
@@ -356,7 +350,7 @@ def slowest(speeds: Mapping[str, float]) -> float:
 
 
 def slowest_of_rows(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) :func:`slowest` of each row of an (n, k) table."""
+    """(n,) smallest positive speed of each row of an (n, k) table."""
     return np.asarray(np.where(table > 0, table, np.inf).min(axis=1))
 
 
@@ -385,14 +379,14 @@ def check_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -
     warnings.warn(
         f"{where(off[0])} has {values[off[0]]:g} as its smallest value above 0, not 1{others}; speedups are relative "
         f"to the slowest GPU type that a tenant can run on. If these are throughputs, {remedy}; "
-        "if they are meant as they are, any_scale=True in Python accepts them without this warning",
+        "if they are speedups of another scale, any_scale=True in Python accepts them without this warning",
         SuspiciousSpeedups,
         stacklevel=_caller(),
     )
 
 
 def _caller() -> int:
-    """The ``stacklevel``, seen from the caller, of the nearest frame outside hetopt, which a warning is about."""
+    """The ``stacklevel``, seen from the caller, of the nearest frame outside hetopt."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hetopt":
         level, frame = level + 1, frame.f_back

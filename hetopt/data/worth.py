@@ -1,4 +1,4 @@
-"""What GPUs are worth to an entity: its rate with its own GPUs and with those of others, and measures of envy.
+"""Rates of entities with their own GPUs and with those of others, and measures of envy.
 
 With v[e](x) the rate of entity e with GPUs x, pi the weights and m all GPUs of the cluster, e compares its rate ``own =
 v[e](x[e])`` with ``cross = v[e](pi[e]/pi[o] x[o])``, its rate with the GPUs of o. The difference, in the unit of rates,
@@ -24,7 +24,7 @@ import numpy as np
 from hetopt.data.entities import Entities, Floats, Numbers
 
 BLOCK = 2_000_000
-"""Pairs of entities compared at once, so that 100,000 tenants fit in memory."""
+"""Number of pairs of entities compared at once, so that 100,000 tenants fit in memory."""
 
 
 def row_blocks(n: int) -> Iterator[slice]:
@@ -83,6 +83,11 @@ def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats
     """
     limited = entities.kind == "jobs" if time_limited is None else time_limited
     return entities.demand if limited else None
+
+
+def fair_part(weight: Numbers, capacity: Numbers) -> Numbers:
+    """(n, k) GPUs of each entity if every GPU type is divided by weight."""
+    return np.asarray((weight / weight.sum())[:, None] * capacity)
 
 
 def worth(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:

@@ -15,7 +15,7 @@ import pandas as pd
 from hetopt.auditing import pareto_efficient
 from hetopt.data.entities import Entities, Floats, members
 from hetopt.data.instance import Instance
-from hetopt.data.worth import largest_relative_envy, most_at_once, worth
+from hetopt.data.worth import fair_part, largest_relative_envy, most_at_once, worth
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
@@ -227,7 +227,7 @@ def measure(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     forked = isinstance(result, Plan) and result.placement is not None and bool(result.placement.dispatch)
     speed, most = normalised(entities), None if forked else most_at_once(entities)
     rate = worth(speed, gpus, most)
-    fair = worth(speed, (entities.weight / entities.weight.sum())[:, None] * entities.capacity, most)
+    fair = worth(speed, fair_part(entities.weight, entities.capacity), most)
     plan = Plan(entities, gpus)
     return {
         "total": float(rate.sum()),

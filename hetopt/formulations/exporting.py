@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -78,7 +77,12 @@ def export(
         raise InvalidOption(f"the format is {kind!r}; it must be one of {', '.join(_WRITERS)} (form=…, or the ending)")
     check_free(target, overwrite=overwrite)
     program = what if isinstance(what, LinearProgram) else stated_program(what, instance, state)
-    if program.earlier and kind in ("lp", "mps") and not isinstance(what, LinearProgram):
+    if program.earlier and kind != "json":
+        if isinstance(what, LinearProgram):
+            raise InvalidOption(
+                f"the program maximises {len(program.earlier)} objectives before its last, and LP and MPS files hold "
+                "one; write JSON, or export hetopt.optimise(program).program, where the earlier ones are rows"
+            )
         program = optimise(program).program
     save(_WRITERS[kind](_tidy(program)), target, overwrite=overwrite)
     return target
@@ -100,29 +104,12 @@ def stated_program(what: Formulation | Policy, instance: Instance | None, state:
         )
     if instance is None:
         raise InvalidOption("instance is None; a formulation is exported together with its data: instance=…")
-    formulation = what
-    if not isinstance(formulation, Formulation):
-        make = getattr(what, "formulation", None)
-        if make is None:
-            raise InvalidOption(f"{shown(what)} is a procedure, not a program; there is nothing to export")
-        formulation = make(instance, state)
-    return formulation.compile(instance)
+    if isinstance(what, Formulation):
+        return what.compile(instance)
+    make = getattr(what, "formulation", None)
+    if make is None:
+        raise InvalidOption(f"{shown(what)} is a procedure, not a program; there is nothing to export")
+    return make(instance, state).compile(instance)  # type: ignore[no-any-return]
 
 
-def _single(write: Callable[[LinearProgram], str]) -> Callable[[LinearProgram], str]:
-    def text(program: LinearProgram) -> str:
-        if program.earlier:
-            raise InvalidOption(
-                f"the program maximises {len(program.earlier)} objectives before its last, and LP and MPS files hold "
-                "one; write JSON, or export hetopt.optimise(program).program, where the earlier ones are rows"
-            )
-        return write(program)
-
-    return text
-
-
-_WRITERS: dict[str, Callable[[LinearProgram], str]] = {
-    "lp": _single(lp_text),
-    "mps": _single(mps_text),
-    "json": json_text,
-}
+_WRITERS = {"lp": lp_text, "mps": mps_text, "json": json_text}

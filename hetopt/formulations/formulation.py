@@ -23,7 +23,7 @@ from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, InvalidOption, LargeModel
 from hetopt.formulations.traits import Traits
 from hetopt.programs.arrays import Arrays, RowFamily
-from hetopt.programs.compiled import Compiled
+from hetopt.programs.compiled import Compiled, no_gain
 from hetopt.programs.linear import LinearProgram, main_priority
 from hetopt.programs.mathematics import Mathematics, documented
 from hetopt.programs.model import (
@@ -65,7 +65,7 @@ class ArrayComponent(ABC):
         return Formulation((self, other)) if isinstance(other, Component) else NotImplemented
 
     def add(self, block: Block, model: Model) -> Expression:
-        """Declare the same in Pyomo, under the same names; return the gain, 0 if there is none."""
+        """Declare the arrays in Pyomo, under the same names; return the gain, 0 if there is none."""
         return state_arrays(block, model, self.rows(model.entities))
 
 
@@ -101,7 +101,7 @@ class Formulation:
         object.__setattr__(self, "components", tuple(self.components))
         for part in self.components:
             if isinstance(part, type):
-                raise InvalidFormulation(f"{part.__name__} is a class; add one of it: {part.__name__}()")
+                raise InvalidFormulation(f"{part.__name__} is a class; add an instance of it: {part.__name__}()")
             if not isinstance(part, Component):
                 raise InvalidFormulation(f"{part!r} is not a component: it needs a name and a method add(block, model)")
             if not part.name.isidentifier() or part.name in RESERVED or hasattr(Model, part.name):
@@ -184,7 +184,7 @@ class Formulation:
         return replace(self, components=components, title=title)
 
     def entities(self, instance: Instance) -> Entities:
-        """The entities and GPU types of the shares that this formulation decides on.
+        """The entities and GPU types among which this formulation shares.
 
         Raises
         ------
@@ -223,7 +223,32 @@ class Formulation:
         LargeModel
             The model will have millions of terms.
         """
-        return _whole_model(self, instance, lazy)
+        boolean(lazy, "lazy")
+        entities = self.entities(instance)
+        compiled = Compiled(self, entities)
+        if not lazy:
+            _warn_if_large(compiled)
+        with PauseGC():
+            model = bare_model(entities, instance, self.binary)
+            add_rates(model)
+            add_capacity(model)
+            model.pending.clear()
+            set_attributes(model, lazy=lazy, lazy_rows=compiled)
+            for part in self.components:
+                add_component_of(model, part)
+            if not model.gains:
+                raise no_gain()
+            gains = {level: sum(model.gains[level][1:], model.gains[level][0]) for level in sorted(model.gains)[::-1]}
+            set_attributes(model, gains=gains, priority=main_priority(gains))
+            if len(gains) > 1:
+                model.kept = pyo.Constraint(pyo.Any)
+                for level, least in kept_stages(compiled).items():
+                    model.kept[level] = gains[level] >= least
+            model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
+            if lazy:
+                _mark_left_out(model, compiled)
+            self.describe(model)
+        return model
 
     def compiled(self, entities: Entities, *, lazy: bool = True) -> Compiled:
         """The formulation for given entities as arrays; see :class:`~hetopt.programs.compiled.Compiled`."""
@@ -245,7 +270,7 @@ class Formulation:
         Parameters
         ----------
         kind:
-            Whether shares go to ``"tenants"`` or ``"jobs"``; None: the formulation's own, else tenants.
+            Whether shares go to ``"tenants"`` or ``"jobs"``; None: the formulation's own kind, else tenants.
 
         Returns
         -------
@@ -303,7 +328,7 @@ class Formulation:
 
     @property
     def traits(self) -> Traits:
-        """Its allocations share GPUs in time."""
+        """Allocations share GPUs in time."""
         return Traits(fractional=True)
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
@@ -314,43 +339,6 @@ class Formulation:
         """Compile, optimise and certify; see :func:`hetopt.solve`."""
         began = time.perf_counter()
         return solve_compiled(self.compiled(self.entities(instance)), options or Options(), began)
-
-
-def _whole_model(formulation: Formulation, instance: Instance, lazy: bool = False) -> Model:
-    """See :meth:`Formulation.build`."""
-    boolean(lazy, "lazy")
-    entities = formulation.entities(instance)
-    compiled = Compiled(formulation, entities)
-    if not lazy:
-        _warn_if_large(compiled)
-    with PauseGC():
-        model = bare_model(entities, instance, formulation.binary)
-        add_rates(model)
-        add_capacity(model)
-        model.pending.clear()
-        set_attributes(model, lazy=lazy, lazy_rows=compiled)
-        for part in formulation.components:
-            add_component_of(model, part)
-        if not model.gains:
-            raise InvalidFormulation(
-                "no component adds anything to the objective; add one that does, e.g. "
-                "hetopt.models.objectives.TotalRate()"
-            )
-        gains = {level: sum(model.gains[level][1:], model.gains[level][0]) for level in sorted(model.gains)[::-1]}
-        set_attributes(model, gains=gains, priority=main_priority(gains))
-        if len(gains) > 1:
-            model.kept = pyo.Constraint(pyo.Any)
-            for level, least in kept_stages(compiled).items():
-                model.kept[level] = gains[level] >= least
-        model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
-        left_out = Counter[str]()
-        for name, family in compiled.every_family if lazy else ():
-            if _lacks(model, name, family):
-                left_out[name] += len(family)
-        if left_out:
-            _refuse(model, left_out)
-        formulation.describe(model)
-    return model
 
 
 def _warn_if_large(compiled: Compiled) -> None:
@@ -368,21 +356,22 @@ def _warn_if_large(compiled: Compiled) -> None:
         less = f"{lazy.total():,} of the terms are of {', '.join(+lazy)}"
         remedy = f" {less}: build(instance, lazy=True) leaves them out." if lazy.total() else ""
         warnings.warn(
-            f"the model will have {rows:,} rows with {entries:,} terms and take long to build, and longer to hand to a "
+            f"the model will have {rows:,} rows with {entries:,} terms and take long to build, and longer to pass to a "
             f"solver; hetopt.solve works on arrays instead.{remedy}",
             LargeModel,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
-def _lacks(model: Model, name: str, family: RowFamily) -> bool:
-    """Whether the component has left out rows of the family."""
-    rows = model.component(name).component(family.name)
-    return rows is None or len(rows) < len(family)
-
-
-def _refuse(model: Model, left_out: dict[str, int]) -> None:
-    """Make every Pyomo solver and writer fail with a message that names the omitted rows."""
+def _mark_left_out(model: Model, compiled: Compiled) -> None:
+    """Make every Pyomo solver and writer fail with a message that names the rows left out, if there are any."""
+    left_out = Counter[str]()
+    for name, family in compiled.every_family:
+        rows = model.component(name).component(family.name)
+        if rows is None or len(rows) < len(family):
+            left_out[name] += len(family)
+    if not left_out:
+        return
     set_attributes(model, left_out=tuple(left_out))
     text = ", ".join(f"{count} rows of {name}" for name, count in left_out.items())
     why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"

@@ -1,4 +1,4 @@
-"""From a formulation or a policy and an instance to a result."""
+"""Policies, and solving a formulation or running a policy for an instance."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def solve(
         return what.solve(instance, _options(options, settings))
     if options is not None or settings:
         raise InvalidOption(
-            f"{type(what).__name__} is a procedure, not a formulation that solve() hands to a solver; it "
-            "has only the settings that it is made with"
+            f"{type(what).__name__} is a procedure, not a formulation that solve() passes to a solver; "
+            "its only settings are those of its constructor"
         )
     return ask(what, instance)[0]
 
@@ -86,13 +86,13 @@ def ask(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | P
     Raises
     ------
     InvalidPlan
-        It returns something else.
+        The policy returns something else.
     """
     answer: Any = policy(instance, *state)
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], Allocation | Plan)):
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidPlan(
-            f"policy {name} has answered {shown(answer)}; it must return a pair: an Allocation or Plan, and its state"
+            f"policy {name} returned {shown(answer)}; it must return a pair: an Allocation or Plan, and its state"
         )
     return answer
 
@@ -105,14 +105,14 @@ def check_policy(what: object) -> None:
             f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}"
         )
     if isinstance(what, type):
-        raise InvalidOption(f"the policy is the class {what.__name__}; give one of it: {what.__name__}()")
+        raise InvalidOption(f"the policy is the class {what.__name__}; give an instance of it: {what.__name__}()")
     try:
         signature(what).bind(None)
     except ValueError:  # some callables written in C have no signature
         return
     except TypeError:
         name = getattr(what, "__name__", type(what).__name__)
-        raise InvalidOption(f"{name} cannot be called with an instance; if it makes a policy, give {name}()") from None
+        raise InvalidOption(f"{name} does not accept an instance; if it returns a policy, give {name}()") from None
 
 
 def _options(options: Options | None, settings: dict[str, Any]) -> Options:

@@ -29,7 +29,7 @@ from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL
 
 WARM_COLUMNS = 4_000
-"""Number of columns up to which a warm start is preferred to a method by structure. Both take equally long at 4,000
+"""Number of columns up to which a warm start is preferred to a method by structure. Both take the same time at 4,000
 columns of non-cooperative OEF, 4,500 of max-min fairness, and 800 of cooperative OEF, where they differ little."""
 
 
@@ -82,7 +82,7 @@ class FormulationSession:
             )
         self._bounds: dict[str, tuple[float | None, float | None]] = {}
         self._session: Session | None = None
-        self._basis: tuple[Basis, int] | None = None  # with its number of rows
+        self._basis: tuple[Basis, int] | None = None  # and its number of rows
         self._lazy: list[NDArray[np.intp]] = []  # per family, the positions of the rows in the program
         self._take(instance)
 
@@ -174,7 +174,7 @@ class FormulationSession:
 
     @property
     def program(self) -> LinearProgram:
-        """The program with all changes, before lazy rows of the next solve are added."""
+        """The program with all changes, without the lazy rows of the next solve."""
         return self._compiled.program
 
     def solve(self, instance: Instance | None = None) -> Allocation:
@@ -189,7 +189,7 @@ class FormulationSession:
         try:
             return self._solved(instance, began)
         except Exception:
-            self._compiled = before  # discard an instance that fails
+            self._compiled = before  # discard an instance without a solution
             raise
 
     def _solved(self, instance: Instance | None, began: float) -> Allocation:
@@ -233,7 +233,7 @@ class FormulationSession:
 def _numbers(values: Any, shape: tuple[int, ...], key: str, *, positive: bool) -> Floats:
     entries = np.asarray(values, dtype=object)
     if not all(is_real(type(v)) for v in entries.ravel().tolist()):
-        raise InvalidInstance(f"{key} is no table of numbers (True and text are none); it must have shape {shape}")
+        raise InvalidInstance(f"{key} is not a table of numbers (True and text are not); it must have shape {shape}")
     table = entries.astype(float)
     if table.shape != shape:
         raise InvalidInstance(f"{key} has shape {table.shape}; it must be {shape}")

@@ -1,4 +1,4 @@
-"""What policies declare about their results."""
+"""Traits: declarations of policies about their results."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hetopt.stages.speed_models import SpeedModel
 
 @dataclass(frozen=True)
 class Traits:
-    """What a policy declares about its results, as its attribute ``traits``.
+    """Declarations of a policy about its results, as its attribute ``traits``.
 
     Attributes
     ----------
     round_seconds:
         Length of its rounds in seconds; None: it decides at arrivals and completions.
     fractional:
-        Its allocations share GPUs in time, so they need rounds, or ``fluid=True``.
+        Allocations share GPUs in time, so they need rounds, or ``fluid=True``.
     places:
-        Its plans have the servers on which jobs run.
+        Plans include the servers of jobs.
     mixes:
         A gang may get GPUs of several types.
     forks:
@@ -28,7 +28,7 @@ class Traits:
     terminates:
         After its last round it runs no more jobs.
     speeds:
-        How fast it assumes jobs to be where they are placed; None: it assumes nothing. Simulations use it by default.
+        Speeds of placed jobs that it assumes; None: no assumption. Simulations use them by default.
     """
 
     round_seconds: float | None = None
@@ -41,12 +41,12 @@ class Traits:
 
 
 def traits_of(policy: object) -> Traits:
-    """The traits that ``policy`` declares; those of :class:`Traits` by default if it declares none.
+    """The traits that ``policy`` declares, or the defaults of :class:`Traits`.
 
     Raises
     ------
     InvalidOption
-        Its attribute ``traits`` is something else.
+        The attribute ``traits`` is something else.
     """
     declared = getattr(policy, "traits", Traits())
     return expect(Traits, declared, f"{type(policy).__name__}.traits", InvalidOption)

@@ -1,4 +1,4 @@
-"""A formulation for given entities as arrays: the linear program, separation of lazy rows, and measuring of shares."""
+"""A formulation for given entities as arrays: linear program, separation of lazy rows, measurement of shares."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from hetopt.programs.point import Point
 from hetopt.tolerances import VIOLATED, scale
 
 USUAL = 1024.0
-"""Rows whose largest coefficient lies between 1/1024 and 1024 are given to solvers as they are."""
+"""Rows whose largest coefficient lies between 1/1024 and 1024 are passed to solvers unscaled."""
 
 FIRST = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Rates, in units of a curve, at which the initial tangents touch it."""
 
 
 def _has(component: Component, method: str) -> bool:
-    """Whether it has that method; an ``isinstance`` check of a protocol takes a tenth of a small solve."""
+    """Whether the component has that method; ``isinstance`` with a protocol takes a tenth of a small solve."""
     return callable(getattr(component, method, None))
 
 
@@ -84,6 +84,13 @@ def _measure(component: Component, arrays: Arrays | None, entities: Entities, sh
         broken = float(np.abs(share - np.rint(share)).max(initial=0.0))
         own = replace(own, violation=max(own.violation, broken))
     return own  # type: ignore[no-any-return]
+
+
+def no_gain() -> InvalidFormulation:
+    """The error for a formulation without an objective."""
+    return InvalidFormulation(
+        "no component adds anything to the objective; add one that does, e.g. hetopt.models.objectives.TotalRate()"
+    )
 
 
 def capacity_violation(entities: Entities, share: Floats) -> float:
@@ -147,7 +154,7 @@ class Compiled:
     Parameters
     ----------
     formulation:
-        What to compile.
+        The components.
     entities:
         The entities and their data, in floats or in Fractions.
     lazy:
@@ -155,9 +162,9 @@ class Compiled:
     bounds:
         Name of a row -> (lower, upper) that replace the component's; None keeps the component's bound.
     arrays:
-        Name -> arrays of components, where they are known already.
+        Name -> arrays of components, if they have been computed already.
     pyomo_of:
-        Has the same part that is read from Pyomo, which is then not built again.
+        A compiled formulation with the same part read from Pyomo, which is reused.
 
     Raises
     ------
@@ -197,8 +204,14 @@ class Compiled:
                         f"{part.name!r}: the gain has shape {np.shape(own.gain)}; it must be {self.entities.shape}"
                     )
                 found[part.name] = own
-        if self.bounds:
-            return {name: self._bounded(name, own) for name, own in found.items()}
+        for name, own in found.items() if self.bounds else ():
+            found[name] = replace(
+                own,
+                rows=[
+                    part if isinstance(part, RowFamily) else self._with_bounds(part, full_names(part, f"{name}."))
+                    for part in own.rows
+                ],
+            )
         return found
 
     @property
@@ -213,15 +226,8 @@ class Compiled:
         ]
         return stated if self.pyomo is None else [*stated, *self.pyomo.row_names]
 
-    def _bounded(self, component: str, own: Arrays) -> Arrays:
-        """``own`` with the bounds in :attr:`bounds`."""
-        rows = [
-            part if isinstance(part, RowFamily) else self._with_bounds(part, full_names(part, f"{component}."))
-            for part in own.rows
-        ]
-        return replace(own, rows=rows)
-
     def _with_bounds(self, rows: Rows, names: Sequence[str]) -> Rows:
+        """``rows`` with the bounds in :attr:`bounds`."""
         lower, upper = (each(end, len(rows)).astype(float) for end in (rows.lower, rows.upper))
         for i, name in enumerate(names):
             if name in self.bounds:
@@ -254,7 +260,7 @@ class Compiled:
 
     @cached_property
     def groups(self) -> dict[tuple[str, str], int]:
-        """(component, group of columns) -> first position; the shares are ``("", "")``."""
+        """(component, group of columns) -> first position; ``("", "")`` are the shares."""
         starts, end = {("", SHARE): 0}, self.entities.speed.size
         for name, own in self._in_arrays.items():
             for columns in own.columns:
@@ -267,7 +273,7 @@ class Compiled:
         return starts
 
     def _group(self, owner: str, name: str) -> tuple[int, int]:
-        """First column of a group, and how many it has."""
+        """First column and number of columns of a group."""
         if name in (SHARE, PYOMO):
             start = self.groups["", name]
             return start, self.entities.speed.size if name == SHARE else self.width - start
@@ -308,7 +314,7 @@ class Compiled:
             yield "", self.pyomo.rows
 
     def rows_of(self, name: str) -> slice:
-        """Positions of the rows of a component (or ``"capacity"``) in the program; rows from Pyomo come last."""
+        """Positions of the rows of a component (or ``"capacity"``) in the program; rows from Pyomo are last."""
         own = [
             part
             for part in self.segments
@@ -378,10 +384,7 @@ class Compiled:
             np.add.at(into[0], where, self.entities.numbers(coefficients.values))
             into[1] += self.entities.number(constant)
         if not levels:
-            raise InvalidFormulation(
-                "no component adds anything to the objective; add one that does, e.g. "
-                "hetopt.models.objectives.TotalRate()"
-            )
+            raise no_gain()
         return {priority: (levels[priority][0], levels[priority][1]) for priority in sorted(levels, reverse=True)}
 
     @cached_property
@@ -395,7 +398,7 @@ class Compiled:
         """
         table, n = self.table, self.entities.speed.size
         if not (np.isfinite(table.value).all() and all(np.isfinite(c).all() for c, _ in self.objectives.values())):
-            raise InvalidFormulation(f"{self._not_finite()} has a coefficient that is no finite number")
+            raise InvalidFormulation(f"{self._not_finite()} has a coefficient that is not finite")
         *earlier, (priority, (c, constant)) = self.objectives.items()
         units = [_unit(part.rows) for part in self.segments]
         lower, upper, integer, col_unit = self._bounds()
@@ -468,12 +471,12 @@ class Compiled:
 
     @cached_property
     def families(self) -> list[tuple[str, RowFamily]]:
-        """(component, its lazy row family)."""
+        """(component, lazy row family) pairs."""
         return [(name, rows) for name, rows in self.every_family if self.lazy and name in self._in_arrays]
 
     @cached_property
     def every_family(self) -> list[tuple[str, RowFamily]]:
-        """(component, its row family that a lazy Pyomo model leaves out)."""
+        """(component, row family that a lazy Pyomo model leaves out) pairs."""
         return [
             (name, rows)
             for name, own in self.arrays.items()
@@ -507,11 +510,9 @@ class Compiled:
                 f"{self.curved[0]!r} is concave: tangents of it are added as points need them, so the program cannot "
                 "be solved exactly or written to a file; build(instance) has it as it is"
             )
-        return (
-            self.program
-            if not self.families
-            else Compiled(self.formulation, self.entities, lazy=False, bounds=self.bounds).program
-        )
+        if not self.families:
+            return self.program
+        return Compiled(self.formulation, self.entities, lazy=False, bounds=self.bounds).program
 
     def without_curves(self) -> LinearProgram:
         """The program with a gain of 0 for each concave component; duals of an interior point refer to its rows."""
@@ -536,7 +537,7 @@ class Compiled:
 
 
 def _unit(rows: Rows) -> Floats:
-    """(r,) units of rows; where a component gives none, their largest coefficients if these are far from 1."""
+    """(r,) units of rows; by default their largest coefficients if these are far from 1."""
     given = each(rows.unit, len(rows)).astype(float)
     if isinstance(rows.unit, np.ndarray) or rows.unit != 1:
         return given
@@ -567,7 +568,7 @@ def _unless_one(unit: Floats) -> Floats | None:
 
 
 class Separation:
-    """Separation of the rows that a program lacks: lazy rows, and tangents of concave ones."""
+    """Separation of lazy rows and of tangents of concave rows."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -575,7 +576,7 @@ class Separation:
         """Per family, the positions of the rows separated so far."""
 
     def __call__(self, point: Point) -> list[Cuts]:
-        """Rows that ``point`` violates; empty if all hold, concave ones up to ``point.asked_gap``."""
+        """Rows that ``point`` violates; empty if all hold, concave ones up to ``point.requested_gap``."""
         found = []
         for i, (name, family) in enumerate(self.compiled.families):
             at = family.most_violated(np.maximum(point.share, 0.0))
@@ -600,12 +601,12 @@ class Separation:
         over = worth * (curves.factor * value - curves.bounds(rate))
         total = np.zeros(many)
         np.maximum.at(total, curves.column, over)
-        allowed = point.asked_gap * scale(point.objective, own.size)
+        allowed = point.requested_gap * scale(point.objective, own.size)
         if total.sum() <= allowed:
             return None
         found = np.flatnonzero(over > np.maximum(allowed / many, VIOLATED * worth * scale(value)))
         y = np.maximum(rate[curves.who], 0.0)[found] / curves.unit[found]
-        # Not at a rate near 0: there the tangent would be too steep to help elsewhere.
+        # Not at a rate near 0, where a tangent is too steep to bound other points.
         claimed = (curves.factor * value - curves.constant)[found] / curves.size[found]
         at = np.maximum(y, 0.5 * curves.shape.inverse(claimed))
         return _tangents(curves, entities, found, np.where(at > 0, at, FIRST[0])) if len(found) else None

@@ -1,4 +1,4 @@
-"""From a linear Pyomo model to a :class:`~hetopt.programs.linear.LinearProgram`."""
+"""Compilation of a linear Pyomo model to a :class:`~hetopt.programs.linear.LinearProgram`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _compile(model: Any) -> LinearProgram:
 
 
 def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
-    """The rows that a :class:`~hetopt.programs.model.Model` has left out, over the columns of ``program``."""
+    """The rows left out of a :class:`~hetopt.programs.model.Model`, over the columns of ``program``."""
     if not getattr(model, "left_out", ()):
         return []
     compiled = model.lazy_rows
@@ -199,11 +199,10 @@ def pyomo_part(formulation: Components, entities: Entities, in_arrays: Collectio
 
 
 def _variable_bounds(variables: list[Any]) -> Bounds:
-    ends = np.array([_bounds(v) for v in variables], dtype=float).reshape(-1, 2)  # None becomes NaN
+    ends = [(v.value, v.value) if v.fixed else v.bounds for v in variables]
+    lower, upper = np.array(ends, dtype=float).reshape(-1, 2).T  # None becomes NaN
     return Bounds(
-        np.where(np.isnan(ends[:, 0]), -np.inf, ends[:, 0]),
-        np.where(np.isnan(ends[:, 1]), np.inf, ends[:, 1]),
-        _integer(variables),
+        np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper), _integer(variables)
     )
 
 
@@ -217,7 +216,7 @@ def _check_parts(model: Any) -> None:
 
 
 class _Columns:
-    """Map from variables to columns; a variable first met in an expression is added then."""
+    """Map from variables to columns; variables that first occur in an expression are added."""
 
     def __init__(self, variables: list[Any]) -> None:
         self.variables = variables
@@ -233,8 +232,8 @@ class _Columns:
 
 
 @dataclass
-class _Linear:
-    """A linear expression being built: (column, value) pairs and a constant."""
+class _Terms:
+    """A linear expression being read: (column, value) pairs and a constant."""
 
     of: _Columns
     columns: list[int] = field(default_factory=list)
@@ -298,15 +297,15 @@ class _Linear:
             self.term(variable, factor * float(coefficient))
 
 
-def _linear(expr: Any, columns: _Columns) -> _Linear:
-    linear = _Linear(columns)
+def _linear(expr: Any, columns: _Columns) -> _Terms:
+    linear = _Terms(columns)
     linear.add(expr)
     return linear
 
 
 @dataclass
-class _Stored:
-    """Rows being built, in CSR form."""
+class _RowLists:
+    """Rows being read, in CSR form."""
 
     values: list[float] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
@@ -316,14 +315,14 @@ class _Stored:
     source: list[Any] = field(default_factory=list)
 
 
-def _rows(model: Any, columns: _Columns) -> _Stored:
-    rows = _Stored()
+def _rows(model: Any, columns: _Columns) -> _RowLists:
+    rows = _RowLists()
     missing = model.component("rows_left_out") if getattr(model, "left_out", ()) else None
     for row in model.component_data_objects(pyo.Constraint, active=True):
         if row is missing:
             continue
         lower, body, upper = row.to_bounded_expression(True)
-        linear = _Linear(columns, rows.columns, rows.values)
+        linear = _Terms(columns, rows.columns, rows.values)
         linear.add(body)
         rows.starts.append(len(rows.values))
         rows.lower.append(-np.inf if lower is None else float(lower) - linear.constant)
@@ -348,10 +347,6 @@ def _names(model: Any, parts: list[Any]) -> Names[str]:
         return str(parts[i].name)
 
     return Names(len(parts), name)
-
-
-def _bounds(variable: Any) -> tuple[float | None, float | None]:
-    return (variable.value, variable.value) if variable.fixed else variable.bounds
 
 
 def _share_columns(model: Any, columns: _Columns) -> NDArray[np.intp] | None:

@@ -65,8 +65,8 @@ def from_json(source: str | Path) -> LinearProgram:
     UnusableFile
         It cannot be read.
     InvalidFormulation
-        It contains no program, or one with inconsistent lists or invalid values, such as a position out of range or a
-        number that is not finite.
+        It is not a program, or has inconsistent lists or invalid values, such as a position out of range or a number
+        that is not finite.
     """
     try:
         text = Path(source).read_text(encoding="utf-8")
@@ -79,21 +79,21 @@ def from_json(source: str | Path) -> LinearProgram:
     try:
         return _program(json.loads(text, parse_constant=_no_number))
     except RecursionError:
-        problem = "nested too deeply"
+        problem = "it is nested too deeply"
     except KeyError as missing:
         problem = f"it has no {missing}"
     except (TypeError, ValueError, OverflowError) as found:  # JSON's own errors are ValueErrors
         problem = str(found)
-    raise InvalidFormulation(f"{source} is no linear program as hetopt.export writes it: {problem}")
+    raise InvalidFormulation(f"{source} is not a linear program as hetopt.export writes it: {problem}")
 
 
 def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number; bounds that do not exist are null")
+    raise ValueError(f"{word} is not a number; missing bounds are null")
 
 
 def _program(content: Any) -> LinearProgram:
     if not isinstance(content, dict):
-        raise TypeError("it holds no object {...}")
+        raise TypeError("it does not contain an object {...}")
     for key, value in (("format", FORMAT), ("version", VERSION), ("sense", SENSE)):
         if content[key] != value:
             raise ValueError(f"{key} is {content[key]!r}; it must be {value!r}")

@@ -1,4 +1,4 @@
-"""The common input of all solvers: a linear or integer program as sparse arrays, always maximised."""
+"""Linear and integer programs as sparse arrays, the common input of all solvers; always maximised."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Objective:
     offset:
         Constant.
     priority:
-        Priority of the components whose gains it sums.
+        Priority of the components in the sum.
     """
 
     c: Floats
@@ -85,7 +85,7 @@ class Objective:
 
 
 def main_priority(priorities: Iterable[int]) -> int:
-    """The priority whose objective the certificate reports: 0, or the highest if none is 0."""
+    """The priority of the objective in the certificate: 0, or the highest if none is 0."""
     levels = set(priorities)
     return 0 if 0 in levels else max(levels)
 
@@ -141,7 +141,7 @@ class LinearProgram:
     offset:
         Constant of the objective.
     priority:
-        Priority of the components whose gains the objective sums.
+        Priority of the components in the objective.
     share:
         (n, k) column of each ``share[e, k]``, or None for a model without shares.
     earlier:

@@ -51,13 +51,10 @@ def _rows(program: LinearProgram, names: Sequence[str]) -> Iterator[str]:
         terms, name = (matrix.indices[part], matrix.data[part]), lp_name(program.row_names[i])
         low, high = float(program.row_lower[i]), float(program.row_upper[i])
         sides = [("=", low)] if low == high else [(">=", low), ("<=", high)]
-        for label, (sign, bound) in zip((name, f"{name}~high"), _finite(sides), strict=False):
+        finite = [side for side in sides if np.isfinite(side[1])]
+        for label, (sign, bound) in zip((name, f"{name}~high"), finite, strict=False):
             *lines, last = _sum(label, *terms, names)
             yield from [*lines, f"{last} {sign} {bound!r}"]
-
-
-def _finite(sides: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    return [side for side in sides if np.isfinite(side[1])]
 
 
 def _sum(label: str, columns: NDArray[Any], values: NDArray[Any], names: Sequence[str]) -> list[str]:

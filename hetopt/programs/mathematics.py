@@ -1,9 +1,9 @@
-"""Programs as mathematics: printed, typeset and checked from the formulas of their parts.
+"""Programs as mathematics, printed and typeset from the formulas of their parts.
 
 Each part of a model states its variables, rows and gains once, next to the code that builds them: formulas in Python
 syntax (:mod:`hetopt.programs.notation`), the equation of the paper, the meaning and the unit. Text, LaTeX, the pages of
 the documentation and Pyomo's ``doc`` are generated from these statements. Tests evaluate the same formulas at random
-points against the rows of the model, so the printed program is the solved one.
+points against the rows of the model, so the printed program equals the solved one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Sense = Literal["maximise", "minimise"]
 
 
 class _Line(NamedTuple):
-    """A statement as shown: its name and meaning, its sign, and whether it is 0 elsewhere."""
+    """A statement as shown: name, meaning and sign, and whether it is 0 at other indices."""
 
     statement: Statement
     name: str
@@ -85,7 +85,7 @@ class Mathematics:
 
     @classmethod
     def read(cls, text: str, *, definitions: Sequence[Definition] = (), symbols: Sequence[Symbol] = ()) -> Mathematics:
-        """The program that ``text`` states, in the form of :mod:`hetopt.programs.reading`.
+        """The program in ``text``, which has the form of :mod:`hetopt.programs.reading`.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class Mathematics:
         asides: dict[str, Sequence[Stated]] = {"with": self.variables, "where": self.definitions}
         for heading, some in asides.items():
             named = [(one, one.component if one.component != one.name else "") for one in some]
-            if named:  # the legend has their meaning
+            if named:  # their meaning is in the legend
                 yield heading, [_Line(one.statement, name, sparse=getattr(one, "sparse", False)) for one, name in named]
 
     def text(self, width: int = 100) -> str:
@@ -253,7 +253,7 @@ def _within(one: Any, prefix: str) -> Any:
 
 
 def _join(known: dict[str, Symbol], symbol: Symbol, owner: str, who: str) -> None:
-    """Add ``symbol`` to the known ones; equal symbols may recur, but a Pyomo component is stated only once."""
+    """Add ``symbol`` to ``known``; equal symbols may recur, but a Pyomo component has only one statement."""
     have = known.get(symbol.name)
     if have is None:
         known[symbol.name] = symbol
@@ -273,15 +273,15 @@ def _wrapped(body: str, width: int, first: str, later: str = "") -> list[str]:
     """``body`` wrapped to ``width``; lines break at hard spaces only if there is no other place."""
     rest: dict[str, Any] = {"subsequent_indent": later or f"{first}    ", "break_long_words": False}
     lines = wrap(body, width, initial_indent=first, **rest)
-    return [one for line in lines for one in ([line] if len(line) <= width else wrap(_soft(line), width, **rest))]
+    return [
+        one
+        for line in lines
+        for one in ([line] if len(line) <= width else wrap(line.replace(HARD, " "), width, **rest))
+    ]
 
 
 def _spaced(*words: str) -> str:
     return " ".join(filter(None, words))
-
-
-def _soft(text: str) -> str:
-    return text.replace(HARD, " ")
 
 
 def _array(columns: str, rows: Sequence[Sequence[str]]) -> str:
@@ -318,18 +318,16 @@ def described(model: Any, mathematics: Mathematics) -> None:
     """
     object.__setattr__(model, "mathematics", mathematics)
     for name in documented(model, mathematics):
-        raise InvalidFormulation(f"{mathematics.title}: the model has no {name!r}, which is stated")
+        raise InvalidFormulation(f"{mathematics.title}: the model has no component {name!r} as stated")
     kinds = (pyo.Var, pyo.Expression, pyo.Objective, pyo.Constraint)
     for component in model.component_objects(kinds, descend_into=True):
         if not component.doc:
             name = component.getname(fully_qualified=True, relative_to=model)
-            raise InvalidFormulation(
-                f"{mathematics.title}: nothing is stated of {name!r}; give it a statement or a doc"
-            )
+            raise InvalidFormulation(f"{mathematics.title}: {name!r} has neither a statement nor a doc; add one")
 
 
 def documented(model: Any, mathematics: Mathematics) -> list[str]:
-    """Write the ``doc`` of all stated parts of a Pyomo model or block; return the stated names that it lacks."""
+    """Write the ``doc`` of all stated parts of a Pyomo model or block; return the names of missing parts."""
     missing = []
     for statement in mathematics.statements:
         component = model.find_component(statement.name) if statement.name else None

@@ -77,7 +77,7 @@ class Component(Protocol):
         ...
 
     def add(self, block: Block, model: Model) -> Expression:
-        """Declare own variables and rows on the empty sub-``block``; return the gain, which joins the objective."""
+        """Declare own variables and rows on the empty sub-``block``; return the gain, which the objective sums."""
         ...
 
 
@@ -217,7 +217,7 @@ def add_capacity(model: Model) -> None:
 
 
 def add_component_of(model: Model, part: Component) -> None:
-    """Add the block of ``part`` and note its gain."""
+    """Add the block of ``part`` and record its gain."""
     block = pyo.Block(concrete=True)
     model.add_component(part.name, block)
     gain = part.add(block, model)
@@ -225,7 +225,7 @@ def add_component_of(model: Model, part: Component) -> None:
         as_numeric(gain)
     except TypeError:
         raise InvalidFormulation(
-            f"{part.name!r}: add(block, model) returned {shown(gain)}; return the gain, 0 if it has rows alone"
+            f"{part.name!r}: add(block, model) returned {shown(gain)}; return the gain, 0 if it has only rows"
         ) from None
     if next(block.component_data_objects(pyo.Objective, active=True), None) is not None:
         raise InvalidFormulation(f"{part.name!r} declares an objective; return what it maximises as its gain instead")
@@ -261,8 +261,7 @@ def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
             one.setlb(low)
             one.setub(high)
     for part in arrays.rows:
-        left_out = isinstance(part, RowFamily) and part.lazy and model.lazy
-        if left_out:
+        if isinstance(part, RowFamily) and part.lazy and model.lazy:
             block.add_component(part.name, pyo.Constraint([]))
         else:
             _state_rows(block, part.every() if isinstance(part, RowFamily) else part, variables)
@@ -294,7 +293,7 @@ def _state_rows(block: Block, rows: Rows, variables: Mapping[str, list[Any]]) ->
 
 
 def linear(terms: Iterable[tuple[float, Any]], constant: float = 0.0) -> Expression:
-    """The sum of coefficient times variable, in the form that Pyomo makes and compiles fastest."""
+    """The sum of coefficient times variable, in the form that Pyomo builds and compiles fastest."""
     pairs = list(terms)
     return LinearExpression(
         constant=float(constant),

@@ -32,24 +32,19 @@ def mps_text(program: LinearProgram) -> str:
     rows = [mps_name(name) for name in program.row_names]
     columns = [mps_name(name) for name in program.col_names]
     lines = ["NAME hetopt", "OBJSENSE", "    MAX", "ROWS", f" N {goal}"]
-    lines += [f" {_kind(*bounds)} {name}" for name, bounds in zip(rows, _row_bounds(program), strict=True)]
+    bounds = list(zip(rows, program.row_lower.tolist(), program.row_upper.tolist(), strict=True))
+    lines += [f" {_kind(low, high)} {name}" for name, low, high in bounds]
     lines += ["COLUMNS", *_columns(program, goal, rows, columns), "RHS"]
     if program.offset:
         lines.append(f" RHS {goal} {-program.offset!r}")
-    sides = [(name, _side(*bounds)) for name, bounds in zip(rows, _row_bounds(program), strict=True)]
+    sides = [(name, _side(low, high)) for name, low, high in bounds]
     lines += [f" RHS {name} {side!r}" for name, side in sides if side]
     ranges = [
-        f" RANGE {name} {high - low!r}"
-        for name, (low, high) in zip(rows, _row_bounds(program), strict=True)
-        if np.isfinite([low, high]).all() and low != high
+        f" RANGE {name} {high - low!r}" for name, low, high in bounds if np.isfinite([low, high]).all() and low != high
     ]
     return "\n".join(
         [*lines, *(["RANGES", *ranges] if ranges else []), "BOUNDS", *_bounds(program, columns), "ENDATA", ""]
     )
-
-
-def _row_bounds(program: LinearProgram) -> list[tuple[float, float]]:
-    return list(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True))
 
 
 def _kind(low: float, high: float) -> str:

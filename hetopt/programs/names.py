@@ -18,7 +18,7 @@ _LP_WORD = re.compile(
     r"|bin(ary|aries)?|semi|sos[12]?|end",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"e[-+\d]|inf|nan", re.IGNORECASE)  # readers take this for the start of a number
+_NUMBER = re.compile(r"e[-+\d]|inf|nan", re.IGNORECASE)  # readers parse this as the start of a number
 _MPS_PLAIN = frozenset(chr(code) for code in range(33, 127)) - {"~"}
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")
 
@@ -28,7 +28,7 @@ def _escape(char: str) -> str:
 
 
 def lp_name(name: str) -> str:
-    """``name`` encoded for LP files: no blanks, brackets or signs, and nothing that reads as a number or keyword.
+    """``name`` encoded for LP files: no blanks, brackets or signs, and no number or keyword.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def from_mps_name(text: str) -> str:
 
 
 def objective_name(rows: Sequence[str]) -> str:
-    """A name for the objective that no row has in a file: neither encoding produces a single ``~``."""
+    """A name for the objective that differs from all rows: neither encoding produces a single ``~``."""
     return "objective" if "objective" not in rows else "~objective"
 
 

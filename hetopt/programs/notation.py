@@ -23,7 +23,7 @@ from typing import NamedTuple
 from hetopt.errors import InvalidFormulation
 
 HARD = "\u00a0"
-"""A hard space: a line breaks there only if there is no other place."""
+"""A hard space: lines break there only if there is no other place."""
 
 CONDITION, OR, AND, NOT, COMPARISON, SUM, PREFIX, QUOTIENT, PRODUCT, POWER, ATOM = range(11)
 """Operator precedence, loosest first. PREFIX: a sum over a set binds all following factors."""
@@ -255,7 +255,7 @@ class _Writer:
         return rf"\left( {made} \right)" if tall else f"({made})"
 
     def over(self, loops: Sequence[ast.comprehension]) -> str:
-        """The sets and conditions of a sum or quantifier; variables over the same set are grouped."""
+        """The sets and conditions of a sum or quantifier, with variables over the same set grouped."""
         made, targets = [], []
         for one, after in zip_longest(loops, loops[1:]):
             within = self.write(one.iter, SUM)
@@ -268,7 +268,7 @@ class _Writer:
         return self.comma.join(made).replace(" ", HARD) if self.own is None else r",\ ".join(made)
 
     def _below(self, loops: Sequence[ast.comprehension]) -> str:
-        """The subscript of a sum. In text only k if the sum is over all k in K, else the sets and conditions."""
+        """The subscript of a sum: the sets and conditions, or in text only k for a sum over all k in K."""
         made = self.over(loops)
         if self.own is not None:
             return made
@@ -329,6 +329,6 @@ def letters(name: str) -> str:
 
 
 def as_words(text: str) -> str:
-    r"""Words within LaTeX: ``\text``, with characters that are special there outside of it."""
+    r"""Words in LaTeX: ``\text{...}``, with special characters outside of it."""
     made = re.sub(r"[_%&#${}]", lambda sign: rf"}}\{sign[0]}\text{{", text)
     return rf"\text{{{made}}}".replace(r"\text{}", "")

@@ -18,7 +18,6 @@ Status = Literal["optimal", "gap", "time_limit"]
 """``optimal``: proven up to the solver's tolerances; ``gap``: proven up to the requested gap; ``time_limit``: stopped
 by the limit with a usable point, see the gap."""
 
-
 AT_LOWER, BASIC, AT_UPPER, AT_ZERO, NONBASIC = range(5)
 """Basis codes, as in HiGHS: at the lower bound, basic, at the upper bound, free and at zero, nonbasic."""
 
@@ -104,7 +103,7 @@ class Point:
         Number of solver runs (lazy rows, stages, widening cores).
     iterations:
         Simplex iterations of the last run.
-    asked_gap:
+    requested_gap:
         ``Options.gap``: separation of tangents stops within it.
     earlier:
         Points of the earlier stages, in order of priority, if the program had several objectives.
@@ -122,7 +121,7 @@ class Point:
     method: str = "simplex"
     passes: int = 1
     iterations: int = 0
-    asked_gap: float = GAP
+    requested_gap: float = GAP
     earlier: tuple[Point, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-r"""Programs as plain text: one statement below the other, as they are shown; formulas are in Python's syntax ::
+r"""Programs in plain text, with formulas in Python syntax, in the order in which they are shown ::
 
     Hadar, P2: the best choice of schedules
     maximise
@@ -11,7 +11,7 @@ r"""Programs as plain text: one statement below the other, as they are shown; fo
       y[j, s] [Hadar, eq. (2c)] | whether job j runs by schedule s
         y[j, s] in {0, 1} for j in J for s in S[j]
     symbols
-      J | jobs of which there is a schedule
+      J | jobs with a schedule
       U[j, t] | utility of job j if it is done at the end of slot t | utility | \mathcal{U}_{#1}(#2)
 
 The sections are ``maximise`` or ``minimise`` (``with priority 1`` where it is not 0), ``subject to``, ``with``
@@ -89,7 +89,7 @@ KINDS = {
 
 
 def statements_of(text: str) -> dict[str, Any]:
-    """The arguments of :class:`~hetopt.programs.mathematics.Mathematics` that ``text`` states.
+    """The arguments of :class:`~hetopt.programs.mathematics.Mathematics` in ``text``.
 
     Raises
     ------
@@ -107,12 +107,12 @@ def statements_of(text: str) -> dict[str, Any]:
         elif heading and not section and "title" not in found:
             found["title"] = line
         elif heading or not section:
-            raise InvalidFormulation(f"the line {line!r} of a program is in no section: {', '.join(KINDS)}")
+            raise InvalidFormulation(f"the line {line!r} of a program is outside the sections {', '.join(KINDS)}")
         else:
             field, kind = KINDS[section]
             item = _item(line, formula, priority)
             if item.sparse and section != "with":
-                raise InvalidFormulation(f"{line!r} of a program is no variable; take out ', else 0'")
+                raise InvalidFormulation(f"{line!r} of a program is not a variable; remove ', else 0'")
             found[field] += (getattr(item, kind),)
     if not section:
         raise InvalidFormulation(f"a program needs a section: {', '.join(KINDS)}")

@@ -45,7 +45,7 @@ class Symbol:
 
     @property
     def symbol(self) -> Symbol:
-        """The plain symbol, for parts that use what another part states."""
+        """The plain symbol, for parts that use a variable or definition of another part."""
         return Symbol(self.name, self.meaning, self.unit, self.index, self.latex)
 
 
@@ -152,7 +152,7 @@ class Variable(Stated):
 
 
 class Definition(Stated):
-    """A number that follows from variables or from the data."""
+    """A quantity that follows from variables or data."""
 
 
 def explained(one: Symbol | Statement) -> str:

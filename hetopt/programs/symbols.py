@@ -1,4 +1,4 @@
-"""The symbols that components share, and the parts of every model: shares, rates, capacity."""
+"""Symbols shared by components, and the parts of every model: shares, rates, capacity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symb
 
 @runtime_checkable
 class InFormulas(Protocol):
-    """A component that also states its variables, rows and gain as formulas."""
+    """A component with formulas of its variables, rows and gain."""
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """Its variables, rows and gain, as formulas."""
@@ -61,7 +61,7 @@ _SHARED = {
 
 
 def shared(kind: Kind) -> tuple[Symbol, ...]:
-    """Symbols that components may use without stating them; only those that occur in a formula are shown."""
+    """Symbols that components may use without declaring them; only those that occur in a formula are shown."""
     return _SHARED[kind]
 
 
@@ -89,7 +89,7 @@ def total(name: str, e: str = "e") -> str:
 
 @cache
 def fair(kind: Kind) -> Definition:
-    """The rate on an entity's own part of every type: the reference of the sharing incentive."""
+    """The rate with an entity's fair part of every type: the reference of the sharing incentive."""
     whole = "sum(pi[o] for o in E)" if kind == "tenants" else "(d[e] * sum(pi[o] for o in E))"
     return definition(kind, "f", f"pi[e] / {whole} * sum(v[e, k] * m[k] for k in K)", "for e in E")
 

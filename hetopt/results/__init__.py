@@ -1,1 +1,1 @@
-"""What comes out: allocations, plans, placements, certificates."""
+"""Allocations, plans, placements and certificates."""

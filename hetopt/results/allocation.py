@@ -17,13 +17,7 @@ from hetopt.results.certificate import Certificate
 
 
 def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
-    """``values`` as (n, k) floats that cannot be changed.
-
-    Raises
-    ------
-    InvalidPlan
-        They are no such table.
-    """
+    """``values`` as a read-only (n, k) table of floats, or :class:`InvalidPlan`."""
     try:
         table = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
@@ -99,13 +93,13 @@ class Plan:
     owed:
         (n, k) GPUs that rounding has withheld so far and will repay (negative: given in advance), or None.
     given_up:
-        What this step lost, by name, in GPUs (e.g. ``"starved"``, ``"idle"``).
+        GPUs lost by rounding, by reason (e.g. ``"starved"``, ``"idle"``).
     certificate:
-        Of the program that made the plan, if one did.
+        Certificate of the program behind the plan, if there is one.
     placement:
-        Servers of the jobs, where the policy itself chooses them; None where a placer does.
+        Servers of the jobs, if the policy chooses them; None if a placer does.
     wake:
-        Second at which the policy is to be called again if no event comes before; None for no such time.
+        Time of the next call of the policy in seconds, unless an event comes earlier; None: only at events.
     """
 
     entities: Entities
@@ -149,30 +143,30 @@ class Plan:
 
 
 class WaitReason(Protocol):
-    """Why a job has no GPUs in a round: a record whose ``str()`` is the text for people."""
+    """Why a job has no GPUs in a round: a record; ``str()`` of it is a message."""
 
     def __str__(self) -> str:
-        """The reason as text."""
+        """The reason as a message."""
         ...
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which GPUs on which server.
+    """GPUs of jobs on servers.
 
     Attributes
     ----------
     hosts:
         Job -> server -> GPU type -> GPUs.
     waiting:
-        Jobs of the plan that found no place, with the reason.
+        Jobs of the plan without servers -> reason.
     given_up:
-        What packing lost, by name (e.g. ``"split"``: jobs on more servers than needed; ``"moved"``).
+        Losses of the placement, by name (e.g. ``"split"``: jobs on more servers than needed; ``"moved"``).
     replicas:
-        Job -> server -> replicas of each of its stages there, where stages are known and mapped.
+        Job -> server -> replicas of each of its stages there, for jobs with mapped stages.
     dispatch:
-        Forked job -> server -> work (unit of ``Job.work``) that its copy there is to do until the next decision. On
-        each of these servers, which are all of its ``hosts``, it has a whole gang; other jobs have one gang in all.
+        Forked job -> server -> work (unit of ``Job.work``) of its copy there until the next decision. It has a whole
+        gang on each of its ``hosts``; other jobs have one gang in all.
     """
 
     hosts: Mapping[str, Mapping[str, Mapping[str, int]]]

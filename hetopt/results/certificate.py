@@ -115,18 +115,9 @@ class Certificate:
 
     def as_dict(self) -> dict[str, object]:
         """Plain numbers and words, for JSON."""
+        measured = ("status", "objective", "bound", "gap", "violation", "measured", "seconds", "solver_seconds")
         return {
-            "status": self.status,
-            "objective": self.objective,
-            "bound": self.bound,
-            "gap": self.gap,
-            "violation": self.violation,
-            "measured": self.measured,
-            "seconds": self.seconds,
-            "solver_seconds": self.solver_seconds,
-            "solver": self.solver,
-            "method": self.method,
-            "passes": self.passes,
+            **{key: getattr(self, key) for key in (*measured, "solver", "method", "passes")},
             "prices": self.prices.to_dict(),
             "exact_objective": str(self.exact) if self.exact else None,
         }

@@ -90,7 +90,7 @@ def _alike(blocks: Blocks, columns: Indices, model: Indices) -> Flags:
 
 
 def counting(classes: Classes) -> tuple[LinearProgram, Indices]:
-    """The aggregated program, and the original column that each of its columns represents."""
+    """The aggregated program, and the (columns,) original column of each of its columns."""
     blocks, program = classes.blocks, classes.blocks.program
     first = np.array([own[0] for own in classes.members])
     size = np.zeros(len(blocks.row))

@@ -11,7 +11,7 @@ from hetopt.solving.options import Options
 
 
 def run(program: LinearProgram, options: Options, start: Floats | None = None) -> Point:
-    """Solve ``program`` (its last objective) with the solver and method that ``options`` name.
+    """Solve ``program`` (its last objective) with the solver and method in ``options``.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Blocks of a binary program: sets of columns of which at most one is 1, and Lagrangian bounds over them.
+"""Blocks of a binary program (sets of columns with at most one 1), and Lagrangian bounds over them.
 
 Rows like ``sum_k share[e, k] <= 1`` split a scheduling program into blocks that are linked by only a few coupling rows.
-Given prices of the coupling rows, each block can be decided separately. So any prices bound the optimum (weak duality),
-and give lower bounds on the loss if a column is 1 or a block is empty.
+Given prices of the coupling rows, the program decomposes by block. So any prices bound the optimum (weak duality), and
+give lower bounds on the loss if a column is 1 or a block is empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Blocks:
     of:
         (columns,) block of each binary column, -1 for continuous ones.
     row:
-        (b,) the row "at most one", -1 for a block of a single column without such a row.
+        (b,) the row "at most one", -1 for a single column without that row.
     must:
         (b,) True where exactly one column must be 1.
     coupling:
@@ -69,8 +69,8 @@ def blocks_of(program: LinearProgram) -> Blocks:
     length = np.diff(A.indptr)
     row = np.repeat(np.arange(m), length)
     unfit = np.bincount(row, weights=(A.data != 1.0) | ~program.integer[A.indices], minlength=m) > 0
-    says = (program.row_upper == 1.0) & ((program.row_lower <= 0.0) | (program.row_lower == 1.0))
-    suited = np.flatnonzero(says & ~unfit & (length > 0))
+    at_most_one = (program.row_upper == 1.0) & ((program.row_lower <= 0.0) | (program.row_lower == 1.0))
+    suited = np.flatnonzero(at_most_one & ~unfit & (length > 0))
     kept = np.isin(row, suited)
     holder = np.full(n, -1)
     holder[A.indices[kept][::-1]] = row[kept][::-1]  # the first suitable row of each column is written last
@@ -136,14 +136,13 @@ def _continuous(program: LinearProgram, free: Indices, gain: Floats) -> float:
 
 
 def restricted(program: LinearProgram, columns: Indices) -> tuple[LinearProgram, Indices]:
-    """``program`` with all other columns than ``columns`` fixed to 0, and the positions of its non-redundant rows.
+    """``program`` with all columns but ``columns`` fixed to 0, and the positions of its non-redundant rows.
 
     The shares are dropped.
     """
     A = program.A[:, columns]
     m = program.shape[0]
-    says = (np.bincount(A.indices, minlength=m) > 0) | (program.row_lower > 0) | (program.row_upper < 0)
-    rows = np.flatnonzero(says)
+    rows = np.flatnonzero((np.bincount(A.indices, minlength=m) > 0) | (program.row_lower > 0) | (program.row_upper < 0))
     place = np.zeros(m, dtype=A.indices.dtype)
     place[rows] = np.arange(len(rows))
     part = LinearProgram(

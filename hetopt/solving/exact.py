@@ -32,11 +32,10 @@ from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200
-"""Limit of exact simplex steps in the test for uniqueness, which is then left open."""
-
+"""Limit of exact simplex steps in the test for uniqueness, which is undecided beyond it."""
 
 SHORTER = "give weights, speedups and capacities with fewer digits"
-"""Advice where rounded coefficients contradict each other."""
+"""Advice if rounded coefficients contradict each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +100,7 @@ class ExactOptimum:
         )
 
     def __str__(self) -> str:
-        """The optimum as text; for numbers of any length."""
+        """The optimum as text, of any length."""
         return digits(self.objective)
 
     __repr__ = __str__
@@ -125,7 +124,7 @@ class ExactOptimum:
 
 
 class ExactData:
-    """Exact data of a program; this base has none, so floats are read as the fractions that they round."""
+    """Exact data of a program; in this base class floats are read as the simple fractions that they round."""
 
     def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
         """The exact rows among these names."""
@@ -176,7 +175,7 @@ class CompiledRows(ExactData):
 
     def cost(self, objective: Objective) -> list[Rational]:
         """(columns,) coefficients of an objective."""
-        return [ratio(v) for v in fractions(self.compiled.exact.objectives[objective.priority][0])]
+        return read(self.compiled.exact.objectives[objective.priority][0])
 
     def offset(self, objective: Objective) -> Fraction:
         """Its constant."""
@@ -325,7 +324,7 @@ def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis |
 def _violated(
     base: LinearProgram, every: Cuts | None, value: Sequence[Rational], context: _Context
 ) -> NDArray[np.bool_]:
-    """Which rows of ``every`` the exact x violates: floats accept rows with clear slack, rationals decide the rest."""
+    """The rows of ``every`` that the exact x violates; rationals decide rows without clear slack in floats."""
     if every is None or not len(every):
         return np.zeros(0, dtype=bool)
     matrix = every.matrix

@@ -22,8 +22,8 @@ _TOO_LARGE, _NO_LICENSE = 10010, 10009
 def solve(program: LinearProgram, options: Options, start: Floats | None = None) -> Point:
     """Maximise ``program`` (its last objective) with Gurobi.
 
-    Every row is written as ``A x - r = 0`` with a column ``r`` between the row's bounds, so that ranges need no special
-    case: the dual of the equation is that of the row, and the basis status of ``r`` is that of the row.
+    Every row becomes ``A x - r = 0`` with a column ``r`` between the row's bounds, so that ranges need no special case:
+    the equation has the dual of the row, and ``r`` has its basis status.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _point(
 
 
 def _basis(variables: NDArray[np.integer], equations: NDArray[np.integer], columns: int) -> Basis | None:
-    """The basis in terms of rows; None if an artificial variable of an equation is basic in Gurobi."""
+    """The basis by columns and rows; None if an artificial variable of an equation is basic in Gurobi."""
     if (np.asarray(equations) == 0).any():
         return None
     codes = [_CODES[int(code)] for code in variables]

@@ -1,4 +1,4 @@
-"""Warm-started HiGHS: a session keeps one program in the solver; conflicting rows of infeasible programs."""
+"""Warm-started HiGHS with one program per session, and conflicting rows of infeasible programs."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ USUAL_EXPONENT = 10
 """Objectives whose largest coefficient lies between 2**-10 and 2**10 are passed to HiGHS unscaled."""
 
 SMALL = 1_000
-"""Integer programs with at most so many columns are faster without the feasibility jump heuristic."""
-
+"""Number of columns up to which integer programs are faster without the feasibility jump heuristic."""
 
 TALL, LITTLE = 3, 20_000
 """Ratio of rows to columns above which linear programs with few entries are faster without presolve."""
 
 
 class _Quiet(highspy.Highs):  # type: ignore[misc]
-    """Silent HiGHS without the callbacks of its Python layer, whose creation takes a tenth of a solve."""
+    """Silent HiGHS without the callbacks of its Python layer, which take a tenth of a solve to create."""
 
     def __init__(self) -> None:
         super(highspy.Highs, self).__init__()
@@ -59,13 +58,12 @@ class Session:
         False for programs that are changed and re-solved, where presolve costs more than it saves. None: False for
         small programs with many more rows than columns, for the same reason.
     explain:
-        False: do not look for the conflict of an infeasible program, which takes much longer than a solve.
+        False: skip the search for the conflict of an infeasible program, which takes much longer than a solve.
     subsearch:
         False for integer programs so small that HiGHS's sub-MIP heuristics (RINS, RENS …) take longer than the proof
         without them.
     approximate:
-        True if the result is proven elsewhere: coefficients so small that HiGHS drops them are then accepted.
-
+        True if the caller proves the result: coefficients so small that HiGHS drops them are then accepted.
     primal:
         True for primal simplex, which is faster if the origin is feasible and few steps from the optimum.
 
@@ -92,13 +90,13 @@ class Session:
     ) -> None:
         self.options = options or Options()
         if self.options.solver != "highs":
-            raise InvalidOption(f"solver is {self.options.solver!r}; a Session keeps HiGHS warm, and no other solver")
+            raise InvalidOption(f"solver is {self.options.solver!r}; a Session supports only HiGHS")
         if program.earlier:
             raise InvalidFormulation(
                 f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "
                 "give it program.first_stage, or give all to hetopt.optimise"
             )
-        self._asked_presolve, self._explain = presolve, explain
+        self._requested_presolve, self._explain = presolve, explain
         self._presolve: str
         self._stall: int | None = None
         self._approximate = approximate
@@ -119,14 +117,14 @@ class Session:
         self._program, self._new_rows, self._new_entries = program, [], {}
         check(pass_program(self._highs, program), "the program")
         tall = program.shape[0] > TALL * program.shape[1] and program.A.nnz < LITTLE and not program.integer.any()
-        presolve = not tall if self._asked_presolve is None else self._asked_presolve
+        presolve = not tall if self._requested_presolve is None else self._requested_presolve
         self._presolve = "choose" if presolve else "off"
         self._highs.setOptionValue("presolve", self._presolve)
         self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", len(program.c) > SMALL)  # else it costs more
         self._scale_objective(program.c)
 
     def _scale_objective(self, c: Floats) -> None:
-        """Let HiGHS scale an objective with very small or large coefficients, which its absolute tolerances misjudge.
+        """Let HiGHS scale an objective with very small or large coefficients, for its absolute tolerances.
 
         Unscaled, rates of 1e-8 work per second would all count as zero. Results are in the units of ``c``; but HiGHS
         does not unscale the bound of an integer program, so integer programs are not scaled.
@@ -156,7 +154,7 @@ class Session:
         self._highs.setOptionValue("dual_feasibility_tolerance", value)
 
     def set_stall(self, iterations: int) -> None:
-        """Limit dual simplex to so many iterations in each of the next solves; then primal simplex finishes.
+        """Limit dual simplex to ``iterations`` in each of the next solves; primal simplex then finishes.
 
         A highly degenerate program can stall either method, but rarely both.
         """
@@ -165,7 +163,7 @@ class Session:
 
     @property
     def program(self) -> LinearProgram:
-        """The program after all changes; built on demand, so that changes stay cheap."""
+        """The program after all changes; built on demand, so that changes are cheap."""
         if self._new_rows:
             self._program = self._program.with_rows(*self._new_rows)
             self._new_rows = []
@@ -285,7 +283,7 @@ class Session:
         has_dual = not is_integer and bool(solution.dual_valid)
         objective = float(info.objective_function_value)
         if not np.isfinite(objective):
-            raise NotSolved(f"HiGHS calls the program solved, with an objective of {objective:g}", "error")
+            raise NotSolved(f"HiGHS reports an optimum with an objective of {objective:g}", "error")
         proven = objective if status != "time_limit" else np.inf
         return Point(
             program=self.program,
@@ -346,7 +344,7 @@ class Session:
             self._highs.setOptionValue("simplex_strategy", _DUAL)
             status = self._highs.getModelStatus()
         if status in (_Status.kUnboundedOrInfeasible, _Status.kUnknown):
-            # Presolve could not decide which; or it solved the program alone, and without crossover duals are missing.
+            # Presolve could not decide which; or it solved the program, and duals are missing without crossover.
             self._highs.clearSolver()
             self._highs.setOptionValue("presolve", "off")
             self._highs.run()
@@ -384,7 +382,7 @@ class Session:
 
 
 SECONDS_PER_TRIAL = 3.0
-"""Limit of one integer solve in the search for a conflict; rows of an undecided trial stay in the answer."""
+"""Limit of one integer solve in the search for a conflict; rows of an undecided trial stay in the conflict."""
 
 Rows = NDArray[np.intp]
 
@@ -393,7 +391,7 @@ def infeasible(program: LinearProgram) -> NotSolved:
     """The error for an infeasible ``program``, with the conflict that :func:`conflict` finds."""
     names = conflict(program)
     counts = Counter(map(_component, names))
-    names.sort(key=lambda name: counts[_component(name)])  # the few first: a user's row beside a hundred of envy
+    names.sort(key=lambda name: counts[_component(name)])  # one row of a user before a hundred of envy
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     return NotSolved(f"the program is infeasible: these cannot hold together: {listed}", "infeasible", names)
 
@@ -421,7 +419,7 @@ def conflict(program: LinearProgram) -> list[str]:
     short, dual = _shortfall(session)
     if short <= FEASIBILITY:
         groups = _groups(program)
-        return ["integrality", *groups] if program.integer.any() else groups  # else tolerances decide
+        return ["integrality", *groups] if program.integer.any() else groups  # or infeasible only within tolerances
     few = _irreducible(_only(program, np.flatnonzero(np.abs(dual) > FEASIBILITY)))
     price = few.priced(_shortfall(_elastic(few))[1])
     # Columns in the conflict through a bound other than 0.

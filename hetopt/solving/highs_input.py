@@ -16,7 +16,6 @@ from hetopt.tolerances import SMALLEST_COEFFICIENT
 
 Positions: TypeAlias = NDArray[np.int32]
 
-
 LARGEST_COEFFICIENT = 1e15
 """HiGHS rejects coefficients of this size and above."""
 
@@ -24,7 +23,7 @@ LARGEST_COEFFICIENT = 1e15
 def check(status: highspy.HighsStatus, what: str) -> None:
     """Raise :class:`InvalidFormulation` if HiGHS has rejected ``what``."""
     if status == highspy.HighsStatus.kError:
-        raise InvalidFormulation(f"HiGHS refused {what}: wrong sizes or positions, or numbers that are not finite")
+        raise InvalidFormulation(f"HiGHS rejected {what}: wrong sizes or positions, or numbers that are not finite")
 
 
 def check_sizes(coefficients: Floats, what: str, *, approximate: bool = False) -> None:
@@ -38,7 +37,7 @@ def check_sizes(coefficients: Floats, what: str, *, approximate: bool = False) -
         unfit |= (size <= SMALLEST_COEFFICIENT) & (size > 0)
     if unfit.any():
         raise InvalidFormulation(
-            f"HiGHS cannot take {what}: the coefficient {coefficients[unfit][0]:g} is not between "
+            f"HiGHS does not accept {what}: the coefficient {coefficients[unfit][0]:g} is not between "
             f"{SMALLEST_COEFFICIENT:g} and {LARGEST_COEFFICIENT:g} in size; speeds or weights in the data are too far "
             "apart"
         )
@@ -48,7 +47,7 @@ def bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positi
     """Positions and bounds as arrays of one length."""
     where = np.atleast_1d(np.asarray(index))
     if not np.issubdtype(where.dtype, np.integer):
-        raise InvalidFormulation(f"{where.ravel()[:3].tolist()} are no positions; give whole numbers, counted from 0")
+        raise InvalidFormulation(f"{where.ravel()[:3].tolist()} are not positions; give whole numbers, counted from 0")
     low, up = (np.broadcast_to(np.asarray(b, dtype=float), where.shape) for b in (lower, upper))
     if np.isnan(low).any() or np.isnan(up).any():
         raise InvalidFormulation("a bound is NaN; give numbers, or -inf and inf where there is none")

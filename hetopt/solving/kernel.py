@@ -15,7 +15,7 @@ Entries: TypeAlias = list[list[tuple[int, Rational]]]
 """For each row (or column) its (position, value) pairs."""
 
 DIXON_FROM = 30
-"""Nuclei of this size and more are solved by lifting modulo a prime, smaller ones by elimination without fractions."""
+"""Size from which nuclei are solved by lifting modulo a prime; smaller ones by fraction-free elimination."""
 
 
 class SingularError(ArithmeticError):

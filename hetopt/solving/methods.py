@@ -1,4 +1,4 @@
-"""Methods for programs of a known structure, selected by the components of a formulation."""
+"""Methods for programs of a certain structure, selected by the components of a formulation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Method:
     name:
         Name of the method; a later method of the same name replaces it.
     serves:
-        Whether it solves this program. :func:`exactly` creates such functions.
+        Whether it solves this program; see :func:`exactly`.
     solve:
         Returns the optimum: a point of ``compiled.program`` with a bound proven by weak duality, or the result of
         :func:`hetopt.optimise` if the proof fails.
@@ -64,7 +64,7 @@ def method_for(compiled: Compiled, options: Options) -> Method | None:
 
 
 def exactly(*classes: type) -> Callable[[Compiled], bool]:
-    """Whether a formulation consists of one component of each of these classes, in any order."""
+    """A function for :attr:`Method.serves`: one component of each of these classes, in any order."""
     wanted = sorted(map(id, classes))
 
     def serves(compiled: Compiled) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -72,7 +72,8 @@ def optimise(
         if not program.earlier:
             break
         done.append(point)
-        program = replace(program, **_rows_of(point.program)).keep(least_kept(point))
+        rows = {key: getattr(point.program, key) for key in ("A", "row_lower", "row_upper", "row_names", "row_unit")}
+        program = replace(program, **rows).keep(least_kept(point))
     every = (*done, point)
     return replace(
         point,
@@ -84,7 +85,7 @@ def optimise(
 
 
 def least_kept(point: Point, value: float | None = None) -> float:
-    """Lower bound for a stage's objective in later stages: its optimum, less a tolerance for the solver.
+    """Lower bound of a stage's objective in later stages: its optimum less a tolerance for the solver.
 
     Nothing is subtracted for integer columns with integer coefficients.
 
@@ -139,10 +140,6 @@ def _value(point: Point) -> float:
     return point.program.objective(np.where(point.program.integer, np.rint(point.x), point.x))
 
 
-def _rows_of(program: LinearProgram) -> dict[str, Any]:
-    return {key: getattr(program, key) for key in ("A", "row_lower", "row_upper", "row_names", "row_unit")}
-
-
 def _one_stage(
     program: LinearProgram, options: Options, violated: Violated | None, session: Session | None = None
 ) -> Point:
@@ -152,8 +149,8 @@ def _one_stage(
         session = Session(inside, options)
     options.check_time()
     point, passes = restored(session.solve() if session else run(inside, options), program), 1
-    seen: set[str] = set()  # a row within the solver's tolerance may always look violated
-    while violated is not None and (cuts := violated(replace(point, asked_gap=options.gap))):
+    seen: set[str] = set()  # a row violated within the solver's tolerance is separated again and again
+    while violated is not None and (cuts := violated(replace(point, requested_gap=options.gap))):
         names = [name for part in cuts for name in part.names]
         if seen.issuperset(names):
             break

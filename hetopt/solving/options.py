@@ -67,9 +67,9 @@ class Options:
         object.__setattr__(self, "exact", boolean(self.exact, "exact"))
 
     def started(self) -> Options:
-        """The same options with ``time_limit`` as one budget for all later runs, from now or from the first start.
+        """The same options with ``time_limit`` as a common budget of all later runs, from the first call on.
 
-        Otherwise every run of a solver may take ``time_limit``.
+        Without a start, every run of a solver may take ``time_limit``.
         """
         if self.time_limit is None or self.deadline is not None:
             return self

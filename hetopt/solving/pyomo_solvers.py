@@ -1,4 +1,4 @@
-"""Any solver that Pyomo can call, by its name in Pyomo's ``SolverFactory``."""
+"""Solvers of Pyomo, by their name in ``SolverFactory``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SETTINGS = {  # part of a solver's name -> its option names for gap, threads an
     "scip": ("limits/gap", "lp/threads", "randomization/randomseedshift"),
     "xpress": ("miprelstop", "threads", "randomseed"),
 }
-_LINEAR = (  # Pyomo's LP solvers that need no special set-up, to list in messages
+_LINEAR = (  # Pyomo's LP solvers without special set-up, for messages
     *("appsi_cbc", "appsi_cplex", "appsi_gurobi", "appsi_highs", "cbc", "cplex", "cplex_direct", "cuopt", "glpk"),
     *("gurobi_direct", "ipopt", "mosek_direct", "scip", "scip_direct", "xpress_direct"),
 )
@@ -44,7 +44,7 @@ _LINEAR = (  # Pyomo's LP solvers that need no special set-up, to list in messag
 def to_pyomo(program: LinearProgram) -> Any:
     """``program`` (its last objective) as a Pyomo model with ``column[i]``, ``row[i]`` by position.
 
-    :func:`hetopt.from_pyomo` of it gives the same arrays.
+    :func:`hetopt.from_pyomo` returns the same arrays.
     """
     with PauseGC():
         model = pyo.ConcreteModel()
@@ -117,7 +117,7 @@ def solve(program: LinearProgram, options: Options) -> Point:
         row_dual=row_dual,
         seconds=seconds,
         solver=options.solver,
-        method="as the solver chose",
+        method="chosen by the solver",
     )
 
 
@@ -129,7 +129,7 @@ def _run(solver: Any, model: Any, limit: dict[str, float]) -> Any:
 
 
 def _values(program: LinearProgram, model: Any) -> Floats:
-    """(columns,) the solver's values; columns in no row, which some solvers never get, are set within their bounds."""
+    """(columns,) the solver's values; columns without entries, which some solvers omit, are set within their bounds."""
     x = np.array([np.nan if v.value is None else v.value for v in model.column.values()], dtype=float)
     idle = np.isnan(x) & (program.c == 0) & (np.diff(program.A.indptr) == 0)
     low = np.where(program.integer, np.ceil(program.col_lower), program.col_lower)
@@ -214,7 +214,7 @@ def _bound(options: Options, results: Any, status: Status, objective: float) -> 
 
 
 def _row_dual(program: LinearProgram, model: Any, x: Floats) -> Floats | None:
-    """The solver's duals in our sign convention, if one of the two signs proves the optimum; else None."""
+    """The solver's duals with the sign that proves the optimum; None if neither sign does."""
     if program.integer.any() or model.component("dual") is None:
         return None
     given = np.array([model.dual.get(row, np.nan) for row in model.row.values()], dtype=float)

@@ -11,19 +11,15 @@ import numpy as np
 from flint import fmpq
 from scipy import sparse
 
-from hetopt.data.entities import Floats
-from hetopt.data.rationals import rational
+from hetopt.data.entities import Floats, Numbers
+from hetopt.data.rationals import fractions
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.kernel import Entries, Rational
-from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 
-def read(values: Floats) -> list[Rational]:
-    """Every float as the simple fraction that it rounds; each distinct value is converted once."""
-    distinct, where = np.unique(np.asarray(values, dtype=float), return_inverse=True)
-    fractions = [rational(v, RATIONAL_DENOMINATOR) for v in distinct.tolist()]
-    exact = [ratio(f) for f in fractions]
-    return [exact[i] for i in where.tolist()]
+def read(values: Numbers) -> list[Rational]:
+    """Every float as the simple fraction that it rounds; Fractions are converted unchanged."""
+    return [ratio(value) for value in fractions(values)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,14 +78,17 @@ class Vertex:
     @cached_property
     def value(self) -> list[Rational]:
         """(n + m,) values of all columns and rows."""
-        program, (m, n) = self.program, self.program.shape
-        value = [self._at_bound(j) for j in range(n + m)]
-        right = [value[n + i] - _dot(program.by_row[i], value) for i in self._tight]
+        return self._completed([self._at_bound(j) for j in range(len(self.status))])
+
+    def _completed(self, value: list[Rational]) -> list[Rational]:
+        """(n + m,) ``value`` of the nonbasic variables (0 for basic ones), with the values of the basic ones."""
+        n = self.program.shape[1]
+        right = [value[n + i] - _dot(self.program.by_row[i], value) for i in self._tight]
         for j, x in zip(self._columns, self._kernel.solve(right), strict=True):
             value[j] = x
-        for i in range(m):
+        for i, row in enumerate(self.program.by_row):
             if self.status[n + i] == BASIC:
-                value[n + i] = _dot(program.by_row[i], value)
+                value[n + i] = _dot(row, value)
         return value
 
     def _at_bound(self, j: int) -> Rational:
@@ -140,16 +143,8 @@ class Vertex:
 
     def column(self, q: int) -> list[tuple[int, Rational]]:
         """(basic variable, change per unit of the variable q), without zeros."""
-        program, (m, n) = self.program, self.program.shape
-        move: list[Rational] = [ZERO] * (n + m)
-        move[q] = fmpq(1)
-        right = [move[n + i] - _dot(program.by_row[i], move) for i in self._tight]
-        for j, x in zip(self._columns, self._kernel.solve(right), strict=True):
-            move[j] = x
-        for i in range(m):
-            if self.status[n + i] == BASIC:
-                move[n + i] = _dot(program.by_row[i], move)
-        return [(j, move[j]) for j in range(n + m) if self.status[j] == BASIC and move[j]]
+        move = self._completed([fmpq(1) if j == q else ZERO for j in range(len(self.status))])
+        return [(j, v) for j, v in enumerate(move) if self.status[j] == BASIC and v]
 
     def row(self, p: int) -> list[tuple[int, Rational]]:
         """(nonbasic variable, change of the basic variable p per unit of it), without zeros."""
@@ -165,15 +160,9 @@ class Vertex:
         return [(j, v) for j, v in sorted(change.items()) if self.status[j] != BASIC and v]
 
     def exchanged(self, entering: int, leaving: int, code: int) -> Vertex:
-        """The basis with ``entering`` in place of ``leaving``, which moves to the bound ``code``."""
+        """The basis with ``entering`` in place of ``leaving``, which moves to the bound ``code``; both may be equal."""
         status = list(self.status)
         status[entering], status[leaving] = BASIC, code
-        return Vertex(self.program, tuple(status))
-
-    def moved(self, j: int, code: int) -> Vertex:
-        """The same basis with the variable j at another bound."""
-        status = list(self.status)
-        status[j] = code
         return Vertex(self.program, tuple(status))
 
 
@@ -258,7 +247,7 @@ def _primal(vertex: Vertex, limit: int | None, steps: int, check: Check) -> tupl
 
 
 def _primal_step(vertex: Vertex, q: int) -> tuple[Vertex, Rational]:
-    """Move q off its bound up to the ratio test's limit; the blocking variable of lowest index leaves the basis."""
+    """Move q from its bound up to the limit of the ratio test; the blocking variable of lowest index leaves."""
     program, sign = vertex.program, 1 if vertex.price[q] > 0 else -1
     low, high = program.lower[q], program.upper[q]
     length = None if low is None or high is None else high - low
@@ -272,8 +261,6 @@ def _primal_step(vertex: Vertex, q: int) -> tuple[Vertex, Rational]:
                 length, leaving = room, (j, code)
     if length is None:
         raise UnboundedError("the objective grows without limit")
-    if leaving[0] == q:
-        return vertex.moved(*leaving), length
     return vertex.exchanged(q, *leaving), length
 
 

@@ -39,7 +39,7 @@ class Sensitivity:
         Whether the numbers refer to the linear relaxation of an integer program.
 
     Ranges refer to one optimal basis; with several optimal bases a dual may be valid farther. They are NaN if the
-    program has too many rows to write out, or a concave gain; its tangents are omitted.
+    program has too many rows to list, or a concave gain; its tangents are omitted.
     """
 
     rows: pd.DataFrame
@@ -48,11 +48,7 @@ class Sensitivity:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON; infinite numbers become ``"inf"`` and ``"-inf"``, unknown ones None."""
-        return {
-            "relaxed": self.relaxed,
-            "rows": _plain(self.rows),
-            "columns": _plain(self.columns),
-        }
+        return {"relaxed": self.relaxed, "rows": _plain(self.rows), "columns": _plain(self.columns)}
 
 
 def _plain(frame: pd.DataFrame) -> dict[str, dict[str, float | str | None]]:
@@ -80,7 +76,7 @@ def sensitivity(program: LinearProgram, options: Options | None = None) -> Sensi
 def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
     """The sensitivity of the stage of ``point`` in the certificate, with all rows of ``compiled``."""
     main = point.main.program
-    if len(main.c) < compiled.width:  # from a method without columns for curves
+    if len(main.c) < compiled.width:  # a method without columns for curves
         main = compiled.program
     program, whole = _relaxed(main), bool(main.integer.any())
     found = optimise(program, Options(method="simplex"), compiled.separation())

@@ -31,7 +31,7 @@ STRIDE = 16
 """The initial prices come from every sixteenth block: 2% of the work, and an error of about 1%."""
 
 COVER = 4.0
-"""How many times the initial columns could fill each row. Half as many cost more passes than they save."""
+"""Number of times that the initial columns can fill each row. With half as many, additional passes cost more."""
 
 
 def relaxed(blocks: Blocks, options: Options) -> Losses:
@@ -83,7 +83,7 @@ def _promising(blocks: Blocks, loss: Floats) -> Flags:
 
 
 class _Part:
-    """The relaxation over a growing set of columns, warm in HiGHS; blocks without columns are left out."""
+    """The relaxation over a growing set of columns, warm in HiGHS, without blocks that have no columns."""
 
     def __init__(self, blocks: Blocks, columns: Indices, options: Options, share: float = 1.0) -> None:
         self.blocks, self.whole = blocks, blocks.program

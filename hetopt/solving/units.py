@@ -1,7 +1,7 @@
 """Scaling of programs for solvers: rows and columns in units in which their numbers are about 1.
 
-Models state rows as printed in the papers. A solver's absolute tolerances mean the same for every row only if the
-numbers are of similar size. So rows are divided by ``row_unit`` and columns expressed in multiples of ``col_unit``
+Models have rows as printed in the papers. A solver's absolute tolerances have the same meaning for every row only if
+the numbers are of similar size. So rows are divided by ``row_unit`` and columns expressed in multiples of ``col_unit``
 before the solve, and points and duals are scaled back after it. Scaling by powers of two is exact.
 """
 

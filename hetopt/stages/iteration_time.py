@@ -15,6 +15,7 @@ per replica, a replica on server m exchanges with others, each iteration, ::
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, whole
 from hetopt.data.entities import Numbers
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.stages.pipeline import Pipeline
@@ -39,7 +40,7 @@ class IterationParts(NamedTuple):
 
 
 class Timing(Protocol):
-    """How the parts of an iteration add up to its time."""
+    """The time of an iteration, from the placement of replicas."""
 
     def __call__(self, pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Numbers:
         """(...) seconds of one iteration, for (..., S, M) replicas ``x`` of the stages on the servers."""
@@ -54,9 +55,29 @@ class Timing(Protocol):
         ...
 
 
+class _TimingOfParts(ABC):
+    """A :class:`Timing` that depends only on the parts of an iteration."""
+
+    @abstractmethod
+    def _seconds(self, part: IterationParts) -> Numbers:
+        """(...) seconds of an iteration with these (..., S, M) parts."""
+
+    def __call__(self, pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Numbers:
+        """(...) seconds of one iteration."""
+        return self._seconds(parts(pipeline, x, servers))
+
+    def most(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """alpha_max."""
+        return self._seconds(scattered(pipeline, servers))[()]
+
+    def least(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """Lower bound on the seconds of any placement."""
+        return self._seconds(together(pipeline, servers))[()]
+
+
 @dataclass(frozen=True)
-class Asynchronous:
-    """The pipeline never waits: the slowest stage on any server sets the pace [ASRPT, eq. 7].
+class Asynchronous(_TimingOfParts):
+    """The pipeline never waits: the slowest stage on any server determines the time [ASRPT, eq. 7].
 
     :meth:`least` <= alpha for every placement. alpha <= :meth:`most` where B_intra >= B_inter / g on all servers
     (:attr:`Servers.fast_inside`); elsewhere a placement can take longer. The same with overlap.
@@ -64,7 +85,7 @@ class Asynchronous:
     Parameters
     ----------
     backward, reduce:
-        Parts of the backward computation and of the AllReduce that count, in [0, 1]: below 1 where the two overlap
+        Fractions of the backward computation and of the AllReduce that count, in [0, 1]: below 1 if the two overlap
         [ASRPT, section III-B]. A coefficient below 1 never lengthens an iteration.
 
     Raises
@@ -80,25 +101,13 @@ class Asynchronous:
         for key in ("backward", "reduce"):
             _fraction(getattr(self, key), f"Asynchronous.{key}")
 
-    def __call__(self, pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Numbers:
-        """(...) seconds of one iteration."""
-        return self._slowest(parts(pipeline, x, servers))
-
-    def most(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """alpha_max."""
-        return self._slowest(scattered(pipeline, servers))[()]
-
-    def least(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """Lower bound on the seconds of any placement."""
-        return self._slowest(together(pipeline, servers))[()]
-
-    def _slowest(self, part: IterationParts) -> Numbers:
+    def _seconds(self, part: IterationParts) -> Numbers:
         part = _weighted(part, self.backward, self.reduce)
         return np.asarray((part.forward + part.backward + part.exchange + part.reduce).max(axis=(-2, -1)))
 
 
 @dataclass(frozen=True)
-class Synchronous:
+class Synchronous(_TimingOfParts):
     """All stages finish an iteration before the next begins: a mini-batch passes through as micro-batches.
 
     All micro-batches pass forward through the pipeline, then backward, as in GPipe; each stage reduces after its last
@@ -107,9 +116,9 @@ class Synchronous:
 
         sum_s F_s + (q-1) max_s F_s + max_s { sum_{r>=s} B_r + (q-1) max_{r>=s} B_r + reduce_s }
 
-    Exact for that schedule where exchange counts as work of the stage, and never below :class:`Asynchronous` with the
-    same coefficients. The paper refers to the analytic model of its reference [20] without printing it; this one is
-    ours.
+    Exact for that schedule if exchange counts as work of the stage, and never below :class:`Asynchronous` with the same
+    coefficients. The paper refers to the analytic model of its reference [20] without printing it; this model is our
+    own.
 
     Parameters
     ----------
@@ -129,25 +138,11 @@ class Synchronous:
     reduce: float = 1.0
 
     def __post_init__(self) -> None:
-        q = at_least(self.micro_batches, "Synchronous.micro_batches", 1, InvalidOption)
-        if q != int(q):
-            raise InvalidOption(f"Synchronous.micro_batches is {q:g}; it must be a whole number >= 1")
+        whole(self.micro_batches, "Synchronous.micro_batches", 1)
         for key in ("backward", "reduce"):
             _fraction(getattr(self, key), f"Synchronous.{key}")
 
-    def __call__(self, pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Numbers:
-        """(...) seconds of one iteration."""
-        return self._flow(parts(pipeline, x, servers))
-
-    def most(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """alpha_max."""
-        return self._flow(scattered(pipeline, servers))[()]
-
-    def least(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """Lower bound on the seconds of any placement."""
-        return self._flow(together(pipeline, servers))[()]
-
-    def _flow(self, part: IterationParts) -> Numbers:
+    def _seconds(self, part: IterationParts) -> Numbers:
         q, part = self.micro_batches, _weighted(part, self.backward, self.reduce)
         half: Any = Fraction(1, 2) if part.forward.dtype == object else 0.5  # 0 / 2 would be a float among fractions
         forward = (part.forward + part.exchange * half).max(axis=-1)
@@ -166,7 +161,7 @@ def _fraction(value: float, key: str) -> None:
 
 
 def _weighted(part: IterationParts, backward: float, reduce: float) -> IterationParts:
-    """The parts times their coefficients, which become fractions where the parts are."""
+    """The parts times their coefficients, in fractions if the parts are."""
     if part.forward.dtype == object:
         return part._replace(backward=part.backward * Fraction(backward), reduce=part.reduce * Fraction(reduce))
     return part._replace(backward=part.backward * backward, reduce=part.reduce * reduce)

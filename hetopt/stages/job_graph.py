@@ -50,14 +50,14 @@ def algorithm(value: str, owner: str) -> AllReduce:
 
 
 def ring(ranks: int) -> list[Edge]:
-    """The ring 0, 1, …, back to 0; a ring of two is one edge, of one rank none."""
+    """The edges of the ring 0, 1, …, 0; one edge for two ranks, none for one."""
     if ranks <= 2:
         return [(0, 1)] if ranks == 2 else []
     return [(i, i + 1) for i in range(ranks - 1)] + [(0, ranks - 1)]
 
 
 def double_binary_tree(ranks: int) -> tuple[list[Edge], list[Edge]]:
-    """The two trees over which NCCL reduces half of the data each.
+    """The edges of the two trees over which NCCL reduces half of the data each.
 
     In the first, whose root is 0, the lowest set bit of a rank is its height: leaves are odd. The second is its mirror
     image for an even number of ranks, else the first shifted by one rank, so that nearly every rank is a leaf in one of
@@ -82,10 +82,9 @@ def _ordered(edge: Edge) -> Edge:
 
 
 def multiplicities(ranks: int, algorithm: AllReduce) -> Mapping[Edge, int]:
-    """Edge -> halves of the ``2 (k-1)/k h`` bytes of the AllReduce that it carries in an iteration.
+    """Edge -> number of halves of the ``2 (k-1)/k h`` bytes of the AllReduce that it carries in an iteration.
 
-    An edge of a ring carries both; an edge of one tree carries one, for each tree works on half of the data
-    [ASRPT, section IV-B].
+    An edge of a ring carries both, an edge of one tree one: each tree reduces half of the data [ASRPT, section IV-B].
     """
     if algorithm is AllReduce.RING:
         return dict.fromkeys(ring(ranks), 2)

@@ -46,7 +46,7 @@ class GPUMapping:
     seconds:
         Wall-clock time of the method.
     minimises:
-        Objective of the bound: the ``"seconds"`` of an iteration, or the ``"bytes"`` between servers.
+        Objective of the bound: ``"seconds"`` of an iteration, or ``"bytes"`` between servers.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class GPUMapping:
 
     @property
     def gap(self) -> float | None:
-        """Relative gap between the bound and the iteration's seconds (or the bytes cut); None without a bound."""
+        """Relative gap between the bound and the objective; None without a bound."""
         if self.bound is None:
             return None
         value = float(self.iteration_seconds if self.minimises == "seconds" else self.cut_bytes)
@@ -128,7 +128,7 @@ class Mapper(Protocol):
 
 
 def check_mapping(mapping: object) -> GPUMapping:
-    """The result of a mapper; :class:`InvalidPlan` if it is not a mapping."""
+    """The result of a mapper, or :class:`InvalidPlan` if it is not a mapping."""
     if not isinstance(mapping, GPUMapping):
         raise InvalidPlan(f"the mapping method returned {shown(mapping)}; it must return a GPUMapping")
     return mapping
@@ -152,7 +152,7 @@ def check_room(pipeline: Pipeline, servers: Servers) -> None:
 
 
 def in_order(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(V,) servers for (S, M) counts: neighbours in a ring stay together, which minimises the cut of each ring."""
+    """(V,) servers for (S, M) counts, in the order of the ring, which minimises the cut of each ring."""
     servers = np.arange(counts.shape[1])
     return np.concatenate([np.repeat(servers, row) for row in counts])
 
@@ -261,10 +261,10 @@ def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
 
 
 def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | None) -> tuple[str, Pipeline, Servers]:
-    """GPU type, pipeline on that type, and servers that the job may use."""
+    """GPU type, pipeline on that type, and servers with GPUs for the job."""
     if not job.stages:
         raise InvalidInstance(f"job {job.name!r} has no stages")
-    Pipeline.of(job)  # raises errors of its graph once, not for each type
+    Pipeline.of(job)  # raises errors of the graph once instead of for each type
     there = (instance.placed if hosts is None else hosts).get(job.name, {})
     if any(n for gpus in there.values() for n in gpus.values()):
         kind = _only_type(job, there, gpu_type)

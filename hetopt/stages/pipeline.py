@@ -23,7 +23,7 @@ class Pipeline:
     Attributes
     ----------
     name:
-        Of the job.
+        Name of the job.
     replicas, slices:
         (S,) data-parallel copies k_s, and GPUs of one server that each copy needs.
     forward, backward:
@@ -61,7 +61,7 @@ class Pipeline:
         Raises
         ------
         InvalidInstance
-            Two stages exchange nothing, so that the job graph is not connected; or the job cannot run on that type.
+            Two consecutive stages exchange nothing, so the job graph is not connected; the job cannot run on the type.
         """
         fastest = max(expect(Job, job, "the job").throughput.values())
         speed = fastest if gpu_type is None else job.throughput[known(gpu_type, job.throughput, job.name, "GPU type")]
@@ -153,6 +153,6 @@ def _check_connected(name: str, stages: tuple[Stage, ...]) -> None:
         if stage.output_bytes == 0:
             raise InvalidInstance(
                 f"is 0, so it exchanges nothing with stages[{i + 1}] and the job's graph is not connected; "
-                "give the bytes of its output, or make two jobs of it",
+                "give the bytes of its output, or split it into two jobs",
                 ("jobs", Item(name), "stages", i, "output_bytes"),
             )

@@ -1,4 +1,4 @@
-"""The servers that a job may use: free GPUs, and the bandwidths between them."""
+"""The servers available to a job: free GPUs, and the bandwidths between them."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Servers:
         nic_bytes_per_s: float = 1.25e9,
         intra_bytes_per_s: float = 300e9,
     ) -> Self:
-        """Servers with ``gpus`` GPUs each (default: the largest number of free ones), of which some are free.
+        """Servers with ``gpus`` GPUs each (default: the largest number of free GPUs).
 
         Parameters
         ----------
         free:
-            GPUs per server, or server -> GPUs; a bare sequence names them ``server1, server2, …``.
+            Free GPUs per server, or server -> free GPUs; a bare sequence names them ``server1, server2, …``.
         gpus:
             GPUs of each server, which share its network card.
         nic_bytes_per_s, intra_bytes_per_s:
@@ -85,7 +85,7 @@ class Servers:
 
     @classmethod
     def of(cls, instance: Instance, gpu_type: str, *, busy: bool = True) -> Self:
-        """The servers of ``instance`` with free GPUs of that type, those that no placed job uses.
+        """The servers of ``instance`` with GPUs of that type that no placed job uses.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Servers:
         Raises
         ------
         InvalidInstance
-            There is no such type, or none of its GPUs is free; a server has no GPU of any type.
+            The type does not exist or has no free GPU; or a server has no GPU of any type.
         """
         known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
         for empty in (s.name for s in instance.cluster.servers if not s.gpus):
@@ -129,7 +129,7 @@ class Servers:
 
     @cached_property
     def total(self) -> int:
-        """Free GPUs of all."""
+        """Number of free GPUs."""
         return int(self.free.sum())
 
     @cached_property
@@ -138,7 +138,7 @@ class Servers:
         return bool((self.intra >= self.nic.max()).all())
 
     def take(self, gpus: Mapping[int, int] | Sequence[tuple[int, int]]) -> Servers:
-        """The servers at those positions, in that order, with so many of their GPUs."""
+        """The servers at these positions, in this order, with these numbers of GPUs."""
         pairs = list(gpus.items() if isinstance(gpus, Mapping) else gpus)
         where = [m for m, _ in pairs]
         names = tuple(self.names[m] for m in where)

@@ -1,4 +1,4 @@
-"""Work per second of a job, by its GPUs and by the servers of its gang."""
+"""Work per second of a job, from its GPUs and the servers of its gang."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rate: TypeAlias = Callable[[Job, Hosts, Mapping[str, tuple[int, ...]]], float]
 
 
 class SpeedModel(Protocol):
-    """Rates of jobs in a simulation, by their GPUs and servers."""
+    """Rates of jobs in a simulation, from their GPUs and servers."""
 
     def on(self, cluster: Cluster) -> Rate:
         """Rates on the servers of ``cluster``."""
@@ -36,7 +36,7 @@ class SpeedModel(Protocol):
 
 @dataclass(frozen=True)
 class StageSpeeds:
-    """Jobs with mapped stages do one unit of work per iteration; the slowest GPU type sets the rate of all other jobs.
+    """Jobs with mapped stages do one unit of work per iteration; other jobs have the rate of their slowest GPU type.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class _Rates:
 
     def _pipeline(self, job: Job, gpu_type: str) -> Pipeline:
         slower = max(job.throughput.values()) / job.throughput[gpu_type]
-        key = (id(job.stages), slower)  # hashing stages takes long
+        key = (id(job.stages), slower)  # hashing stages is slow
         if key not in self.pipelines:
             self.pipelines[key] = job.stages, Pipeline.of(job, gpu_type)  # holding the stages keeps their id unique
         return self.pipelines[key][1]
@@ -114,10 +114,10 @@ FAMILIES: Mapping[str, str] = FrozenDict(
     | {"LSTM": "LM", "RNN": "LM"}
 )
 """Model of :mod:`hetopt.traces.paper_models` -> the row of :data:`MEASURED` used for it. VGG-19 has 4 % more
-parameters than VGG-16. DenseNets compute at least as much for each byte of gradients as ResNet-101, and so lose no
-more. An RNN is the language model with simpler cells, so that it loses no less. Chronus measured with images of
-ImageNet's size; with smaller ones a gang computes less for each byte, and loses more. Bark, BERT, GPT and OPT are
-missing, for lack of published measurements."""
+parameters than VGG-16. DenseNets compute at least as much per byte of gradients as ResNet-101, so they lose no more. An
+RNN is the language model with simpler cells, so it loses no less. Chronus measured with images of ImageNet's size; with
+smaller images a gang computes less per byte and loses more. Bark, BERT, GPT and OPT are missing because no measurements
+are published."""
 
 
 @dataclass(frozen=True)
@@ -129,15 +129,15 @@ class Spread:
     Parameters
     ----------
     table:
-        Model -> GPUs -> servers -> relative speed in (0, 1]. A missing number takes the value of the next smaller one
-        (of GPUs: else of the smallest).
+        Model -> GPUs -> servers -> relative speed in (0, 1]. A missing number has the value of the next smaller one,
+        else of the smallest.
     families:
-        Model of a job (:attr:`hetopt.Job.model`) -> the row of ``table`` used for it; other models use their own
-        row. None: :data:`FAMILIES`, as far as the table has their rows.
+        Model of a job (:attr:`hetopt.Job.model`) -> the row of ``table`` used for it; other models use their own row.
+        None: the entries of :data:`FAMILIES` with a row in the table.
     otherwise:
         Relative speed on several servers of jobs whose model is not in the table.
     base:
-        SpeedModel without the spread.
+        The speed model without the spread.
 
     Raises
     ------
@@ -204,7 +204,7 @@ class Variability:
         Server -> seconds of an iteration there relative to the job's throughput (1.2: 20 % longer), for all models or
         by model; 1 for servers and models that are missing.
     base:
-        SpeedModel without it.
+        The speed model without variability.
 
     Raises
     ------
@@ -256,5 +256,5 @@ def _mapping(value: Any, key: str) -> Mapping[str, Any]:
 def _factor(value: float, key: str) -> float:
     number = at_least(value, key, 0.0, InvalidOption, strict=True)
     if number > 1:
-        raise InvalidOption(f"{key} is {value!r}; it must be in (0, 1]: the speed relative to that on one server")
+        raise InvalidOption(f"{key} is {value!r}; it must be in (0, 1], the speed relative to one server")
     return number

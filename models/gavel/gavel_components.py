@@ -271,31 +271,31 @@ class InOrder(LinearGain):
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
-    """rho = late + own / y with y = rate / unit, for the r jobs ``active`` with work left that can use some GPU.
+class FinishTimeTerms:
+    """rho = elapsed + remaining / y, y = rate / unit, for the r jobs ``active`` with work left that can use some GPU.
 
     Attributes
     ----------
-    late:
+    elapsed:
         (r,) elapsed time, in units of the isolated finish time (since arrival), >= 0.
-    own:
-        (r,) isolated time for the work left, in the same units, so that late + own = 1.
+    remaining:
+        (r,) isolated time for the work left, in the same units, so that elapsed + remaining = 1.
     unit:
         (r,) isolated rate, work per second.
     """
 
     active: NDArray[np.intp]
-    late: Floats
-    own: Floats
+    elapsed: Floats
+    remaining: Floats
     unit: Floats
 
     def rho(self, y: Floats) -> Floats:
         """(r,) finish time relative to the isolated one; infinite where y is 0."""
         with np.errstate(divide="ignore"):
-            return np.asarray(self.late + self.own / y)
+            return np.asarray(self.elapsed + self.remaining / y)
 
 
-def progress(entities: Entities) -> Progress:
+def finish_time_terms(entities: Entities) -> FinishTimeTerms:
     """The coefficients of finish-time fairness.
 
     Raises
@@ -310,15 +310,16 @@ def progress(entities: Entities) -> Progress:
     active = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
     unit = entities.isolated_rate[active]
     elapsed = np.maximum(instance.time - instance.job_array("arrival")[active], 0.0)
-    alone = work[active] / unit
-    return Progress(active, elapsed / (elapsed + alone), alone / (elapsed + alone), unit)
+    remaining = work[active] / unit
+    isolated = elapsed + remaining
+    return FinishTimeTerms(active, elapsed / isolated, remaining / isolated, unit)
 
 
 @dataclass(frozen=True)
 class FinishTime(ArrayComponent):
     """Minimise the largest rho: gain = -rho, a column.
 
-    Rows, for jobs e with work left that can use a GPU: ``rho >= late[e] + own[e] * unit[e] / rate[e]``, which are not
+    Rows, for jobs e with work left that can use a GPU: ``rho >= elapsed[e] + remaining[e] * unit[e] / rate[e]``, not
     linear. A job's weight scales its isolated part of the cluster.
     """
 
@@ -327,30 +328,29 @@ class FinishTime(ArrayComponent):
 
     def add(self, block: Block, model: Model) -> Expression:
         """The column ``rho`` and the rows ``row[e]``; minus rho."""
-        entities, jobs = model.entities, progress(model.entities)
+        entities, jobs = model.entities, finish_time_terms(model.entities)
         start_inside(model)
         block.rho = pyo.Var(domain=pyo.NonNegativeReals, initialize=1.0)
         block.row = pyo.Constraint([entities.names[e] for e in jobs.active])
-        for e, late, work in zip(
-            jobs.active.tolist(), jobs.late.tolist(), (jobs.own * jobs.unit).tolist(), strict=True
-        ):
+        work = jobs.remaining * jobs.unit
+        for i, e in enumerate(jobs.active.tolist()):
             name = entities.names[e]
-            block.row[name] = block.rho >= late + work / model.rate[name]
+            block.row[name] = block.rho >= float(jobs.elapsed[i]) + float(work[i]) / model.rate[name]
         return -block.rho
 
     def rows(self, entities: Entities) -> Arrays:
         """The column and the tangents of the rows."""
-        jobs = progress(entities)
+        jobs = finish_time_terms(entities)
         one = np.zeros(len(jobs.active), dtype=np.intp)
         return Arrays(
             own_gain={"rho": np.array([-1.0])},
             columns=(Columns("rho"),),
-            curves=(Curves("rho", -1.0, one, jobs.active, AlphaFair(2), jobs.own, jobs.unit, -jobs.late),),
+            curves=(Curves("rho", -1.0, one, jobs.active, AlphaFair(2), jobs.remaining, jobs.unit, -jobs.elapsed),),
         )
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain and the rows as formulas."""
-        what = "largest ratio of the finish time to that on an own part of the cluster"
+        what = "largest ratio of the finish time to the isolated finish time"
         return Mathematics.read(
             f"""
             maximise
@@ -365,7 +365,7 @@ class FinishTime(ArrayComponent):
                 rho_max >= 0
             where
               q[e] [Gavel, section 4.2]
-                | work per second of e on an own part of the cluster, by weight, running at most all the time | work/s
+                | work per second of e alone on its fair part of the cluster, running at most all the time | work/s
                 q[e] == min(pi[e] / (d[e] * sum(pi[o] for o in E)), 1 / sum(m[k] for k in K))
                 * sum(v[e, k] * m[k] for k in K) for e in E
             symbols

@@ -18,7 +18,14 @@ from scipy import sparse
 from hetopt.data.entities import Entities, Floats
 from hetopt.models import interior_point
 from hetopt.models.concave import AlphaFair, CompletionTime, Concave, LogRate
-from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction, progress
+from hetopt.models.gavel.gavel_components import (
+    FinishTime,
+    InOrder,
+    LeastRatio,
+    SoonestEnd,
+    TimeFraction,
+    finish_time_terms,
+)
 from hetopt.models.interior_point import Iterate
 from hetopt.models.objectives import LinearGain, WeightedRate
 from hetopt.programs.compiled import Compiled
@@ -151,21 +158,26 @@ def _class_program(entities: Entities, least: MaxMinRows, alike: _Alike) -> Line
 def solve_finish_time(compiled: Compiled, options: Options) -> Point:
     """Minimise the largest rho under capacity and time; t is minus rho."""
     entities = compiled.entities
-    jobs = progress(entities)
+    jobs = finish_time_terms(entities)
     if not len(jobs.active):
         return optimise(compiled.program, options)
     work = _Work(compiled, options, jobs.active)
 
     def floor(t: float) -> tuple[Floats, Floats, Floats]:
-        room = -t - jobs.late
-        return jobs.own / room, jobs.own / room**2, 2.0 * jobs.own / room**3
+        room = -t - jobs.elapsed
+        return jobs.remaining / room, jobs.remaining / room**2, 2.0 * jobs.remaining / room**3
 
     def minus_rho(x: Floats) -> float:
         return -float(jobs.rho(entities.rate(x)[jobs.active] / jobs.unit).max())
 
     table = entities.speed[jobs.active] / jobs.unit[:, None]
     start = -float(jobs.rho(0.5 * (table @ work.first_shares())).max())
-    what: dict[str, Any] = {"speed": work.table(table), "floor": floor, "start": start, "most": -float(jobs.late.max())}
+    what: dict[str, Any] = {
+        "speed": work.table(table),
+        "floor": floor,
+        "start": start,
+        "most": -float(jobs.elapsed.max()),
+    }
     point = work.point(compiled.without_curves(), minus_rho, 1.0, 0.0, **what)
     return point if _close(point, options) else optimise(compiled.program, options, compiled.separation())
 

@@ -1,4 +1,4 @@
-"""The claims of A-SRPT: iterations, mappings, and the distance of its schedules from the optimum [ASRPT]."""
+"""The claims of A-SRPT: iterations, mappings, and the ratio of its schedules to the optimum [ASRPT]."""
 
 from __future__ import annotations
 

@@ -7,12 +7,13 @@ from fractions import Fraction
 
 from hetopt.models.asrpt.fleet import Fleet, PredictedJob, TypeOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.bound_sides import bound, theorem_1
 from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
 from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_space, total_completion
 from hetopt.proofs.asrpt.single_machine import srpt
 from hetopt.proofs.asrpt.staged_cases import servers_of, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Growth, Untestable
 from hetopt.proofs.ledger.space import integers
@@ -25,11 +26,11 @@ Plain = tuple[int, Fraction]
 """GPUs and seconds of a job without communication."""
 
 
-# -- families of jobs that exchange nothing, on one server, all there at the start -----------------------------------
+# -- families of jobs without communication, on one server, all present at the start ---------------------------------
 
 
 def run_plain(gpus: int, jobs: Sequence[Plain], *, slots: bool = False) -> Runs:
-    """A-SRPT's schedule with true predictions; ``slots`` apply to the virtual machine, too."""
+    """A-SRPT's schedule with true predictions; ``slots`` apply to the virtual machine as well."""
     servers = servers_of((gpus,), F(1), F(1))
     fleet = Fleet(servers, HeavyEdge(), Asynchronous())
     pipelines = {k: Pipeline.of(staged_job("job", (F(k),), (F(1),), (F(0),), ())).exact() for k, _ in jobs}
@@ -50,14 +51,14 @@ def checked(runs: Runs, gpus: int) -> Fraction:
     AssertionError
         The schedule exceeds the capacity.
     """
-    assert overfull(runs, (gpus,), closed=False)[0] <= 0, "more GPUs are in use than there are"
+    assert overfull(runs, (gpus,), closed=False)[0] <= 0, "the capacity is exceeded"
     return total_completion(runs)
 
 
 def one_a_slot(gpus: int) -> Fraction:
     """Gamma_A / OPT_A in slots, with one job of one GPU and one second per GPU."""
-    together = tuple(PlacedRun(i, F(0), F(1), (1,)) for i in range(gpus))
-    return checked(run_plain(gpus, [(1, F(1))] * gpus, slots=True), gpus) / checked(together, gpus)
+    optimum = tuple(PlacedRun(i, F(0), F(1), (1,)) for i in range(gpus))
+    return checked(run_plain(gpus, [(1, F(1))] * gpus, slots=True), gpus) / checked(optimum, gpus)
 
 
 def in_turns(half: int) -> Fraction:
@@ -104,25 +105,24 @@ THEOREM += r"{\alpha^{min}} (1 + \tau + \frac{(1 + \rho) G}{G - g^{max}}) \bar\e
 COMBINED = r"""
 Lemma 3 put into Lemma 2, and Lemma 1 for $OPT_{A_1}$, give $\Gamma_A \le (2 + \tau + \frac{\rho G}{G - g^{max}})
 \rho\, OPT_A + I \frac{g^{max} \alpha^{max}}{G} (1 + \tau + \frac{(1 + \rho) G}{G - g^{max}}) \epsilon$. Every job
-has one iteration and one GPU at least, so the machine works $\alpha^{min} / G$ seconds or more on each, the $k$-th
-to complete is done at $k \alpha^{min} / G$ or later, and $\rho\, OPT_A \ge OPT_{A_1} \ge \frac{\alpha^{min}}{G}
+has at least one iteration and one GPU, so the machine works at least $\alpha^{min} / G$ seconds on each, the $k$-th
+to complete is done no earlier than $k \alpha^{min} / G$, and $\rho\, OPT_A \ge OPT_{A_1} \ge \frac{\alpha^{min}}{G}
 \frac{I (I + 1)}{2}$. So $I \epsilon / G = I^2 \bar\epsilon / G \le \frac{2 \rho}{\alpha^{min}} \bar\epsilon\,
-OPT_A$, which put in is the theorem."""
+OPT_A$, and substitution gives the theorem."""
 
 TURNS = r"""
-$G = 2 q$ GPUs, $q^2$ narrow jobs of 2 GPUs and $(G - 1) / 2$ seconds and $q^2$ wide ones of $G - 1$ GPUs and 1
-second, in turns, all there at 0. On the virtual machine each needs $(G - 1) / G$ seconds, so it completes them in
-turns (of equals the first; lengths that grow by as little as you like bring the same about). A narrow and a wide
-job do not fit beside each other, and no job overtakes. Let $T = (G - 1) / G$ and $D = (G + 1) / 2$. The virtual
-machine completes the $i$-th pair by $2 i T \le T + i D - 1$, as $D - 2 T \ge 1 / G$ ($q \ge 2$), so it holds up
-no job but the first: the $i$-th pair is done at $T + i D - 1$ and $T + i D$. The other schedule runs the wide ones
-first, then the narrow ones $q$ at a time. With both sums the quotient is $(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8
-q^3 + q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
+$G = 2 q$ GPUs, $q^2$ narrow jobs of 2 GPUs and $(G - 1) / 2$ seconds and $q^2$ wide jobs of $G - 1$ GPUs and 1
+second, alternating, all present at 0. On the virtual machine each needs $(G - 1) / G$ seconds, so it completes them
+in this order (ties go to the first job; arbitrarily small increases of the lengths have the same effect). A narrow and
+a wide job do not fit side by side, and no job overtakes another. Let $T = (G - 1) / G$ and $D = (G + 1) / 2$. The
+virtual machine completes the $i$-th pair by $2 i T \le T + i D - 1$, as $D - 2 T \ge 1 / G$ ($q \ge 2$), so it delays
+only the first job: the $i$-th pair is done at $T + i D - 1$ and $T + i D$. The other schedule runs the wide jobs
+first, then the narrow jobs $q$ at a time. The quotient of both sums is $(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8 q^3 +
+q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=SLOTS + THEOREM,
         procedure=ForAll(
@@ -130,16 +130,14 @@ CLAIMS = (
             bound(lambda c: theorem_1(c, slots=True, virtual_slots=True)),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
-        note="Jobs take whole slots here, and predictions are right.",
+        note="Jobs take whole slots here, and predictions are correct.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-slots-growth",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=SLOTS
-        + r"For jobs of one GPU with right predictions, $\tau = 0$ and $\rho = 1$, where Theorem 1 says "
+        + r"For jobs of one GPU with correct predictions, $\tau = 0$ and $\rho = 1$, where Theorem 1 states "
         r"$2 + \frac{G}{G - 1} \le 4$, $\Gamma_A / OPT_A$ is bounded.",
         procedure=Growth(
             sizes=(2, 4, 8, 16, 32),
@@ -151,101 +149,85 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
         proof=r"""
-$G$ jobs of one GPU and one second, all there at 0. The optimum starts all at once: $OPT_A = G$. The virtual machine
-completes one a slot, at $1, \dots, G$, each starts then and is done a second later: $\Gamma_A = \sum_k (k + 1) = G
+$G$ jobs of one GPU and one second, all present at 0. The optimum starts all at once: $OPT_A = G$. The virtual machine
+completes one per slot, at $1, \dots, G$; each starts then and is done a second later: $\Gamma_A = \sum_k (k + 1) = G
 (G + 3) / 2$.""",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-short-jobs",
-        paper="A-SRPT",
         place="Theorem 1",
-        statement=r"In continuous time, jobs with less than one iteration among them. " + THEOREM,
+        statement=r"In continuous time, where some jobs have less than one iteration: " + THEOREM,
         procedure=ForAll(
             scheduling_space(jobs=(1, 2), predicted=integers(0, 6), iterations=(F(1, 32), F(1, 8), F(1, 2), F(1))),
             bound(theorem_1),
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
-        note="The paper assumes one iteration at least in the proof. The lemmas do without.",
+        note="The paper's proof assumes at least one iteration. The lemmas do not need it.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-slow-inside",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=SLOW + THEOREM,
         procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(theorem_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-whole-cluster",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"Lemma 2 and Theorem 1 where a job needs all GPUs, $g^{max} = G$.",
-        procedure=Untestable("the bounds divide by G - g_max = 0; with G - g_max + 1 in its place they hold"),
+        procedure=Untestable("the bounds divide by G - g_max = 0; with G - g_max + 1 instead they hold"),
         expected=ClaimVerdict.UNTESTABLE,
-        policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-continuous",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=CONTINUOUS + r", $G > g^{max}$ and $n_i \ge 1$: " + THEOREM,
         procedure=holds(WRONG, theorem_1),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=COMBINED,
         mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-sharper",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"With $n_i \ge 1$. " + LONGEST + with_one_more(THEOREM),
         procedure=holds(ANY, lambda c: theorem_1(c, sharper=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof="With the sharper Lemma 2, Lemma 1 for any bandwidth, and Lemma 3, whose last step holds for these "
         r"$\alpha_i^{max}$ by definition. " + with_one_more(COMBINED),
         mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-starts-in-slots",
-        paper="A-SRPT",
         place="Theorem 1",
-        statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau "
-        r"= 0$, "
-        r"$B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of $OPT_A$ in "
-        "Theorem 1, and once more $OPT_A$.",
+        statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau = "
+        r"0$, $B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of "
+        r"$OPT_A$ in Theorem 1, plus $OPT_A$.",
         procedure=holds(SLOTTED, lambda c: theorem_1(c, slots=True, more=1), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
-In the proof of Lemma 2 job $i$ is first looked at in the slot that begins at $\lceil \tilde C_i \rceil < \tilde C_i
-+ 1$; all starts and ends are whole, so a head that does not fit does not for a whole slot. This adds $I$ at most to
-the bound, and $I \le \sum_i n_i \alpha_i^{min} \le OPT_A$, as each job takes a slot at least. Lemma 3 is about the
+In the proof of Lemma 2 job $i$ is first considered in the slot that begins at $\lceil \tilde C_i \rceil < \tilde C_i
++ 1$; all starts and ends are integers, so a head that does not fit waits for a whole slot. This adds at most $I$ to
+the bound, and $I \le \sum_i n_i \alpha_i^{min} \le OPT_A$, as each job takes at least a slot. Lemma 3 is about the
 virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slots."""
         + COMBINED,
-        note="Whether the printed multiple itself holds there is not known; no case against it was found.",
+        note="Whether the printed multiple itself holds there is open; no counterexample was found.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/thm-1-constant",
-        paper="A-SRPT",
         place="Theorem 1",
         statement=r"With right predictions, $\tau = 0$ and $\rho = 1$ in continuous time, $\Gamma_A / OPT_A$ is "
-        r"bounded by a "
-        r"constant, whatever $G / (G - g^{max})$.",
+        r"bounded by a constant for all $G / (G - g^{max})$.",
         procedure=Growth(
             sizes=(2, 3, 4, 6, 8, 10),
             measure=in_turns,
@@ -257,11 +239,9 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
         proof=TURNS,
-        note=r"So the factor $G / (G - g^{max})$ is no weakness of the proof: here it is $G$, and $G / 4$ is "
-        r"reached. While "
-        "the head of the queue waits for many GPUs, all that are free stay idle.",
+        note="So the factor $G / (G - g^{max})$ is no weakness of the proof: here it is $G$, and $G / 4$ is reached. "
+        "While the head of the queue waits for many GPUs, all that are free stay idle.",
     ),
 )

@@ -12,9 +12,9 @@ from hetopt.proofs.ledger.finding_pictures import Picture
 
 F = Fraction
 
-OPTIMUM = "OPT_A is the least over all orders of starts and all placements, which were enumerated"
+OPTIMUM = "OPT_A is the minimum over all orders of starts and all placements, by enumeration"
 EXACT = "both sides were computed in fractions"
-MACHINE = ("the virtual machine was run by shortest remaining time first", EXACT)
+MACHINE = ("the virtual machine runs the job with the shortest remaining time first", EXACT)
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,10 @@ class BoundTerms:
         Parameters
         ----------
         sharper:
-            Whether alpha_max is the longest iteration of all placements, and busy GPUs are integers; else both are as
-            printed.
+            Whether alpha_max is the longest iteration of all placements, and ``spare`` is G - g_max + 1; else both are
+            as printed.
         """
-        least = [min(uses.values()) for uses in case.fastest]
-        most = case.longest if sharper else case.apart
+        least, most = [min(uses.values()) for uses in case.fastest], longest_iterations(case, sharper=sharper)
         widest = max(task.gpus for task in case.tasks)
         return cls(
             jobs=len(least),
@@ -79,8 +78,8 @@ class BoundSides:
         Both sides.
     names:
         Names of the sides.
-    shown:
-        Draws the schedules if the bound does not hold.
+    draw:
+        Draws the schedules of a counterexample.
     certificate:
         What was verified.
     """
@@ -88,14 +87,14 @@ class BoundSides:
     left: Fraction
     right: Fraction
     names: tuple[str, str]
-    shown: Callable[[], tuple[Picture, ...]] = tuple
+    draw: Callable[[], tuple[Picture, ...]] = tuple
     certificate: tuple[str, ...] = (OPTIMUM, EXACT)
 
     @property
     def finding(self) -> Finding:
         """Whether the bound holds."""
         slack = self.right - self.left
-        pictures = self.shown() if slack < 0 else ()
+        pictures = self.draw() if slack < 0 else ()
         (left, right), sign = self.names, ">" if slack < 0 else "<="
         words = f"{left} = {fraction_text(self.left)} {sign} {fraction_text(self.right)} = {right}"
         return Finding(slack, words, self.certificate, pictures)
@@ -106,8 +105,13 @@ class BoundSides:
         return self.left / self.right if self.right else F(int(self.left > 0))
 
 
+def longest_iterations(case: SchedulingCase, *, sharper: bool) -> list[Fraction]:
+    """For each job alpha_max: as printed, or ``sharper`` the longest iteration of all placements."""
+    return case.longest if sharper else case.apart
+
+
 def schedule_pictures(case: SchedulingCase, *schedules: tuple[str, Runs]) -> tuple[Picture, ...]:
-    """Schedules as pictures."""
+    """Pictures of schedules with titles."""
     return tuple(schedule_picture(title, runs, case.free) for title, runs in schedules)
 
 
@@ -143,12 +147,8 @@ def each_job(case: SchedulingCase, *, sharper: bool = False) -> BoundSides:
     """``C_i <= (1 + tau + rho G/(G-g)) C~_i + g alpha/(G-g) epsilon + n_i alpha_i``, for the tightest job."""
     q, virtual, runs = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt()
     factor, wrong = 1 + q.delay + q.rho * F(q.gpus, q.spare), q.widest * q.most / q.spare * q.error
-    sides = []
-    for run in runs:
-        longest = case.longest if sharper else case.apart
-        last = longest[run.job] * case.iterations[run.job]
-        sides.append((factor * virtual.ends[run.job] + wrong + last - run.end, run.end))
-    slack, end = min(sides)
+    own = [alpha * n for alpha, n in zip(longest_iterations(case, sharper=sharper), case.iterations, strict=True)]
+    slack, end = min((factor * virtual.ends[run.job] + wrong + own[run.job] - run.end, run.end) for run in runs)
     return BoundSides(
         end,
         end + slack,
@@ -175,15 +175,15 @@ def over_and_under(case: SchedulingCase) -> BoundSides:
     """``OPT_A~1 <= OPT_A1 + I (overpredicted) - (underpredicted)``, in seconds on the virtual machine."""
     wrong, right = (case.virtual(predicted=predicted).total for predicted in (True, False))
     pairs = zip(case.sizes(predicted=True), case.sizes(predicted=False), strict=True)
-    more = [predicted - true for predicted, true in pairs]
-    over, under = (sum((max(F(0), sign * v) for v in more), F(0)) for sign in (1, -1))
-    return BoundSides(wrong, right + len(more) * over - under, ("OPT_A~1", "the bound"), certificate=MACHINE)
+    errors = [predicted - true for predicted, true in pairs]
+    over, under = (sum((max(F(0), sign * v) for v in errors), F(0)) for sign in (1, -1))
+    return BoundSides(wrong, right + len(errors) * over - under, ("OPT_A~1", "the bound"), certificate=MACHINE)
 
 
 def theorem_1(
     case: SchedulingCase, *, slots: bool = False, virtual_slots: bool = False, sharper: bool = False, more: int = 0
 ) -> BoundSides:
-    """Gamma_A and the printed multiple of OPT_A, increased by ``more``."""
+    """Gamma_A and the printed multiple of OPT_A; the multiple is increased by ``more``."""
     q, virtual = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
     runs, best = case.asrpt(slots=slots, virtual_slots=virtual_slots), case.optimum(slots=slots)
     share = F(q.gpus, q.spare)

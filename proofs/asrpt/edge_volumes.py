@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.iteration_equations import ring_bytes
 from hetopt.proofs.asrpt.staged_cases import StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 from hetopt.stages.job_graph import AllReduce, double_binary_tree, job_graph
@@ -28,15 +29,13 @@ LINKS = Space(
 
 def all_links(case: StagedCase, weight: Fraction) -> Finding:
     """Whether links of this weight between all pairs of replicas carry the outputs and their gradients."""
-    before, after = (int(k) for k in case.pipeline.replicas)
-    flows = 2 * before * exact(case.pipeline.outputs[0])
+    first, second = (int(k) for k in case.pipeline.replicas)
+    links, flow = first * second, 2 * first * exact(case.pipeline.outputs[0])
     words = (
-        f"{before * after} links of {fraction_text(weight)} bytes carry "
-        f"{fraction_text(before * after * weight)} in all; "
+        f"{links} links of {fraction_text(weight)} bytes carry {fraction_text(links * weight)} in total; outputs and "
+        f"gradients have {fraction_text(flow)} bytes"
     )
-    return Finding(
-        -abs(before * after * weight - flows), words + f"{fraction_text(flows)} bytes are handed on and come back"
-    )
+    return Finding(-abs(links * weight - flow), words)
 
 
 def weight_of_the_graph(case: StagedCase) -> Fraction:
@@ -67,7 +66,7 @@ REPLICATED = Space(
 def tree_bytes(replicas: int, parameters: Fraction) -> tuple[list[Fraction], list[Fraction]]:
     """Bytes sent by each replica, and carried by each edge of either tree, edge by edge.
 
-    Each tree works on half of the parameters: every edge carries that half up, to be added, and the sums down.
+    Each tree reduces half of the parameters: every edge carries that half up, and the sums down.
     """
     sent, carried = [F(0)] * replicas, []
     for tree in double_binary_tree(replicas):
@@ -88,104 +87,88 @@ def each_sends_the_same(case: StagedCase) -> Finding:
     rule = 2 * F(k - 1, k) * h
     sent = [*ring_bytes(k, h), *tree_bytes(k, h)[0]]
     off = max(sent, key=lambda bytes_sent: abs(bytes_sent - rule))
-    words = (
-        f"a replica sends {fraction_text(off)} bytes, not {fraction_text(rule)}"
-        if off != rule
-        else f"each sends {fraction_text(rule)}"
-    )
+    words = f"a replica sends {fraction_text(off)} bytes; the formula gives {fraction_text(rule)}"
     return Finding(-abs(off - rule), words)
 
 
 def tree_edges_carry_less(case: StagedCase) -> Finding:
-    """(k-1)/k h on every edge of either tree, as the graph has it."""
+    """(k-1)/k h on every edge of either tree, the weight in the library's graph."""
     k, h = _replicas(case)
     weight = exact(sum(job_graph(case.pipeline, AllReduce.TREE).weight.tolist())) / (2 * (k - 1))
     off = max(tree_bytes(k, h)[1], key=lambda carried: abs(carried - weight))
-    return Finding(
-        -abs(off - weight), f"an edge carries {fraction_text(off)} bytes; its weight is {fraction_text(weight)}"
-    )
+    words = f"an edge carries {fraction_text(off)} bytes; its weight is {fraction_text(weight)}"
+    return Finding(-abs(off - weight), words)
 
 
 def in_the_mean(case: StagedCase) -> Finding:
-    """2 (k-1)/k h from every replica of a ring; in trees h on every edge, and as much as in a ring in the mean."""
+    """2 (k-1)/k h from every replica of a ring; in trees the same on average, and h on every edge."""
     k, h = _replicas(case)
     rule, (sent, carried) = 2 * F(k - 1, k) * h, tree_bytes(k, h)
     errors = [s - rule for s in ring_bytes(k, h)] + [sum(sent, F(0)) / k - rule] + [c - h for c in carried]
-    words = f"{fraction_text(rule)} bytes from each replica in the mean, {fraction_text(h)} on each edge of a tree"
+    words = f"{fraction_text(rule)} bytes from each replica on average, {fraction_text(h)} on each edge of a tree"
     return Finding(-max(map(abs, errors)), words)
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/link-weight",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_s = "
         r"2 d^{in}_s / k_{s-1}$ bytes in an iteration.",
         procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_the_graph(c))),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
-Nothing is lost on the way: $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$, which divided by $k_{s-1} k_s$ is the equation.
-With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ pairs.""",
-        note="Section IV-B of the copy with the appendix prints the same; the library's graph has it.",
+Flow is conserved: $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$; division by $k_{s-1} k_s$ gives the equation. Including
+gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ pairs.""",
+        note="Section IV-B of the copy with the appendix prints the same; the library's graph has this weight.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/link-weight-other-copy",
-        paper="A-SRPT",
         place="section IV-B, copy with the algorithm",
-        statement=r"They exchange $2 d^{out}_{s-1} / k_{s-1} = 2 d^{in}_s / k_{s-1}$ bytes.",
+        statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_{s-1} = "
+        r"2 d^{in}_s / k_{s-1}$ bytes in an iteration.",
         procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_one_copy(c))),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/link-weight",
-        note=r"The two copies of the paper differ. This one says $d^{out}_{s-1} = d^{in}_s$, which flow conservation "
-        r"allows for $k_{s-1} = k_s$ only; a slip, as its own section III-B has $k_s$.",
+        note=r"The two copies of the paper differ. This one implies $d^{out}_{s-1} = d^{in}_s$, which conservation of "
+        r"flow allows only for $k_{s-1} = k_s$; a typo, as its own section III-B has $k_s$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/allreduce-bytes",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"Each replica of a stage communicates $2 \frac{k - 1}{k} h$ bytes in an AllReduce, in a ring and in "
         "double binary trees.",
         procedure=ForAll(REPLICATED, each_sends_the_same),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/allreduce-mean",
-        note="True of rings. In trees a replica with two children in one tree and a parent in both sends more, the "
-        "root and leaves less. Bytes sent are counted.",
+        note="True for rings. In trees a replica with two children in one tree and a parent in both sends more, the "
+        "root and leaves send less. Bytes sent are counted.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/tree-edges",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"An edge of either of the double binary trees carries $\frac{k - 1}{k} h$ bytes, half of what an "
         "edge of a ring does, since each tree processes half of the data.",
         procedure=ForAll(REPLICATED, tree_edges_carry_less),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/allreduce-mean",
-        note=r"The half of each tree goes up its edges and the sums come down: $h / 2 + h / 2$ bytes on each edge. "
-        r"The printed weight, half of a ring's edge, tends to $h$ for large $k$. The library "
-        "keeps the weight that is printed.",
+        note=r"Half of the parameters goes up the edges of a tree, the sums come down: $h / 2 + h / 2$ bytes each. The "
+        r"printed weight, half of a ring's edge, tends to $h$ for large $k$. The library keeps the printed weight.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/allreduce-mean",
-        paper="A-SRPT",
         place="sections III-B and IV-B",
         statement=r"In a ring each replica sends $2 \frac{k - 1}{k} h$ bytes over one edge. In double binary trees "
-        r"each "
-        r"edge of each tree carries $h$ bytes, and the replicas send $2 \frac{k - 1}{k} h$ bytes in the mean.",
+        r"each edge of each tree carries $h$ bytes, and the replicas send $2 \frac{k - 1}{k} h$ bytes on average.",
         procedure=ForAll(REPLICATED, in_the_mean),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
-A ring takes $k - 1$ steps to reduce and $k - 1$ to gather, in each of which every replica sends one chunk of $h /
-k$ bytes to the next. A tree on $k$ replicas has $k - 1$ edges. Each replica but the root sends half of the
-parameters, with those below it added, to its parent, and gets the sums of all back: $h / 2 + h / 2$ bytes on each
-edge. Two trees carry $2 (k - 1) h$ bytes in all, that is $2 \frac{k - 1}{k} h$ for each replica.""",
+A ring takes $k - 1$ steps to reduce and $k - 1$ to gather. In each step every replica sends one chunk of $h / k$ bytes
+to the next. A tree on $k$ replicas has $k - 1$ edges. Each replica but the root sends half of the parameters, summed
+with those of its subtree, to its parent, and receives the total sums: $h / 2 + h / 2$ bytes on each
+edge. Two trees carry $2 (k - 1) h$ bytes in total, that is $2 \frac{k - 1}{k} h$ for each replica.""",
         note="A ring of two replicas has two edges between them, one each way; the paper's Fig. 2 and the library draw "
-        "them as one of the weight of one.",
+        "a single edge with the weight of one of them.",
     ),
 )

@@ -12,6 +12,7 @@ import numpy as np
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.iteration_bounds import INSIDE, one_server_is_enough
 from hetopt.proofs.asrpt.staged_cases import (
     ALL_PLACEMENTS,
@@ -21,7 +22,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     full_servers_space,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space
@@ -66,13 +67,18 @@ class CutCase:
     def alphas(self) -> list[Fraction]:
         """Seconds of an iteration of each mapping."""
         graph = job_graph(self.placing.pipeline)
-        tables = [graph.counts(np.array(server), len(self.placing.free)) for server in self.mappings]
-        return [exact(v) for v in self.placing.seconds(np.array(tables)).tolist()]
+        tables = np.array([graph.counts(np.array(server), len(self.placing.free)) for server in self.mappings])
+        return [exact(v) for v in self.placing.seconds(tables).tolist()]
 
     @cached_property
     def heavy_edge(self) -> tuple[int, ...]:
         """Heavy-Edge's mapping."""
         return tuple(HeavyEdge()(self.placing.pipeline, self.placing.servers).server.tolist())
+
+    @property
+    def heavy_edge_cut(self) -> Fraction:
+        """Bytes between servers of Heavy-Edge's mapping."""
+        return self.cuts[self.mappings.index(self.heavy_edge)]
 
     def text_of(self, server: tuple[int, ...]) -> str:
         """A mapping as text, server by server."""
@@ -90,7 +96,7 @@ class CutCase:
 
 
 def cut_space(space: Space[StagedCase]) -> Space[CutCase]:
-    """The same cases with their mappings."""
+    """The cases of a space with their mappings."""
 
     def build(numbers: CaseNumbers) -> CutCase | None:
         case = space.build(numbers)
@@ -101,39 +107,36 @@ def cut_space(space: Space[StagedCase]) -> Space[CutCase]:
 
 def heavy_edge_cuts_least(case: CutCase) -> Finding:
     """Compare the cut of Heavy-Edge with the least cut."""
-    own, least = case.cuts[case.mappings.index(case.heavy_edge)], min(case.cuts)
+    greedy, cut, least = case.heavy_edge, case.heavy_edge_cut, min(case.cuts)
     best = case.mappings[case.cuts.index(least)]
-    words = (
-        f"{case.text_of(case.heavy_edge)} cuts {fraction_text(own)} bytes, {case.text_of(best)} {fraction_text(least)}"
-    )
-    shown = (case.picture("Heavy-Edge", case.heavy_edge), case.picture("the least cut", best))
-    return Finding(least - own, words, (ALL_MAPPINGS,), shown)
+    words = f"{case.text_of(greedy)} cuts {fraction_text(cut)} bytes, {case.text_of(best)} {fraction_text(least)}"
+    pictures = (case.picture("Heavy-Edge", greedy), case.picture("the least cut", best))
+    return Finding(least - cut, words, (ALL_MAPPINGS,), pictures)
 
 
 def least_cut_is_fastest(case: CutCase) -> Finding:
-    """Compare the fastest mapping of a least cut with the fastest mapping."""
-    least, fastest = min(case.cuts), min(case.alphas)
-    alpha, i = min((a, i) for i, (a, cut) in enumerate(zip(case.alphas, case.cuts, strict=True)) if cut == least)
-    j = case.alphas.index(fastest)
+    """Compare the fastest mapping with the least cut with the fastest mapping."""
+    i = min(range(len(case.cuts)), key=lambda n: (case.cuts[n], case.alphas[n]))
+    j = case.alphas.index(min(case.alphas))
+    (cut, alpha), (other, fastest) = ((fraction_text(case.cuts[n]), fraction_text(case.alphas[n])) for n in (i, j))
     words = (
-        f"{case.text_of(case.mappings[i])} cuts {fraction_text(least)} bytes and takes {fraction_text(alpha)} s; "
-        f"{case.text_of(case.mappings[j])} cuts {fraction_text(case.cuts[j])} and takes {fraction_text(fastest)} s"
+        f"{case.text_of(case.mappings[i])} cuts {cut} bytes and takes {alpha} s; "
+        f"{case.text_of(case.mappings[j])} cuts {other} and takes {fastest} s"
     )
-    shown = (
-        case.picture(f"the least cut, {fraction_text(alpha)} s", case.mappings[i]),
-        case.picture(f"the fastest, {fraction_text(fastest)} s", case.mappings[j]),
+    pictures = (
+        case.picture(f"the least cut, {alpha} s", case.mappings[i]),
+        case.picture(f"the fastest, {fastest} s", case.mappings[j]),
     )
-    return Finding(fastest - alpha, words, (ALL_MAPPINGS, ALL_PLACEMENTS), shown)
+    return Finding(case.alphas[j] - case.alphas[i], words, (ALL_MAPPINGS, ALL_PLACEMENTS), pictures)
 
 
 def nothing_cut(case: StagedCase) -> Finding:
-    """On one server: Heavy-Edge cuts nothing, and its iteration is the shortest of all placements on all servers."""
+    """Whether Heavy-Edge on one server cuts nothing, and has the shortest iteration of all placements."""
     alone = StagedCase(case.job, (case.pipeline.gpus,), case.nic, case.intra)
     found = HeavyEdge()(alone.pipeline, alone.servers)
-    late, cut = exact(found.iteration_seconds) - case.shortest, exact(found.cut_bytes)
-    return Finding(
-        -late - cut, f"{fraction_text(cut)} bytes are cut; {fraction_text(case.shortest + late)} s at best and here"
-    )
+    seconds, cut = exact(found.iteration_seconds), exact(found.cut_bytes)
+    words = f"{fraction_text(cut)} bytes are cut; {fraction_text(seconds)} s, {fraction_text(case.shortest)} s at best"
+    return Finding(case.shortest - seconds - cut, words)
 
 
 # -- families and examples -------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ def path(weight: int) -> CutCase:
 def cut_over_least(weight: int) -> Fraction:
     """Heavy-Edge's cut over the least."""
     case = path(weight)
-    return case.cuts[case.mappings.index(case.heavy_edge)] / min(case.cuts)
+    return case.heavy_edge_cut / min(case.cuts)
 
 
 def figure_2() -> Computation:
@@ -158,8 +161,7 @@ def figure_2() -> Computation:
     instance, printed = instances.load("asrpt/fig2"), instances.expected("asrpt/fig2")["heavy_edge"].printed
     pipeline, servers = Pipeline.of(instance.jobs[0]).exact(), Servers.of(instance, "GPU").exact()
     found = HeavyEdge()(pipeline, servers)
-    graph = found.graph
-    labels = graph.labels
+    graph, labels = found.graph, found.graph.labels
     heaviest = graph.heaviest_first[0]
     weight = dict(zip(map(tuple, graph.edges.tolist()), graph.weight.tolist(), strict=True))
     link = weight[labels.index("S1-R1"), labels.index("S2-R1")]
@@ -187,32 +189,27 @@ def figure_2() -> Computation:
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/fig-2",
-        paper="A-SRPT",
         place="Fig. 2",
         statement="Three stages of two replicas, servers with 4, 1 and 1 free GPUs: the heaviest edge joins S1-R1 and "
         "S1-R2 (20 MB); S2-R1 and S2-R2 follow over links of 1 MB.",
         procedure=ByComputation(figure_2),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
-        note="Bytes of stages 2 and 3 are assumptions. That nothing less can be cut is ours.",
+        note="Bytes of stages 2 and 3 are assumptions. That this is the least cut is not in the paper.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/least-cut",
-        paper="A-SRPT",
         place="section IV-B",
         statement="Heavy-Edge minimises the bytes between servers.",
         procedure=ForAll(cut_space(full_servers_space()), heavy_edge_cuts_least),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/one-server",
         note='The paper calls it "effectively minimizing inter-server communication overhead", and greedy.',
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/least-cut-near",
-        paper="A-SRPT",
         place="section IV-B",
         statement="The bytes that Heavy-Edge cuts are within a constant factor of the least.",
         procedure=Growth(
@@ -225,38 +222,33 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/one-server",
         proof=r"""
-A path of five replicas with edges $1, W + 1, 2, W$, $W \ge 2$, servers of 3 and 2 GPUs. Heavy-Edge begins the
-larger server with the edge $W + 1$ and adds the neighbour at the edge $2$, not that at $1$: the first server has
-S2, S3 and S4, and the edges $1$ and $W$ are cut. With S1, S2 and S3 on it only the edge $2$ is; one edge at least
-is cut, and the edge $1$ alone leaves parts of one and four. So the least cut is 2.""",
+A path of five replicas with edges $1, W + 1, 2, W$, $W \ge 2$, servers of 3 and 2 GPUs. Heavy-Edge starts the larger
+server with the edge $W + 1$ and adds the neighbour at the edge $2$, not the one at $1$: the first server has S2, S3 and
+S4, and the edges $1$ and $W$ are cut. With S1, S2 and S3 on it only the edge $2$ is cut; at least one edge is cut, and
+cutting only the edge $1$ leaves parts of one and four. So the least cut is 2.""",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/least-cut-alpha",
-        paper="A-SRPT",
         place="section IV-B",
         statement="GPU mapping for short iterations is a graph cut problem: some mapping that cuts the least bytes has "
         r"the shortest iteration ($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(cut_space(full_servers_space(servers=(2, 2))), least_cut_is_fastest),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/one-server",
-        note="The paper's equivalence is about bytes. Bytes of a stage that has time to "
-        "spare count as much as those of the slowest.",
+        note="The paper's equivalence is about bytes. Bytes of a stage with slack count as much as those of the "
+        "slowest.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/one-server",
-        paper="A-SRPT",
         place="section IV-B",
         statement="Given the GPUs of one server, Heavy-Edge cuts nothing and has the shortest iteration of all "
         r"placements on equal servers ($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(equal_servers_space(one_server_is_enough), nothing_cut, share=F(1, 4)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
-        proof=INSIDE + " All of it on one server has equality, for all stages at once.",
+        proof=INSIDE + " With all replicas on one server equality holds, for all stages at once.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Sections III-C and IV-B: NP-hardness, by reductions that are tested on small cases in both directions."""
+"""Sections III-C and IV-B: NP-hardness by reductions, which are tested on small cases in both directions."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from functools import cached_property
 from itertools import combinations
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.graph_cuts import CutCase
 from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
 from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
 
-def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
+def packs(items: tuple[int, ...], bins: tuple[int, ...]) -> bool:
     """Whether the items fit into bins of these sizes."""
     if not items:
         return True
-    first, rest = items[0], items[1:]
+    first, *rest = items
     return any(
-        packs(rest, (*room[:m], n - first, *room[m + 1 :]))
-        for m, n in enumerate(room)
-        if n >= first and n not in room[:m]
+        packs(tuple(rest), (*bins[:m], n - first, *bins[m + 1 :]))
+        for m, n in enumerate(bins)
+        if n >= first and n not in bins[:m]
     )
 
 
@@ -36,7 +37,7 @@ def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class BinPackingCase:
-    """Items, and servers that they may fill.
+    """Items, and servers to fill with them.
 
     Attributes
     ----------
@@ -88,12 +89,12 @@ def cut_decides(case: BinPackingCase) -> Finding:
     """Whether the least cut and the shortest iteration both decide whether the items fill the servers."""
     fits = packs(case.items, (case.size,) * case.servers)
     cut, alpha = min(case.job.cuts), min(case.job.alphas)
-    right = (cut < case.weight) == fits and (alpha < case.weight) == fits
+    right = (cut < case.weight) == fits == (alpha < case.weight)
     words = (
-        f"the items {'fill' if fits else 'do not fill'} the servers; least cut "
-        f"{fraction_text(cut)}, shortest iteration "
+        f"the items {'fill' if fits else 'do not fill'} the servers; least cut {fraction_text(cut)}, shortest "
+        f"iteration {fraction_text(alpha)}, heavy edge {case.weight}"
     )
-    return Finding(F(0) if right else F(-1), f"{words}{fraction_text(alpha)}, heavy edge {case.weight}")
+    return Finding(F(0) if right else F(-1), words)
 
 
 # -- schedules -------------------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def cut_decides(case: BinPackingCase) -> Finding:
 
 @dataclass(frozen=True, eq=False)
 class ThreePartitionCase:
-    """Jobs of one second, at most three of which fit beside each other.
+    """Jobs of one second, of which at most three fit side by side.
 
     Attributes
     ----------
@@ -134,10 +135,11 @@ def _triples(numbers: CaseNumbers) -> ThreePartitionCase | None:
 
 
 THIRD = 7
+"""A third of the GPUs of the server in drawn cases."""
 
 
 def _choose_triples(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    """Widths of about a third of the server, changed by steps that cancel."""
+    """Widths of about a third of the server, with changes that cancel."""
     widths = [F(THIRD)] * sizes["j"]
     for i, j in combinations(range(sizes["j"]), 2):
         step = choose((F(1), F(2), F(3), F(0)))
@@ -157,50 +159,44 @@ TRIPLES = Space(
 def sum_decides(case: ThreePartitionCase) -> Finding:
     """Whether the least sum decides whether the jobs split into triples that fill the server."""
     rounds = len(case.widths) // 3
-    fits, threes = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
-    words = f"the least sum is {fraction_text(case.least)}, in threes {fraction_text(threes)}"
-    return Finding(F(0) if (case.least == threes) == fits else F(-1), words)
+    fits, triples = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
+    words = f"the least sum is {fraction_text(case.least)}, in triples {fraction_text(triples)}"
+    return Finding(F(0) if (case.least == triples) == fits else F(-1), words)
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/np-complete",
-        paper="A-SRPT",
         place="sections III-B and IV-B",
         statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
         r"server, and so is whether some placement's iteration is shorter than a given time, $\alpha^{min}$.",
         procedure=ForAll(PACKINGS, cut_decides, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
-A mapping can be checked quickly. Let items $a_1, \dots, a_n$ with $\sum_j a_j = M g$ be given; whether they fill
+A mapping can be checked in polynomial time. Let $a_1, \dots, a_n$ be items with $\sum_j a_j = M g$; whether they fill
 $M$ bins of size $g$ is NP-complete even if numbers are written in unary (3-Partition). Take $M$ servers of $g$ GPUs
 and a job of stages with one replica each: an item is a run of $a_j$ stages whose edges weigh $W = \max(3, n)$,
 edges between runs weigh 1. The $n - 1$ light edges together weigh less than $W$. So a mapping cuts less than $W$
-bytes if and only if it cuts no heavy edge, that is, if every run is on one server, and such a mapping fills the
-servers with the items. With $B_{inter} / g = 1$, $B_{intra} = W$ and nothing to compute, a stage with a heavy edge
-cut takes $W$ or more; if none is cut, a stage has two edges, each of which takes $W / B_{intra} = 1$ or, if light,
-1 at most: $\alpha \le 2 < W$.""",
-        note="The paper cites balanced graph cuts; graphs of jobs are special, and paths of single replicas are "
-        "enough.",
+bytes if and only if it cuts no heavy edge, that is, if every run is on one server, so that the items fill the servers.
+With $B_{inter} / g = 1$, $B_{intra} = W$ and no computation, a stage with a cut heavy edge takes at least $W$; if none
+is cut, a stage has two edges, each of which takes $W / B_{intra} = 1$ or, if light, at most 1: $\alpha \le 2 < W$.""",
+        note="The paper cites balanced graph cuts; job graphs are a special case, and paths of single replicas "
+        "suffice.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-8-np-hard",
-        paper="A-SRPT",
         place="eq. (8)",
         statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",
         procedure=ForAll(TRIPLES, sum_decides, share=F(1, 5)),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
 Let $a_1, \dots, a_{3 m}$ with $B / 4 < a_j < B / 2$ and $\sum_j a_j = m B$ be given; whether they split into $m$
-threes that add up to $B$ each is NP-complete even in unary (3-Partition). Take one server of $B$ GPUs, and for each
-$a_j$ a job of $a_j$ GPUs and one second, all there at 0. Since four jobs never fit beside each other, the jobs
-split into three sequences without overlap (colour each, in the order of starts, with a colour that no job running
-then has). So the $k$-th job to complete is done at $\lceil k / 3 \rceil$ or later, and $\sum_j C_j \ge 3 (1 + \dots
-+ m)$. Threes that fill the server reach that. Conversely, with equality three jobs are done at each of $1, \dots,
-m$, each runs for the second before, and as the GPU seconds add up to $m B$ in $m$ seconds, each three fills the
-server.""",
+triples with sum $B$ is NP-complete even in unary (3-Partition). Take one server of $B$ GPUs, and for each $a_j$ a job
+of $a_j$ GPUs and one second, all present at 0. Since four jobs never fit side by side, the jobs split into three
+sequences without overlap (colour each job, in the order of starts, with a colour that no running job has). So the
+$k$-th job to complete is done no earlier than $\lceil k / 3 \rceil$, and $\sum_j C_j \ge 3 (1 + \dots + m)$. Triples
+that fill the server reach this bound. Conversely, with equality three jobs are done at each of $1, \dots, m$, each runs
+for the second before, and as the GPU seconds sum to $m B$ in $m$ seconds, each triple fills the server.""",
         note="The reduction needs neither arrivals nor communication.",
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.staged_cases import (
     ALL_PLACEMENTS,
     BANDWIDTHS,
@@ -16,7 +17,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     exact,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -56,12 +57,10 @@ def nothing_above_apart(case: StagedCase) -> Finding:
 
 
 def side_by_side_is_slower(case: StagedCase) -> Finding:
-    """Compare two replicas on one server with both apart: above 0 only if one server is strictly slower."""
+    """Compare two replicas on one server with both apart: the slack is positive only if one server is slower."""
     together = exact(case.seconds(np.array([[1], [1]]))[()])
-    more = together - case.apart
-    return Finding(
-        more if more > 0 else F(-1), f"{fraction_text(together)} s together, {fraction_text(case.apart)} s apart"
-    )
+    slack = together - case.apart if together > case.apart else F(-1)
+    return Finding(slack, f"{fraction_text(together)} s together, {fraction_text(case.apart)} s apart")
 
 
 def slow_inside(numbers: CaseNumbers) -> StagedCase | None:
@@ -75,14 +74,14 @@ def greedy_is_shortest(case: StagedCase) -> Finding:
     """Compare alpha~_min with the shortest iteration of all placements."""
     x = case.placements[case.alphas.index(case.shortest)]
     words = (
-        f"servers filled one after the other: {fraction_text(case.greedy)} s; {case.text_of(x)}: "
+        f"servers filled one after another: {fraction_text(case.greedy)} s; {case.text_of(x)}: "
         f"{fraction_text(case.shortest)} s"
     )
-    shown = (
-        case.picture("one server after the other", case.greedily, case.greedy),
+    pictures = (
+        case.picture("one server after another", case.greedy_placement, case.greedy),
         case.picture("the shortest", x, case.shortest),
     )
-    return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,), shown)
+    return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,), pictures)
 
 
 def greedy_between(case: StagedCase) -> Finding:
@@ -95,31 +94,27 @@ def fewest_servers_are_best(case: StagedCase) -> Finding:
     """Compare the shortest iteration on the fewest servers with the shortest one on more servers."""
     servers = [int(x.any(axis=0).sum()) for x in case.placements]
     least = min(servers)
-    few, many = (
+    (few, i), (many, j) = (
         min((alpha, i) for i, (alpha, m) in enumerate(zip(case.alphas, servers, strict=True)) if (m > least) is more)
         for more in (False, True)
     )
-    placement = case.text_of(case.placements[many[1]])
-    words = f"on {least} servers at best {fraction_text(few[0])} s; {placement}: {fraction_text(many[0])} s"
-    shown = (
-        case.picture(f"on {least} servers at best", case.placements[few[1]], few[0]),
-        case.picture("on more", case.placements[many[1]], many[0]),
-    )
-    return Finding(many[0] - few[0], words, (ALL_PLACEMENTS,), shown)
+    first, second = case.placements[i], case.placements[j]
+    words = f"on {least} servers at best {fraction_text(few)} s; {case.text_of(second)}: {fraction_text(many)} s"
+    pictures = (case.picture(f"on {least} servers at best", first, few), case.picture("on more", second, many))
+    return Finding(many - few, words, (ALL_PLACEMENTS,), pictures)
 
 
 def within_bandwidths(case: StagedCase) -> Finding:
     """alpha_max <= B_intra / (B_inter / g) alpha_min."""
-    room = case.intra / case.nic * case.shortest - case.apart
-    return Finding(
-        room,
-        f"{fraction_text(case.apart)} <= {fraction_text(case.intra / case.nic)} * {fraction_text(case.shortest)}",
-    )
+    ratio = case.intra / case.nic
+    words = f"{fraction_text(case.apart)} <= {fraction_text(ratio)} * {fraction_text(case.shortest)}"
+    return Finding(ratio * case.shortest - case.apart, words)
 
 
-# -- how far the greedy one can be off -------------------------------------------------------------------------------
+# -- the ratio of the greedy iteration to the shortest ---------------------------------------------------------------
 
 INTRA = 12
+"""B_intra of the family, at B_inter / g = 1."""
 
 
 def two_by_two(parameters: int) -> StagedCase:
@@ -136,14 +131,14 @@ def greedy_over_shortest(parameters: int) -> Fraction:
 
 
 def exchange_grows(neighbours: int) -> Callable[[], list[Any]]:
-    """For z3: a stage on one server that is slower than apart although B >= b, with ``neighbours`` stages beside it."""
+    """For z3: a stage on one server that is slower than apart although B >= b, with ``neighbours`` adjacent stages."""
 
     def problem() -> list[Any]:
         from z3 import And, Int, Or, Real, Sum, ToReal
 
         b, inner, a, k, x = Real("b"), Real("B"), Real("a"), Int("k"), Int("x")
         links = [(Real(f"l{r}"), Int(f"k{r}"), Int(f"x{r}")) for r in range(neighbours)]
-        # times b B, and the AllReduce times x too, so that nothing is divided
+        # both sides times b B, the AllReduce also times x, to avoid division
         exchange = [weight * (ToReal(kr - xr) * inner + ToReal(xr) * b) for weight, kr, xr in links]
         apart = [weight * ToReal(kr) * inner for weight, kr, _ in links]
         reduce = Or(
@@ -158,9 +153,9 @@ def exchange_grows(neighbours: int) -> Callable[[], list[Any]]:
 
 APART = r"""
 Let $b = B_{inter} / g$ and $B = B_{intra} \ge b$. A replica of stage $s$ exchanges $l$ bytes with each of the $k_r$
-replicas of a stage $r$ beside it, $x_r$ of them on its server: $l ((k_r - x_r) / b + x_r / B) \le l k_r / b$, which
-is the time apart. Its AllReduce takes $a / (x b) \le a / b$ or $a / B \le a / b$. Computation is the same
-everywhere. So $\beta_s^m$ is at most its value apart, for every stage and server."""
+replicas of an adjacent stage $r$, $x_r$ of them on its server: $l ((k_r - x_r) / b + x_r / B) \le l k_r / b$, which
+is the time apart. Its AllReduce takes $a / (x b) \le a / b$ or $a / B \le a / b$. Computation takes the same time on
+every server. So $\beta_s^m$ is at most its value apart, for every stage and server."""
 
 INSIDE = r"""
 Let $b = B_{inter} / g$ and $B = B_{intra} \ge g b$. On any server $\beta_s^m \ge p_s + \sum_r l_r k_r / B + a_s /
@@ -168,36 +163,31 @@ B$: links take $l_r ((k_r - x_r) / b + x_r / B) \ge l_r k_r / B$, and the AllRed
 replicas on the server, $a_s / (x b) \ge a_s / (g b) \ge a_s / B$."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-max",
-        paper="A-SRPT",
         place="section III-B",
-        statement=r"The longest iteration $\alpha^{max}$ of a job is that with every replica on a separate server and "
-        r"$B_{inter} / g$ of bandwidth.",
+        statement=r"The longest iteration $\alpha^{max}$ of a job has every replica on a separate server with a "
+        r"bandwidth of $B_{inter} / g$.",
         procedure=ForAll(equal_servers_space(), nothing_above_apart),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/alpha-max-fast-inside",
-        note=r"Read as a bound: with fewer servers than replicas that placement does not exist.",
+        note="As a bound: with fewer servers than replicas this placement does not exist.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-max-fast-inside",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"No placement has a longer iteration than $\alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
         procedure=ForAll(equal_servers_space(fast_inside), nothing_above_apart, share=HALF),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=APART,
         mechanical=tuple(
             by_z3(f"a stage with {r} neighbouring stages, all real data, all numbers of replicas", exchange_grows(r))
             for r in (0, 1, 2)
         ),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-max-needed",
-        paper="A-SRPT",
         place="section III-B",
         statement=r"For all $B_{intra} < B_{inter} / g$ with $g \ge 2$ some job has a longer iteration than "
         r"$\alpha^{max}$: two stages of one replica, side by side.",
@@ -215,79 +205,66 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
-        proof=r"Both stages exchange $2 d > 0$ bytes with the other: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / "
-        r"g)$.",
+        proof="The stages exchange $2 d > 0$ bytes: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / g)$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-tilde",
-        paper="A-SRPT",
         place="section IV-B",
-        statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the "
-        r"last, is "
-        r"the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
+        statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the last, "
+        r"is the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/alpha-order",
-        note="Filling servers splits a stage that fits elsewhere, or leaves one replica alone behind its part of the "
-        "card.",
+        note="Filling servers splits a stage that fits on another server, or isolates a replica with its share of the "
+        "network bandwidth.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-fewest-servers",
-        paper="A-SRPT",
         place="section IV-B",
         statement="An iteration is shortest on the fewest servers possible, filled in some way "
         r"($B_{intra} \ge B_{inter}$).",
         procedure=ForAll(
-            equal_servers_space(one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), ladder=DOUBLING),
+            equal_servers_space(one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), values=DOUBLING),
             fewest_servers_are_best,
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/alpha-one-server",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-order",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\alpha^{min} \le \tilde\alpha^{min} \le \alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
         procedure=ForAll(equal_servers_space(fast_inside), greedy_between, share=HALF),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"$\tilde\alpha^{min}$ is the iteration of a placement, so no less than the shortest of all." + APART,
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-one-server",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} = \alpha^{min}$ if the job fits on one server and $B_{intra} \ge B_{inter}$.",
         procedure=ForAll(equal_servers_space(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
-        proof=INSIDE + " All of it on one server, where Heavy-Edge puts it, has equality, for all stages at once.",
+        proof=INSIDE
+        + " With all replicas on one server, as Heavy-Edge places them, equality holds for all stages at once.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-ratio-bound",
-        paper="A-SRPT",
         place="section IV-B",
         statement=r"$\alpha^{max} \le \frac{g B_{intra}}{B_{inter}} \alpha^{min}$, and so $\rho$ and "
         r"$\tilde\alpha^{min} / \alpha^{min}$ are at most that, if $B_{intra} \ge B_{inter}$.",
         procedure=ForAll(equal_servers_space(fast_links), within_bandwidths, share=HALF),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=INSIDE
         + r" Apart it is $p_s + \sum_r l_r k_r / b + a_s / b \le \frac{B}{b} (p_s + \sum_r l_r k_r / B + a_s / B)$. "
-        r"For $\tilde\alpha^{min} \le \alpha^{max}$ see there.",
+        r"For $\tilde\alpha^{min} \le \alpha^{max}$ see `asrpt/alpha-order`.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/alpha-ratio",
-        paper="A-SRPT",
         place="section IV-B",
-        statement=r"$\tilde\alpha^{min} / \alpha^{min}$ can come as near as you like to $g B_{intra} / B_{inter}$.",
+        statement=r"$\tilde\alpha^{min} / \alpha^{min}$ can come arbitrarily close to $g B_{intra} / B_{inter}$.",
         procedure=Growth(
             sizes=(10, 100, 1_000, 10_000, 100_000),
             measure=greedy_over_shortest,
@@ -295,17 +272,16 @@ CLAIMS = (
             formula_text="B (h + 2) / (h + 2 B) with B = g B_intra / B_inter = 12",
             size="h",
             quantity="ratio of Heavy-Edge's iteration on filled servers to the shortest",
-            bounded=True,
+            converges=True,
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
-Two stages of two replicas with $h$ bytes of parameters each, $d^{out} = 1$, nothing to compute, on servers of three
-GPUs; $B_{inter} / g = 1$, $B_{intra} = B$. Filled servers have three replicas and one, so a stage is split, and its
-replica behind the card takes $h$ for the AllReduce and $2$ for its two links: $\tilde\alpha^{min} = h + 2$ (that
-beside the other stage takes $h + 2 / B$). A stage on each server takes $h / B + 2$, and splitting a stage at least
-$h$, which is no less for $h \ge 3$ and $B \ge 3$ (that is $B_{intra} \ge B_{inter}$). So the ratio is $(h + 2) / (h
+Two stages of two replicas with $h$ bytes of parameters each, $d^{out} = 1$, no computation, on servers of three GPUs;
+$B_{inter} / g = 1$, $B_{intra} = B$. Filled servers have three replicas and one, so a stage is split, and its replica
+on the second server takes $h$ for the AllReduce and $2$ for its two links: $\tilde\alpha^{min} = h + 2$ (its replica on
+the first server takes $h + 2 / B$). A stage on each server takes $h / B + 2$, and splitting a stage takes at least $h$,
+which is no less for $h \ge 3$ and $B \ge 3$ (that is $B_{intra} \ge B_{inter}$). So the ratio is $(h + 2) / (h
 / B + 2) = B (h + 2) / (h + 2 B)$, which tends to $B$.""",
     ),
 )

@@ -11,8 +11,9 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.placement_costs import Whole
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Untestable
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -48,13 +49,13 @@ class PlacedJob:
         return [int(k) for k in self.placing.pipeline.replicas]
 
     @property
-    def there(self) -> list[tuple[int, int]]:
+    def occupied(self) -> list[tuple[int, int]]:
         """(stage, server) with a replica."""
         return [(int(s), int(m)) for s, m in np.argwhere(self.x > 0)]
 
 
 def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_inside: bool = False) -> Space[PlacedJob]:
-    """Placements; with ``fast_inside`` B_intra >= B_inter, where g is the largest number of GPUs of a server."""
+    """Placements; with ``fast_inside`` B_intra >= B_inter, with g the largest number of GPUs of a server."""
 
     def build(numbers: CaseNumbers) -> PlacedJob | None:
         x = np.array([[int(v) for v in row] for row in numbers["x"]])
@@ -97,7 +98,7 @@ def stage_outputs(case: PlacedJob) -> list[Fraction]:
 
 
 def exchange_by_pairs(case: PlacedJob, s: int, m: int) -> Fraction:
-    """Seconds in which a replica of stage s on server m exchanges data with the replicas of the adjacent stages.
+    """Seconds that a replica of stage s on server m spends on exchanges with replicas of the adjacent stages.
 
     Its output is split evenly over the replicas of the next stage, and gradients of the same size come back.
     """
@@ -113,15 +114,16 @@ def exchange_by_pairs(case: PlacedJob, s: int, m: int) -> Fraction:
 
 
 def compared(
-    case: PlacedJob, ours: Callable[[PlacedJob, int, int], Fraction], theirs: Callable[[PlacedJob, int, int], Fraction]
+    case: PlacedJob,
+    by_replicas: Callable[[PlacedJob, int, int], Fraction],
+    by_equation: Callable[[PlacedJob, int, int], Fraction],
 ) -> Finding:
-    """The largest difference of two ways to compute seconds of a stage on a server."""
-    worst = max(case.there, key=lambda at: abs(ours(case, *at) - theirs(case, *at)))
-    a, b = ours(case, *worst), theirs(case, *worst)
-    where = f"stage {worst[0] + 1} on {case.placing.servers.names[worst[1]]}"
-    return Finding(
-        -abs(a - b), f"{where}: {fraction_text(b)} s by the equation, {fraction_text(a)} s replica by replica"
-    )
+    """The largest difference between the seconds of a stage on a server by sums over replicas and by the equation."""
+    s, m = max(case.occupied, key=lambda at: abs(by_replicas(case, *at) - by_equation(case, *at)))
+    a, b = by_replicas(case, s, m), by_equation(case, s, m)
+    where = f"stage {s + 1} on {case.placing.servers.names[m]}"
+    words = f"{where}: {fraction_text(b)} s by the equation, {fraction_text(a)} s replica by replica"
+    return Finding(-abs(a - b), words)
 
 
 def _library(name: str) -> Callable[[PlacedJob, int, int], Fraction]:
@@ -141,10 +143,10 @@ def ring_bytes(replicas: int, parameters: Fraction) -> list[Fraction]:
     Raises
     ------
     AssertionError
-        Some replica does not have all gradients in the end, or has one twice.
+        Some replica lacks a gradient at the end, or adds one twice.
     """
     k = replicas
-    held = [[{i} for _ in range(k)] for i in range(k)]  # replica -> chunk -> whose gradients are in it
+    held = [[{i} for _ in range(k)] for i in range(k)]  # replica -> chunk -> replicas with gradients in its sum
     sent = [F(0)] * k
     for step in range(2 * (k - 1)):
         chunks = [(i - step) % k if step < k - 1 else (i + 1 - (step - (k - 1))) % k for i in range(k)]
@@ -154,7 +156,7 @@ def ring_bytes(replicas: int, parameters: Fraction) -> list[Fraction]:
             assert step >= k - 1 or not held[after][chunk] & gradients, "a gradient would be added twice"
             held[after][chunk] = held[after][chunk] | gradients if step < k - 1 else gradients
             sent[i] += parameters / k
-    assert all(chunk == set(range(k)) for own in held for chunk in own), "the AllReduce is not complete"
+    assert all(chunk == set(range(k)) for chunks in held for chunk in chunks), "the AllReduce is not complete"
     return sent
 
 
@@ -175,7 +177,7 @@ def reduce_by_steps(case: PlacedJob, s: int, m: int) -> Fraction:
 
 
 def pipeline_seconds(case: PlacedJob, iterations: int) -> Fraction:
-    """Seconds until an asynchronous pipeline has done these iterations, stage by stage."""
+    """Seconds of this many iterations of an asynchronous pipeline, stage by stage."""
     done = [F(0)] * len(case.replicas)
     for _ in range(iterations):
         before = F(0)
@@ -194,7 +196,7 @@ ITERATIONS = (1, 2, 7)
 
 
 def paced_by_slowest(case: PlacedJob) -> Finding:
-    """Whether n iterations take n alpha and, once, the other stages' seconds."""
+    """Whether n iterations take n alpha plus, once, the seconds of the other stages."""
     alpha, once = exact(case.placing.seconds(case.x)[()]), sum(stage_seconds(case), F(0))
     off = max(abs(pipeline_seconds(case, n) - (n - 1) * alpha - once) for n in ITERATIONS)
     return Finding(-off, f"{fraction_text(once)} s once and {fraction_text(alpha)} s for each further iteration")
@@ -212,58 +214,50 @@ def identity() -> str:
 
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-5",
-        paper="A-SRPT",
         place="eq. (5)",
-        statement="The time in which a replica of a stage exchanges with those beside it, as printed.",
+        statement="The time of a replica's exchanges with the adjacent stages, as printed.",
         procedure=Untestable(
-            "both copies at hand have the bytes within the server, over B_intra, in the denominator of those between "
-            "servers, where bytes per second and seconds are added: a slip of their conversion, perhaps"
+            "both available copies have the bytes within the server, over B_intra, in the denominator of those between "
+            "servers, where bytes per second and seconds are added: probably an error of their conversion"
         ),
         expected=ClaimVerdict.UNTESTABLE,
-        policies=("asrpt",),
         instead="asrpt/eq-5-repaired",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-5-repaired",
-        paper="A-SRPT",
         place="eq. (5)",
-        statement=r"A replica of stage $s$ on server $m$ exchanges with its neighbours for "
-        r"$\mathit{comm}_s^m = \frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s "
-        r"\frac{k_{s+1} - x_{s+1}^m}{k_{s+1}}) x_s^m}{(x_s^m / g) B_{inter}} + \frac{2 d^{in}_s "
-        r"\frac{x_{s-1}^m}{k_{s-1}} "
-        r"+ 2 d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
+        statement=r"A replica's exchanges with the adjacent stages, of stage $s$ on server $m$, take "
+        r"$\mathit{comm}_s^m = \frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s \frac{k_{s+1} - "
+        r"x_{s+1}^m}{k_{s+1}}) x_s^m}{(x_s^m / g) B_{inter}} + \frac{2 d^{in}_s \frac{x_{s-1}^m}{k_{s-1}} + 2 "
+        r"d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
         procedure=ForAll(
             placed_space((2, 4), (1, 3)), lambda c: compared(c, exchange_by_pairs, _library("exchange")), share=HALF
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
-What all replicas of stage $s - 1$ hand on is what all of stage $s$ take in, $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.
-Split evenly, each pair of replicas passes $d^{out}_{s-1} / k_s = d^{in}_s / k_{s-1}$ forwards, and as much
-backwards. Of the $k_{s-1}$ pairs of a replica on $m$, $x_{s-1}^m$ are within the server, at $B_{intra}$; the others
-go over its part $B_{inter} / g$ of the card, and the $x_s^m$ replicas do so at the same time, each with its own
-part. The same holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ a pair.""",
-        note="The program of the library is compared with sums over pairs of replicas.",
+The output of all replicas of stage $s - 1$ is the input of all of stage $s$, $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.
+Split evenly, each pair of replicas sends $d^{out}_{s-1} / k_s = d^{in}_s / k_{s-1}$ forwards, and as much backwards.
+Of the $k_{s-1}$ pairs of a replica on $m$, $x_{s-1}^m$ are within the server, at $B_{intra}$; the others use its share
+$B_{inter} / g$ of the network card, and the $x_s^m$ replicas do so at the same time, each with its own share. The same
+holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ per pair.""",
+        note="The library's function is compared with sums over pairs of replicas.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-6",
-        paper="A-SRPT",
         place="eq. (6)",
         statement="The time of an AllReduce, as printed.",
         procedure=Untestable(
-            "no copy at hand has it whole: the denominator of the first case is torn off, and one copy lacks that of "
-            "the second, too; what is legible fits the repaired form"
+            "no available copy is complete: the denominator of the first case is cut off, in one copy also that of the "
+            "second; the legible part agrees with the repaired form"
         ),
         expected=ClaimVerdict.UNTESTABLE,
-        policies=("asrpt",),
         instead="asrpt/eq-6-repaired",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-6-repaired",
-        paper="A-SRPT",
         place="eq. (6)",
         statement=r"An AllReduce takes $\frac{2 (k_s - 1) h_s}{k_s (x_s^m / g) B_{inter}}$ seconds if $x_s^m < k_s$ "
         r"and $\frac{2 (k_s - 1) h_s}{k_s B_{intra}}$ if $x_s^m = k_s$, for rings and $B_{intra} \ge B_{inter}$.",
@@ -272,35 +266,31 @@ part. The same holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ a pair.""",
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"""
-In a ring the parameters are cut into $k$ chunks. In each of $k - 1$ steps every replica sends a chunk to the next,
-which adds it; then each has one chunk complete, and in $k - 1$ more steps these go round. So every edge carries $2
-(k - 1) h / k$ bytes. With the replicas of a server side by side, one edge leaves the server, and the $x$ parts
-$B_{inter} / g$ of the card are its own; edges within have $B_{intra}$. Where $x < k$ the slowest edge is that which
+In a ring the parameters are split into $k$ chunks. In each of $k - 1$ steps every replica sends a chunk to the next,
+which adds it; then each has one complete chunk, and $k - 1$ more steps pass these round. So every edge carries $2 (k -
+1) h / k$ bytes. With the replicas of a server adjacent in the ring, one edge leaves the server, with the $x$ shares
+$B_{inter} / g$ of the network card; edges within have $B_{intra}$. Where $x < k$ the slowest edge is the one that
 leaves, since $(x / g) B_{inter} \le B_{inter} \le B_{intra}$; where $x = k$ all are within.""",
-        note=r"The library's program is compared with rings that are run chunk by chunk. Where $B_{intra} < (x / g) "
+        note=r"The library's function is compared with rings that are run chunk by chunk. Where $B_{intra} < (x / g) "
         r"B_{inter}$ an edge within the server is the slowest, and the first case is too short.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-7",
-        paper="A-SRPT",
         place="eq. (7)",
         statement=r"The time per iteration of an asynchronous pipeline is that of its slowest stage, "
-        r"$\alpha = \max_{s, m} \beta_s^m$: $n$ iterations take $n \alpha$ and, once, the seconds of the other stages.",
+        r"$\alpha = \max_{s, m} \beta_s^m$: $n$ iterations take $n \alpha$ plus, once, the times of the other stages.",
         procedure=ForAll(placed_space((1, 4), (1, 3)), paced_by_slowest, share=HALF),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=r"""
-Let $\beta_s = \max_m \beta_s^m$. Stage $s$ is through with iteration $i$ at $f_{i,s} = \max(f_{i-1,s}, f_{i,s-1}) +
+Let $\beta_s = \max_m \beta_s^m$. Stage $s$ completes iteration $i$ at $f_{i,s} = \max(f_{i-1,s}, f_{i,s-1}) +
 \beta_s$. Then $f_{i,s} = \sum_{r \le s} \beta_r + (i - 1) \max_{r \le s} \beta_r$, by induction over $i$ and $s$
-($i = 1$ and $s = 1$ are plain):
-with $M_s = \max_{r \le s} \beta_r$ the two terms under the maximum, $\beta_s$ added, are $a = \sum_{r \le s}
-\beta_r + (i - 2) M_s + \beta_s$ and $b = \sum_{r \le s} \beta_r + (i - 1) M_{s-1}$. If $M_s = \beta_s$, then $a =
-\sum_{r \le s} \beta_r + (i - 1) M_s \ge b$; else $M_s = M_{s-1} \ge \beta_s$ and $b = \sum_{r \le s} \beta_r + (i -
-1) M_s \ge a$. So $n$ iterations take $(n - 1) \alpha + \sum_s \beta_s$.""",
+($i = 1$ and $s = 1$ are trivial): with $M_s = \max_{r \le s} \beta_r$ the two terms under the maximum, plus $\beta_s$,
+are $a = \sum_{r \le s} \beta_r + (i - 2) M_s + \beta_s$ and $b = \sum_{r \le s} \beta_r + (i - 1) M_{s-1}$. If $M_s =
+\beta_s$, then $a = \sum_{r \le s} \beta_r + (i - 1) M_s \ge b$; else $M_s = M_{s-1} \ge \beta_s$ and $b = \sum_{r \le
+s} \beta_r + (i - 1) M_s \ge a$. So $n$ iterations take $(n - 1) \alpha + \sum_s \beta_s$.""",
         mechanical=(by_sympy("both cases of the induction step", identity),),
-        note=r"Completion times $t_i + n_i \alpha_i$ of eq. (8) leave out what is once, "
-        r"$\sum_s \beta_s - \alpha$ seconds, in which the pipeline fills.",
+        note=r"The completion times $t_i + n_i \alpha_i$ of eq. (8) omit the $\sum_s \beta_s - \alpha$ seconds in "
+        r"which the pipeline fills once.",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.bound_sides import (
     BoundSides,
     bound,
@@ -16,7 +17,7 @@ from hetopt.proofs.asrpt.bound_sides import (
     used_fraction,
 )
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -27,16 +28,16 @@ RIGHT = scheduling_space(communicating=True, iterations=integers(1, 4))
 """True predictions, B_intra >= B_inter / g, G > g_max."""
 
 WRONG = scheduling_space(communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True)
-"""The same with predictions of any kind, and delays."""
+"""As :data:`RIGHT`, with arbitrary predictions and delays."""
 
 ANY = scheduling_space(
     communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any"
 )
-"""Any bandwidths, and jobs that may need all GPUs."""
+"""As :data:`WRONG`, with any bandwidths, and jobs that may need all GPUs."""
 
 
 def in_whole_slots(case: SchedulingCase) -> bool:
-    """Whether all jobs take whole seconds on all placements."""
+    """Whether all jobs take integer seconds on all placements."""
     return all(length.denominator == 1 for uses in case.lengths for length in uses.values())
 
 
@@ -53,13 +54,12 @@ def holds(
     return ForAll(space, bound(sides), ratio=used_fraction(sides) if measured else None, share=HALF)
 
 
-SLOTS = "Time goes in slots of one second: jobs start with a slot, and a slot of the virtual machine serves one job. "
+SLOTS = "Time has slots of one second: jobs start with a slot, and a slot of the virtual machine serves one job. "
 CONTINUOUS = r"In continuous time, with $B_{intra} \ge B_{inter} / g$"
 LONGEST = (
-    r"In continuous time, $\alpha_i^{max}$ being the longest iteration of all placements; for all bandwidths, and "
+    r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements, for any bandwidths and $G$: "
 )
-LONGEST += r"for $G = g^{max}$ too: "
-SLOW = r"In continuous time, whatever the bandwidths. "
+SLOW = r"In continuous time, for any bandwidths: "
 
 LEMMA_1 = r"$OPT_{A_1} \le \rho\, OPT_A$, $\rho = \max_i \alpha_i^{max} / \alpha_i^{min}$."
 LEMMA_2 = r"$\Gamma_A \le (1 + \tau + \frac{\rho G}{G - g^{max}}) OPT_{\tilde A_1} + I \frac{g^{max} \alpha^{max}}"
@@ -71,28 +71,27 @@ EQ_12 += r"\alpha^{max}}{G - g^{max}} \epsilon + n_i \alpha_i^{max}$."
 
 
 def with_one_more(bound: str) -> str:
-    """A bound or its proof with busy GPUs counted as whole numbers: more than G - g^max are G - g^max + 1 at least."""
-    plain = " ".join(bound.split())
-    whole = plain.replace("more than $G - g^{max}$ work", "$G - g^{max} + 1$ or more work")
-    return whole.replace("{G - g^{max}}", "{G - g^{max} + 1}")
+    """A bound or its proof with integer numbers of busy GPUs: more than G - g^max are at least G - g^max + 1."""
+    text = " ".join(bound.split()).replace("more than $G - g^{max}$ are busy", "at least $G - g^{max} + 1$ are busy")
+    return text.replace("{G - g^{max}}", "{G - g^{max} + 1}")
 
 
 SCALED = r"""
 In an optimal schedule of $A$ let job $i$ run from $t_i$ to $c_i = t_i + n_i \alpha_i$. Stretch time by $\rho \ge
-1$: from $\rho t_i \ge r_i$ to $\rho c_i$ let job $i$ have the part $g_i / G$ of the virtual machine. The parts add
-up to 1 at most, since the GPUs do to $G$. Job $i$ gets $\frac{g_i}{G} \rho n_i \alpha_i \ge \frac{g_i}{G} n_i \rho
-\alpha_i^{min} \ge \frac{g_i}{G} n_i \alpha_i^{max} \ge \frac{g_i}{G} n_i \tilde\alpha_i^{min}$, all it needs, so
-that it is done by $\rho c_i$. SRPT has no larger sum than a machine that is shared like this (see SRPT's
-optimality). That $\tilde\alpha_i^{min} \le \alpha_i^{max}$ is"""
+1$: from $\rho t_i \ge r_i$ to $\rho c_i$ let job $i$ have the share $g_i / G$ of the virtual machine. The shares sum to
+at most 1, since the GPUs sum to at most $G$. Job $i$ receives $\frac{g_i}{G} \rho n_i \alpha_i \ge \frac{g_i}{G} n_i
+\rho \alpha_i^{min} \ge \frac{g_i}{G} n_i \alpha_i^{max} \ge \frac{g_i}{G} n_i \tilde\alpha_i^{min}$, all it needs, so
+it is done by $\rho c_i$. SRPT has no larger sum than a machine that is shared in this way (`asrpt/srpt`). That
+$\tilde\alpha_i^{min} \le \alpha_i^{max}$ holds"""
 
 WAITING = r"""
 Number jobs in the order in which the virtual machine completes them, job $i$ at $\tilde C_i$; jobs start in that
-order. From $\tilde C_i$ on jobs $1, \dots, i$ are in the queue or have left it. Until job $i$ starts, the head or
-the job that is delayed is some $j \le i$, and either $j$ is delayed, which takes $\tau \frac{g_j}{G} \tilde n_j
-\tilde\alpha_j^{min}$ at most, or it does not fit: then fewer than $g_j \le g^{max}$ GPUs are free, so more than $G
-- g^{max}$ work, all for jobs before $i$. Those need $\sum_{j < i} g_j n_j \alpha_j^{max}$ GPU seconds at most, as
-no placement takes longer than $\alpha_j^{max}$ (by definition, or by `asrpt/alpha-max-fast-inside`), and the
-machine has done $\sum_{j \le i} \frac{g_j}{G} \tilde n_j \tilde\alpha_j^{min} \le \tilde C_i$ seconds of work. So
+order. From $\tilde C_i$ on jobs $1, \dots, i$ are in the queue or have left it. Until job $i$ starts, the head of the
+queue or the delayed job is some $j \le i$, and either $j$ is delayed, which takes at most $\tau \frac{g_j}{G} \tilde
+n_j \tilde\alpha_j^{min}$, or it does not fit: then fewer than $g_j \le g^{max}$ GPUs are free, so more than $G -
+g^{max}$ are busy, all with jobs before $i$. Those need at most $\sum_{j < i} g_j n_j \alpha_j^{max}$ GPU seconds, as no
+placement takes longer than $\alpha_j^{max}$ (by definition, or by `asrpt/alpha-max-fast-inside`), and the machine has
+done $\sum_{j \le i} \frac{g_j}{G} \tilde n_j \tilde\alpha_j^{min} \le \tilde C_i$ seconds of work. So
 job $i$ is done by $\tilde C_i + \tau \tilde C_i + \sum_{j < i} \frac{g_j n_j \alpha_j^{max}}{G - g^{max}} + n_i
 \alpha_i^{max}$. With $n_j \le \tilde n_j + \epsilon_j$ and $\alpha_j^{max} \le \rho \alpha_j^{min} \le \rho
 \tilde\alpha_j^{min}$ the sum is at most $\frac{\rho G}{G - g^{max}} \tilde C_i + \frac{g^{max} \alpha^{max}}{G -
@@ -102,77 +101,65 @@ SUMMED = r""" Summed over $i$ this is the lemma, since $\sum_i n_i \alpha_i^{max
 \rho\, OPT_A$: no job completes before $n_i \alpha_i^{min}$."""
 
 STRETCHED = r"""
-Let $\delta_i = \frac{g_i}{G} (\tilde n_i - n_i) \tilde\alpha_i^{min}$ be what is predicted too much ($> 0$) or too
-little ($< 0$) for job $i$ on the virtual machine. In the SRPT schedule of $A_1$ insert, wherever a job with
-$\delta_i > 0$ completes, $\delta_i$ more seconds of it, and put off all that follows: nothing begins before it has
-arrived, and each completion moves by $\sum_{\delta_j > 0} \delta_j$ at most. Of a job with $\delta_i < 0$ leave out
-the last $|\delta_i|$ seconds: it completes at least $|\delta_i|$ earlier, all others when they did. What results is
-a schedule of $\tilde A_1$, so SRPT's has no larger sum: $OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{\delta_i > 0}
-\delta_i - \sum_{\delta_i < 0} |\delta_i|$."""
+Let $\delta_i = \frac{g_i}{G} (\tilde n_i - n_i) \tilde\alpha_i^{min}$ be the overestimate ($> 0$) or underestimate ($<
+0$) of job $i$'s time on the virtual machine. In the SRPT schedule of $A_1$ insert, wherever a job with $\delta_i > 0$
+completes, $\delta_i$ more seconds of it, and postpone all that follows: no job runs before its arrival, and each
+completion is postponed by at most $\sum_{\delta_j > 0} \delta_j$. Omit the last $|\delta_i|$ seconds of a job with
+$\delta_i < 0$: it completes at least $|\delta_i|$ earlier, and no other job later. The result is a schedule of $\tilde
+A_1$, so SRPT's schedule has no larger sum: $OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{\delta_i > 0} \delta_i -
+\sum_{\delta_i < 0} |\delta_i|$."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=SLOTS + LEMMA_1,
         procedure=ForAll(scheduling_space(), bound(lambda c: lemma_1(c, slots=True))),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/lemma-1-continuous",
-        note="Jobs take whole slots here. The proof gives each job a part of the machine, which slots do not allow.",
+        note="Jobs take whole slots here. The proof lets jobs share the machine, which slots do not allow.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1-slow-inside",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
         procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(lemma_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/lemma-1-any-bandwidth",
-        note=r"With $B_{intra} < B_{inter} / g$ a placement can be slower than $\alpha^{max}$ as the paper computes "
-        r"it.",
+        note=r"With $B_{intra} < B_{inter} / g$ a placement can be slower than the printed $\alpha^{max}$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1-continuous",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=f"{CONTINUOUS}: {LEMMA_1}",
         procedure=holds(RIGHT, lemma_1),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
-        proof=SCALED + r" where $B_{intra} \ge B_{inter} / g$ is needed.",
+        proof=SCALED + r" follows from $B_{intra} \ge B_{inter} / g$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-1-any-bandwidth",
-        paper="A-SRPT",
         place="Lemma 1",
         statement=r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements: " + LEMMA_1,
         procedure=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
-        proof=SCALED + " so, since it is the iteration of a placement.",
+        proof=SCALED + r" is clear, since $\tilde\alpha_i^{min}$ is the iteration of a placement.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2",
-        paper="A-SRPT",
         place="Lemma 2",
         statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
         + LEMMA_2,
         procedure=ForAll(scheduling_space(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/lemma-2-continuous",
-        note="Jobs take whole slots here. One that completes early on the virtual machine waits for the next slot. "
-        "With whole slots on both it holds (`asrpt/lemma-2-all-slots`), but then Lemma 1 fails.",
+        note="Jobs take whole slots here. A job that completes within a slot on the virtual machine waits for its end. "
+        "With slots on both machines it holds (`asrpt/lemma-2-all-slots`), but then Lemma 1 fails.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-all-slots",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=SLOTS
         + r"For $\tau = 0$, jobs that take whole slots, $B_{intra} \ge B_{inter} / g$ and $G > g^{max}$: "
@@ -180,17 +167,14 @@ CLAIMS = (
         procedure=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=r"All starts and ends are whole, so are all $\tilde C_i$, and a head that does not fit does not for a "
-        r"whole "
-        r"slot; a slot of the virtual machine does one second of work at most. The rest is as in continuous time."
+        "whole slot; a slot of the virtual machine does one second of work at most. The rest is as in continuous time."
         + WAITING
         + SUMMED,
-        note="Lemma 1 fails then.",
+        note="In this setting Lemma 1 fails.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-slow-inside",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
         procedure=ForAll(
@@ -198,60 +182,50 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/lemma-2-sharper",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-continuous",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {LEMMA_2}",
         procedure=holds(WRONG, lemma_2),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=WAITING + SUMMED,
-        note="The appendix has the same argument; it begins with jobs that all wait, where here each moment is "
-        "accounted.",
+        note="The appendix has the same argument, but starts with jobs that all wait; here each moment is accounted "
+        "for.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-2-sharper",
-        paper="A-SRPT",
         place="Lemma 2",
         statement=LONGEST + with_one_more(LEMMA_2),
         procedure=holds(ANY, lambda c: lemma_2(c, sharper=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=with_one_more(WAITING + SUMMED),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-12",
-        paper="A-SRPT",
         place="eq. (12)",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {EQ_12}",
         procedure=holds(WRONG, each_job),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=WAITING,
         note="Summed over the jobs it gives Lemma 2, so that for any bandwidths it fails where that does "
         "(`asrpt/lemma-2-slow-inside`).",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-12-sharper",
-        paper="A-SRPT",
         place="eq. (12)",
         statement=LONGEST + with_one_more(EQ_12),
         procedure=holds(ANY, lambda c: each_job(c, sharper=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=with_one_more(WAITING),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3",
-        paper="A-SRPT",
         place="Lemma 3",
         statement=SLOTS + LEMMA_3,
         procedure=ForAll(
@@ -259,13 +233,11 @@ CLAIMS = (
             bound(lambda c: lemma_3(c, slots=True)),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/lemma-3-continuous",
-        note="A little more work may need a whole slot more.",
+        note="A little more work may take another whole slot.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3-slow-inside",
-        paper="A-SRPT",
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
         procedure=ForAll(
@@ -273,34 +245,28 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("asrpt",),
         instead="asrpt/lemma-3-exact",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3-continuous",
-        paper="A-SRPT",
         place="Lemma 3",
         statement=f"{CONTINUOUS}: {LEMMA_3}",
         procedure=holds(WRONG, lemma_3),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$, since "
         r"$\tilde\alpha_i^{min} \le \alpha_i^{max}$ where $B_{intra} \ge B_{inter} / g$.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/lemma-3-exact",
-        paper="A-SRPT",
         place="Appendix C, last line",
         statement=r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > n_i} \frac{g_i}{G} \epsilon_i "
         r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
-        r"continuous "
-        "time, whatever the bandwidths.",
+        r"continuous time, for any bandwidths.",
         procedure=holds(ANY, over_and_under, measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof=STRETCHED,
-        note="The appendix has it in slots, and compares SRPT schedules step by step instead.",
+        note="The appendix states it in slots, and compares SRPT schedules step by step instead.",
     ),
 )

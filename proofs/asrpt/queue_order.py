@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, schedule_picture, scheduling_space
 from hetopt.proofs.asrpt.single_machine import (
     ONE_MACHINE,
@@ -11,10 +12,9 @@ from hetopt.proofs.asrpt.single_machine import (
     PreemptiveCase,
     best_seconds,
     drawn_seconds,
-    least_total,
     srpt,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -25,19 +25,18 @@ HALF = F(1, 2)
 def shortest_first_is_best(case: PreemptiveCase) -> Finding:
     """Compare SRPT's sum of completion times with the least of all assignments of seconds to jobs."""
     found = srpt([F(r) for r in case.arrivals], [F(n) for n in case.sizes]).total
-    least = least_total(case.arrivals, case.sizes)
-    return Finding(
-        least - found, f"{fraction_text(found)} by SRPT, {least} at best", ("every second to every job was tried",)
-    )
+    least = best_seconds(case.arrivals, case.sizes)[0]
+    words = f"{fraction_text(found)} by SRPT, {least} at best"
+    return Finding(least - found, words, ("all assignments of seconds to jobs were tried",))
 
 
 def shortest_first_is_best_on_two(case: PreemptiveCase) -> Finding:
-    """Compare SRPT on all machines, with the best way to break ties, with the least of all assignments."""
+    """Compare SRPT on all machines, with ties broken in the best way, with the least of all assignments."""
     ways = [best_seconds(case.arrivals, case.sizes, case.machines, shortest=shortest) for shortest in (True, False)]
     found, least = (total for total, _ in ways)
-    words = f"{found} by SRPT, however ties are settled, {least} at best"
-    shown = tuple(drawn_seconds(t, way) for t, (_, way) in zip(("SRPT", "optimum"), ways, strict=True))
-    return Finding(F(least - found), words, ("every second of every machine to every job was tried",), shown)
+    words = f"at least {found} by SRPT, for all ways to break ties, {least} at best"
+    pictures = tuple(drawn_seconds(t, way) for t, (_, way) in zip(("SRPT", "optimum"), ways, strict=True))
+    return Finding(F(least - found), words, ("all assignments of machine seconds to jobs were tried",), pictures)
 
 
 def in_virtual_order(case: SchedulingCase) -> Finding:
@@ -46,7 +45,7 @@ def in_virtual_order(case: SchedulingCase) -> Finding:
     start = {run.job: run.start for run in case.asrpt()}
     pairs = [(i, j) for i in start for j in start if virtual.ends[i] < virtual.ends[j]]
     slack = min((start[j] - start[i] for i, j in pairs), default=F(0))
-    return Finding(slack, f"the later one starts {fraction_text(slack)} s later or more")
+    return Finding(slack, f"the later job starts at least {fraction_text(slack)} s later")
 
 
 def smaller_starts_first(case: SchedulingCase) -> Finding:
@@ -75,45 +74,42 @@ def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
 
 
 TAILS = r"""
-Let $R_1 \ge R_2 \ge \dots$ be the times left at $t$ of all jobs that have arrived, under SRPT (0 of those that are
-done), $Q_1 \ge Q_2 \ge \dots$ those under any other schedule, which may even share the machine at rates that add up
-to 1 at most. Let $T_k(R) = \sum_{j \ge k} R_j$: the least that can be left over if $k - 1$ entries are taken away.
-Then $T_k(R) \le T_k(Q)$ for all $k$ at all times. It holds at the start. A job of size $x$ that arrives makes $T_k$
-the smaller of $T_k + x$ and $T_{k-1}$ (of the others $k - 1$ or $k - 2$ are taken away; $T_1$ grows by $x$), on both
-sides. In between
-SRPT works on the smallest positive entry, which is among those of $T_k(R)$ as long as $T_k(R) > 0$; so $T_k(R)$
-falls at rate 1 until it is 0, and $T_k(Q)$ falls at rate 1 at most. If now $k$ jobs are not done under SRPT, then
-$T_k(R) > 0$, so $T_k(Q) > 0$ and $k$ are not done under the other. Hence at each time SRPT has the fewest jobs that
-are not done, and the sum of completion times is the integral of that number (with those that have yet to arrive)."""
+Let $R_1 \ge R_2 \ge \dots$ be the remaining times at $t$ of all jobs that have arrived, under SRPT (0 for completed
+jobs), and $Q_1 \ge Q_2 \ge \dots$ those under any other schedule, which may even share the machine at rates with a sum
+of at most 1. Let $T_k(R) = \sum_{j \ge k} R_j$: the least sum that remains if $k - 1$ entries are removed. Then $T_k(R)
+\le T_k(Q)$ for all $k$ at all times. It holds at the start. The arrival of a job of size $x$ changes $T_k$ to the
+minimum of $T_k + x$ and $T_{k-1}$ (of the other entries $k - 1$ or $k - 2$ are removed; $T_1$ grows by $x$), on both
+sides. Between arrivals SRPT works on the smallest positive entry, which is among those of $T_k(R)$ as long as $T_k(R) >
+0$; so $T_k(R)$ falls at rate 1 until it is 0, and $T_k(Q)$ falls at rate at most 1. If $k$ jobs are unfinished under
+SRPT, then $T_k(R) > 0$, so $T_k(Q) > 0$ and at least $k$ are unfinished under the other schedule. Hence at each time
+SRPT has the fewest unfinished jobs, and the sum of completion times is the integral of that number (including jobs that
+have yet to arrive)."""
 
 CLAIMS = (
-    Claim(
+    asrpt_claim(
         key="asrpt/srpt",
-        paper="A-SRPT",
         place="section IV-C",
         statement="Shortest remaining time first has the least sum of completion times of all preemptive schedules on "
         "one machine, jobs arriving over time.",
         procedure=ForAll(ONE_MACHINE, shortest_first_is_best, share=HALF),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof=TAILS,
         note="Sharing the machine does not help either, which Lemma 1 needs. Cited by the paper; the proof follows "
         "Schrage (1968) and Smith (1978).",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/srpt-parallel",
-        paper="A-SRPT",
         place="section IV-C",
         statement="Shortest remaining time first is optimal for single-machine jobs with known durations over parallel "
         "machines, jobs arriving over time: it has the least sum of completion times.",
         procedure=ForAll(TWO_MACHINES, shortest_first_is_best_on_two, share=HALF),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/srpt",
-        note="As the paper cites it. A-SRPT needs it for one machine alone.",
+        note="As the paper cites it. A-SRPT needs it only for one machine.",
+        policies=(),
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/pending-order",
-        paper="A-SRPT",
         place="Algorithm 1",
         statement="Jobs start in the order in which they complete in the virtual schedule.",
         procedure=ForAll(
@@ -122,26 +118,21 @@ CLAIMS = (
             share=HALF,
         ),
         expected=ClaimVerdict.TRUE,
-        policies=("asrpt",),
         proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
-        "and "
-        "a delayed job starts before the next one is looked at.",
+        "and a delayed job starts before the next job is considered.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/larger-later",
-        paper="A-SRPT",
         place="section IV-C",
         statement=r"Jobs with larger predicted workloads $\frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ are scheduled "
         "later.",
         procedure=ForAll(scheduling_space(), smaller_starts_first),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/larger-later-together",
-        note="What counts is the time left, and when a job arrives.",
+        note="The order depends on the remaining time, and on when a job arrives.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/larger-later-together",
-        paper="A-SRPT",
         place="section IV-C",
         statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
         "arrive at the same time.",
@@ -152,29 +143,23 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
-        proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs "
-        "in the "
-        "order of their sizes; they start in that order.",
+        proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs in "
+        "the order of their sizes; they start in that order.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-3",
-        paper="A-SRPT",
         place="eq. (3)",
         statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
-        r"for "
-        "all $t$ and $m$.",
+        r"for all $t$ and $m$.",
         procedure=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
         expected=ClaimVerdict.FALSE,
-        policies=("asrpt",),
         instead="asrpt/eq-3-half-open",
         note="A job counts at the moment of its completion, so no job may start just then. In slots each job costs one "
         "more; in continuous time a job would have to wait for the first moment after another, which there is not, and "
         "(8) has no optimum.",
     ),
-    Claim(
+    asrpt_claim(
         key="asrpt/eq-3-half-open",
-        paper="A-SRPT",
         place="eqs. (1) to (3)",
         statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",
         procedure=ForAll(
@@ -184,9 +169,7 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("asrpt",),
         proof="(1): a job is in the queue only once it has arrived. (2): Heavy-Edge places all replicas on the $g_i$ "
-        "GPUs "
-        "that it is given. (3): these are free when the job starts, and are free again when it completes.",
+        "GPUs that it is given. (3): these are free when the job starts, and are free again when it completes.",
     ),
 )

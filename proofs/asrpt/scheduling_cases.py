@@ -1,4 +1,4 @@
-"""A few jobs on a few GPUs: A-SRPT's schedule and an optimal one, in fractions.
+"""A few jobs on a few GPUs: A-SRPT's schedule and an optimal schedule, in fractions.
 
 Lemmas 1 to 3 and Theorem 1 of A-SRPT compare these schedules;
 :mod:`hetopt.proofs.asrpt.bound_sides` computes both sides of each bound.
@@ -33,7 +33,7 @@ from hetopt.stages.servers import Servers
 
 F = Fraction
 
-USUALLY_HEAVY = F(3, 2)
+PRINTED_HEAVY = F(3, 2)
 """COMM_HEAVY of the paper's experiments."""
 
 
@@ -56,7 +56,7 @@ def total_completion(runs: Runs) -> Fraction:
 
 
 def schedule_picture(title: str, runs: Runs, free: Sequence[int]) -> Timeline:
-    """A row for each GPU."""
+    """Picture of a schedule, with a row for each GPU."""
     rows = [(m, n) for m, count in enumerate(free) for n in range(count)]
     until = dict.fromkeys(rows, F(0))
     bars = []
@@ -78,8 +78,8 @@ def overfull(runs: Runs, free: Sequence[int], *, closed: bool) -> tuple[int, Fra
     """
     found = [(-free[0], F(0), 0)]
     for time in {run.start for run in runs} | {run.end for run in runs}:
-        there = [run for run in runs if run.start <= time and (time <= run.end if closed else time < run.end)]
-        found += [(sum(run.use[m] for run in there) - n, time, m) for m, n in enumerate(free)]
+        running = [run for run in runs if run.start <= time and (time <= run.end if closed else time < run.end)]
+        found += [(sum(run.use[m] for run in running) - n, time, m) for m, n in enumerate(free)]
     return max(found, key=lambda row: row[0])
 
 
@@ -104,14 +104,14 @@ def optimal(
     A schedule stays optimal if each job, in the order of starts, starts as early as its GPUs allow. So all orders and
     GPUs are enumerated; partial sums and the earliest possible ends bound the search.
     """
-    soonest = [r + min(uses.values()) for r, uses in zip(arrivals, lengths, strict=True)]
+    earliest_ends = [r + min(uses.values()) for r, uses in zip(arrivals, lengths, strict=True)]
     best: list[tuple[Fraction, Runs]] = []
 
-    def search(left: tuple[int, ...], placed: Runs, sofar: Fraction) -> None:
-        if best and sofar + sum(soonest[i] for i in left) >= best[0][0]:
+    def search(left: tuple[int, ...], placed: Runs, total: Fraction) -> None:
+        if best and total + sum(earliest_ends[i] for i in left) >= best[0][0]:
             return
         if not left:
-            best[:] = [(sofar, placed)]
+            best[:] = [(total, placed)]
             return
         unused = [m for m in range(len(free)) if not any(run.use[m] for run in placed)]
         for at, i in enumerate(left):
@@ -122,7 +122,7 @@ def optimal(
                     continue  # unused servers are equal
                 start = _earliest(placed, use, arrivals[i], length, free, slots)
                 run = PlacedRun(i, start, start + length, use)
-                search(tuple(j for j in left if j != i), (*placed, run), sofar + run.end)
+                search(tuple(j for j in left if j != i), (*placed, run), total + run.end)
 
     search(tuple(range(len(arrivals))), (), F(0))
     return best[0][1]
@@ -150,7 +150,7 @@ def asrpt(
     arrivals: Sequence[Fraction],
     iterations: Sequence[Fraction],
     *,
-    heavy: Fraction = USUALLY_HEAVY,
+    heavy: Fraction = PRINTED_HEAVY,
     delay: Fraction = ZERO,
     virtual: MachineSchedule | None = None,
     slots: bool = False,
@@ -168,18 +168,18 @@ def asrpt(
     if virtual is not None:
         scheduler.virtual = KnownCompletions({task.name: virtual.ends[i] for i, task in enumerate(tasks)})
     number = {task.name: i for i, task in enumerate(tasks)}
-    coming = sorted(range(len(tasks)), key=lambda i: (arrivals[i], i), reverse=True)
+    pending = sorted(range(len(tasks)), key=lambda i: (arrivals[i], i), reverse=True)
     running: list[tuple[Fraction, str]] = []
     runs: list[PlacedRun] = []
-    while coming or running or len(runs) < len(tasks):
-        moments = [arrivals[coming[-1]]] if coming else []
+    while pending or running or len(runs) < len(tasks):
+        moments = [arrivals[pending[-1]]] if pending else []
         moments += [running[0][0]] if running else []
         time = min([*moments, scheduler.wake])
         time = whole_slot(time) if slots else time
         while running and running[0][0] <= time:
             scheduler.finish(heappop(running)[1])
-        while coming and arrivals[coming[-1]] <= time:
-            scheduler.arrive(time, tasks[coming.pop()])
+        while pending and arrivals[pending[-1]] <= time:
+            scheduler.arrive(time, tasks[pending.pop()])
         for started in scheduler.decide(time):
             i = number[started.task.name]
             use = [0] * len(fleet.servers)
@@ -191,7 +191,7 @@ def asrpt(
 
 
 MOST_GPUS, MOST_JOBS = 6, 4
-"""An optimal schedule of at most this many GPUs and jobs is found by enumeration within seconds."""
+"""Limits within which enumeration finds an optimal schedule in seconds."""
 
 DurationByPlacement: TypeAlias = Mapping[tuple[int, ...], Fraction]
 """GPUs per server -> seconds."""
@@ -241,7 +241,7 @@ class SchedulingCase:
 
     jobs: tuple[SmallJob, ...]
     servers: Servers
-    heavy: Fraction = USUALLY_HEAVY
+    heavy: Fraction = PRINTED_HEAVY
     delay: Fraction = ZERO
 
     def __post_init__(self) -> None:
@@ -257,7 +257,7 @@ class SchedulingCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """Jobs with their true iterations; the predictions are in the case alone."""
+        """The jobs with their true iterations, without predictions, as an instance of the library."""
         jobs = tuple(job.staged for job in self.jobs if job.staged is not None)
         assert len(jobs) == len(self.jobs)
         return Instance(cluster_of(self.free, exact(self.servers.nic[0]), exact(self.servers.intra[0])), jobs=jobs)
@@ -295,14 +295,13 @@ class SchedulingCase:
 
     @cached_property
     def tasks(self) -> tuple[PredictedJob, ...]:
-        """The jobs as the scheduler sees them."""
-        timing = Asynchronous()
-        made = []
+        """The jobs as the scheduler's input."""
+        tasks = []
         for i, job in enumerate(self.jobs):
-            most = timing.most(job.pipeline, self.servers)
+            most = Asynchronous().most(job.pipeline, self.servers)
             choice = TypeOption(0, job.pipeline, self.fleet.fewest(job.pipeline), most)
-            made.append(PredictedJob(f"job{i + 1}", job.pipeline.gpus, (choice,), job.predicted))
-        return tuple(made)
+            tasks.append(PredictedJob(f"job{i + 1}", job.pipeline.gpus, (choice,), job.predicted))
+        return tuple(tasks)
 
     def sizes(self, *, predicted: bool) -> list[Fraction]:
         """Seconds of the jobs on the virtual machine."""
@@ -334,17 +333,17 @@ class SchedulingCase:
 
     @property
     def apart(self) -> list[Fraction]:
-        """For each job alpha_max as the paper computes it."""
+        """For each job alpha_max as printed."""
         return [task.choices[0].most for task in self.tasks]
 
     @cached_property
     def longest(self) -> list[Fraction]:
         """For each job the longest iteration of all placements in the empty cluster."""
-        made = []
+        longest = []
         for job in self.jobs:
             tables: Any = np.array(list(every_placement(job.pipeline, self.servers)))
-            made.append(max(exact(v) for v in Asynchronous()(job.pipeline, tables, self.servers).tolist()))
-        return made
+            longest.append(max(exact(v) for v in Asynchronous()(job.pipeline, tables, self.servers).tolist()))
+        return longest
 
 
 def fastest_iterations(pipeline: Pipeline, servers: Servers) -> DurationByPlacement:
@@ -364,7 +363,7 @@ HEAVY = (F(1), F(3, 2), F(4))
 DELAY = (F(0), F(1, 2), F(1), F(2))
 PREDICTED = (F(0), F(1, 2), *integers(1, 6))
 
-KNOWN = {"behind": F(0), "parameters": F(0), "outputs": F(1), "arrivals": F(0), "iterations": F(1)}
+DEFAULTS = {"behind": F(0), "parameters": F(0), "outputs": F(1), "arrivals": F(0), "iterations": F(1)}
 """Entries of absent tables; without a table of predictions these are the true iterations."""
 
 
@@ -418,17 +417,12 @@ def scheduling_space(
     if delayed:
         tables["heavy"], tables["delay"] = TableShape(1, 1, HEAVY), TableShape(1, 1, DELAY)
 
-    def allowed(gpus: int, widest: int) -> bool:
-        return widest < gpus + (not spare) and 1 <= gpus <= most_gpus
-
     def build(numbers: CaseNumbers) -> SchedulingCase | None:
-        widest = max(
-            int(k + (numbers.row("behind")[i] if communicating else 0)) for i, k in enumerate(numbers.row("replicas"))
-        )
-        nic, intra = numbers.row("bandwidth") if communicating else (F(1), F(1))
-        gpus = int(numbers.one("servers") * numbers.one("gpus"))
+        widest = max(k + b for k, b in zip(numbers.row("replicas"), _column(numbers, "behind"), strict=True))
+        nic, intra = _bandwidth(numbers)
+        gpus = numbers.one("servers") * numbers.one("gpus")
         agrees = {"fast": intra >= nic, "slow": intra < nic, "any": True}[inside]
-        if not (allowed(gpus, widest) and agrees):
+        if not (widest + spare <= gpus <= most_gpus and agrees):
             return None
         case = case_of(numbers)
         return case if where(case) else None
@@ -441,7 +435,7 @@ def scheduling_space(
         rows: dict[str, list[Fraction]] = {name: [] for name, table in tables.items() if table.columns == "i"}
         for _ in range(sizes["i"]):
             for name in rows:
-                values: tuple[Fraction, ...] | list[Fraction] = tables[name].values
+                values = list(tables[name].values)
                 if name in ("replicas", "behind"):
                     taken = rows["replicas"][-1] if name == "behind" else 0
                     values = [v for v in values if v <= room - taken]
@@ -460,7 +454,7 @@ def scheduling_space(
 
 def case_of(numbers: CaseNumbers) -> SchedulingCase:
     """The case of these tables."""
-    columns = zip(*(_column(numbers, key) for key in ("replicas", "seconds", *KNOWN)), strict=True)
+    columns = zip(*(_column(numbers, key) for key in ("replicas", "seconds", *DEFAULTS)), strict=True)
     jobs = tuple(_job(i, *column) for i, column in enumerate(columns))
     iterations = _column(numbers, "iterations")
     predicted = numbers.row("predicted") if "predicted" in numbers.tables else iterations
@@ -469,17 +463,18 @@ def case_of(numbers: CaseNumbers) -> SchedulingCase:
         SmallJob(_pipeline(job.stages), r, n, guess, job)
         for job, r, n, guess in zip(jobs, arrivals, iterations, predicted, strict=True)
     )
-    nic, intra = numbers.row("bandwidth") if "bandwidth" in numbers.tables else (F(1), F(1))
     free = (int(numbers.one("gpus")),) * int(numbers.one("servers"))
-    heavy, delay = (
-        numbers.one(key) if key in numbers.tables else usual
-        for key, usual in (("heavy", USUALLY_HEAVY), ("delay", F(0)))
-    )
-    return SchedulingCase(small, servers_of(free, nic, intra), heavy, delay)
+    settings = {key: numbers.one(key) for key in ("heavy", "delay") if key in numbers.tables}
+    return SchedulingCase(small, servers_of(free, *_bandwidth(numbers)), **settings)
+
+
+def _bandwidth(numbers: CaseNumbers) -> tuple[Fraction, ...]:
+    """B_inter / g and B_intra."""
+    return numbers.row("bandwidth") if "bandwidth" in numbers.tables else (F(1), F(1))
 
 
 def _column(numbers: CaseNumbers, key: str) -> tuple[Fraction, ...]:
-    return numbers.row(key) if key in numbers.tables else (KNOWN[key],) * len(numbers.row("replicas"))
+    return numbers.row(key) if key in numbers.tables else (DEFAULTS[key],) * len(numbers.row("replicas"))
 
 
 def _job(i: int, k: Fraction, p: Fraction, behind: Fraction, h: Fraction, d: Fraction, r: Fraction, n: Fraction) -> Job:
@@ -490,6 +485,6 @@ def _job(i: int, k: Fraction, p: Fraction, behind: Fraction, h: Fraction, d: Fra
 
 @lru_cache(maxsize=4096)
 def _pipeline(stages: tuple[Stage, ...]) -> Pipeline:
-    """Equal stages give the same object, whose cached properties are reused."""
+    """The pipeline of these stages; equal stages share one object and its cached properties."""
     gpus = sum(stage.gpus for stage in stages)
     return Pipeline.of(Job("job", {"GPU": 1.0}, 1.0, gpus, stages=stages)).exact()

@@ -50,20 +50,20 @@ class MachineSchedule:
 
 
 def srpt(arrivals: Sequence[Fraction], sizes: Sequence[Fraction], *, slots: bool = False) -> MachineSchedule:
-    """Shortest remaining time first.
+    """The schedule by shortest remaining time first.
 
-    Of jobs with equal remaining time the running one continues, then the earlier arrival; jobs of size 0 complete on
-    arrival. With ``slots`` each slot of one second serves one job; arrivals are integers.
+    Among jobs with equal remaining time the running one continues, else the first to arrive runs; jobs of size 0
+    complete on arrival. With ``slots`` each slot of one second serves one job; arrivals are integers.
     """
     left, time, running = dict(enumerate(sizes)), min(arrivals), -1
     ends, bars = dict[int, Fraction](), list[tuple[int, Fraction, Fraction]]()
     while left:
-        there = [i for i in left if arrivals[i] <= time]
+        present = [i for i in left if arrivals[i] <= time]
         later = [arrivals[i] for i in left if arrivals[i] > time]
-        if not there:
+        if not present:
             time = min(later)
             continue
-        i = min(there, key=lambda i: (left[i] > 0, left[i], i != running, arrivals[i], i))
+        i = min(present, key=lambda i: (left[i] > 0, left[i], i != running, arrivals[i], i))
         until = time + (left[i] > 0) if slots else min([time + left[i], *later])
         left[i] = max(F(0), left[i] - (until - time))
         if until > time:
@@ -86,7 +86,7 @@ class KnownCompletions(VirtualMachine):
 
     def __init__(self, ends: dict[str, Fraction]) -> None:
         super().__init__()
-        self._coming = sorted(ends, key=lambda job: ends[job])
+        self._pending = sorted(ends, key=lambda job: ends[job])
         self._ends = ends
 
     def arrive(self, time: Number, job: str, size: Number) -> None:
@@ -94,18 +94,17 @@ class KnownCompletions(VirtualMachine):
 
     def completed(self, time: Number) -> list[str]:
         """Jobs completed by ``time`` since the last call."""
-        done = [job for job in self._coming if self._ends[job] <= time]
-        self._coming = self._coming[len(done) :]
+        done = [job for job in self._pending if self._ends[job] <= time]
+        self._pending = self._pending[len(done) :]
         return done
 
     @property
     def next(self) -> Number:
         """The next completion time."""
-        return self._ends[self._coming[0]] if self._coming else float("inf")
+        return self._ends[self._pending[0]] if self._pending else float("inf")
 
 
 # -- the optimum -----------------------------------------------------------------------------------------------------
-
 
 JobsBySecond = tuple[tuple[int, tuple[int, ...]], ...]
 """Pairs (second, jobs that run in it)."""
@@ -114,23 +113,23 @@ JobsBySecond = tuple[tuple[int, tuple[int, ...]], ...]
 def best_seconds(
     arrivals: Sequence[int], sizes: Sequence[int], machines: int = 1, *, shortest: bool = False
 ) -> tuple[int, JobsBySecond]:
-    """The least sum of completion times over all assignments of seconds of machines to jobs, and an assignment.
+    """The least sum of completion times over all assignments of machine seconds to jobs, and an optimal assignment.
 
-    All numbers are integers, and a job runs on one machine at a time. With ``shortest`` only jobs with the least
-    remaining time run, with all ways to break ties.
+    All numbers are integers, and a job runs on one machine at a time. With ``shortest`` only jobs with the shortest
+    remaining time run, and all ways to break ties are tried.
     """
 
     @cache
     def best(time: int, left: tuple[int, ...]) -> tuple[int, JobsBySecond]:
         if not any(left):
             return 0, ()
-        there = [i for i, n in enumerate(left) if n and arrivals[i] <= time]
-        if not there:
+        present = [i for i, n in enumerate(left) if n and arrivals[i] <= time]
+        if not present:
             return best(time + 1, left)
-        count = min(machines, len(there))
-        least = sorted(left[i] for i in there)[:count]
+        count = min(machines, len(present))
+        least = sorted(left[i] for i in present)[:count]
         found = []
-        for run in combinations(there, count):
+        for run in combinations(present, count):
             if not shortest or sorted(left[i] for i in run) == least:
                 rest, later = best(time + 1, tuple(n - (i in run) for i, n in enumerate(left)))
                 found.append((rest + (time + 1) * sum(left[i] == 1 for i in run), ((time, run), *later)))
@@ -139,13 +138,8 @@ def best_seconds(
     return best(0, tuple(sizes))
 
 
-def least_total(arrivals: Sequence[int], sizes: Sequence[int]) -> int:
-    """The least sum of completion times on one machine."""
-    return best_seconds(arrivals, sizes)[0]
-
-
 def drawn_seconds(title: str, seconds: JobsBySecond) -> Timeline:
-    """Picture of an assignment; machines are equal, so a continuing job stays on its machine."""
+    """Picture of an assignment; a job that continues stays on its machine, as machines are equal."""
     bars, before = list[TimelineBar](), dict[int, int]()
     for time, run in seconds:
         rows = {i: before[i] for i in run if i in before}
@@ -174,7 +168,7 @@ class PreemptiveCase:
 
     @property
     def instance(self) -> Instance:
-        """As jobs of the library."""
+        """The jobs as an instance of the library."""
         rows = enumerate(zip(self.arrivals, self.sizes, strict=True))
         jobs = tuple(Job(f"job{i + 1}", {"GPU": 1.0}, float(n), arrival=float(r)) for i, (r, n) in rows)
         return Instance(Cluster.of({"GPU": self.machines}), jobs=jobs)

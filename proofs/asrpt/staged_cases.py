@@ -32,7 +32,7 @@ BYTES = integers(0, 8)
 BANDWIDTHS = integers(1, 12)
 BANDS = integers(1, 6)
 
-ALL_PLACEMENTS = "all placements were enumerated, their iterations computed in fractions by (4) to (7), repaired"
+ALL_PLACEMENTS = "all placements were enumerated, their iterations computed in fractions by the repaired (4) to (7)"
 
 
 def staged_job(
@@ -67,8 +67,8 @@ def cluster_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Cluster:
 def servers_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Servers:
     """The servers of :func:`cluster_of` for iteration times, with bandwidths as fractions."""
     names = tuple(f"server{m + 1}" for m in range(len(free)))
-    alike = [as_fractions(np.array([value] * len(free), dtype=object)) for value in (nic, intra)]
-    return Servers(names, np.array(free), *alike)
+    bandwidths = [as_fractions(np.array([value] * len(free), dtype=object)) for value in (nic, intra)]
+    return Servers(names, np.array(free), *bandwidths)
 
 
 def exact(value: Any) -> Fraction:
@@ -97,7 +97,7 @@ class StagedCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """As an instance of the library."""
+        """The case as an instance of the library."""
         return Instance(cluster_of(self.free, self.nic, self.intra), jobs=(self.job,))
 
     @cached_property
@@ -131,7 +131,7 @@ class StagedCase:
 
     @cached_property
     def apart(self) -> Fraction:
-        """alpha_max as the paper computes it: every replica on its own server."""
+        """alpha_max as printed: every replica on its own server."""
         return exact(Asynchronous().most(self.pipeline, self.servers))
 
     @cached_property
@@ -140,7 +140,7 @@ class StagedCase:
         return exact(self._empty.fewest(self.pipeline))
 
     @property
-    def greedily(self) -> Whole:
+    def greedy_placement(self) -> Whole:
         """The placement of :attr:`greedy`."""
         offer = self._empty.candidate(self.pipeline, consolidate=True)
         assert offer is not None, "there is room"
@@ -159,7 +159,7 @@ class StagedCase:
         return " | ".join(column or "nothing" for column in columns)
 
     def picture(self, title: str, x: Whole, alpha: Fraction) -> SharesPicture:
-        """Picture of the replicas of each stage on each server, with the iteration time."""
+        """Picture of the replicas of each stage on each server, with the iteration time ``alpha`` in the title."""
         stages = [f"S{s + 1}" for s in range(len(x))]
         return placement_picture(f"{title}: {fraction_text(alpha)} s", stages, x.tolist(), self.free)
 
@@ -170,28 +170,28 @@ def equal_servers_space(
     stages: tuple[int, int] = (1, 3),
     servers: tuple[int, int] = (1, 3),
     gpus: tuple[int, int] = (1, 3),
-    ladder: tuple[Fraction, ...] = (),
+    values: tuple[Fraction, ...] = (),
     most_placements: int = 200,
 ) -> Space[StagedCase]:
     """A job on equal servers for which ``where`` holds.
 
     Parameters
     ----------
-    ladder:
-        Possible bytes and bandwidths; without computation times.
+    values:
+        Possible bytes and bandwidths of a job without computation; by default the job has computation times as well.
     """
 
     def build(numbers: CaseNumbers) -> StagedCase | None:
         replicas, count, size = numbers.row("replicas"), int(numbers.one("servers")), int(numbers.one("gpus"))
         if sum(replicas) > count * size or _ways(replicas, count) > most_placements:
             return None
-        nothing = {"seconds": (F(0),) * len(replicas)} if ladder else {}
-        case = StagedCase(_job(numbers, **nothing), (size,) * count, *numbers.row("bandwidth"))
+        seconds = (F(0),) * len(replicas) if values else numbers.row("seconds")
+        case = StagedCase(_job(numbers, seconds), (size,) * count, *numbers.row("bandwidth"))
         return case if where(case) else None
 
-    tables = _stage_tables(4, ladder)
+    tables = _stage_tables(4, values)
     tables["servers"], tables["gpus"] = TableShape(1, 1, integers(*servers)), TableShape(1, 1, integers(*gpus))
-    tables["bandwidth"] = TableShape(1, 2, _positive(ladder) or BANDWIDTHS)
+    tables["bandwidth"] = TableShape(1, 2, _positive(values) or BANDWIDTHS)
     return Space({"s": stages}, tables, build)
 
 
@@ -203,7 +203,7 @@ def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, 
         nic, intra = numbers.row("bandwidth")
         if sum(free) != sum(numbers.row("replicas")) or sum(free) > 6 or intra < max(free) * nic:
             return None
-        return StagedCase(_job(numbers), free, nic, intra)
+        return StagedCase(_job(numbers, numbers.row("seconds")), free, nic, intra)
 
     def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         s, m = sizes["s"], sizes["m"]
@@ -231,22 +231,21 @@ def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, 
     return Space({"s": stages, "m": servers}, tables, build, choose)
 
 
-def _positive(ladder: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    return tuple(v for v in ladder if v > 0)
+def _positive(values: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    return tuple(v for v in values if v > 0)
 
 
-def _stage_tables(most_replicas: int, ladder: tuple[Fraction, ...] = ()) -> dict[str, TableShape]:
+def _stage_tables(most_replicas: int, values: tuple[Fraction, ...] = ()) -> dict[str, TableShape]:
     tables = {"replicas": TableShape(1, "s", integers(1, most_replicas))}
-    if not ladder:
+    if not values:
         tables["seconds"] = TableShape(1, "s", BYTES)
-    tables["parameters"] = TableShape(1, "s", ladder or BYTES)
-    tables["outputs"] = TableShape(1, "s-1", _positive(ladder) or integers(1, 8))
+    tables["parameters"] = TableShape(1, "s", values or BYTES)
+    tables["outputs"] = TableShape(1, "s-1", _positive(values) or integers(1, 8))
     return tables
 
 
-def _job(numbers: CaseNumbers, **known: tuple[Fraction, ...]) -> Job:
-    keys = ("replicas", "seconds", "parameters", "outputs")
-    return staged_job("job", *(known[key] if key in known else numbers.row(key) for key in keys))
+def _job(numbers: CaseNumbers, seconds: tuple[Fraction, ...]) -> Job:
+    return staged_job("job", numbers.row("replicas"), seconds, numbers.row("parameters"), numbers.row("outputs"))
 
 
 def _ways(replicas: Sequence[Fraction], servers: int) -> int:

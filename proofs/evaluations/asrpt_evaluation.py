@@ -1,20 +1,20 @@
 """A-SRPT's evaluation [ASRPT, section V].
 
-This module decides what the paper leaves open; nothing was chosen by its result.
+These are the choices that the paper leaves open; none was made by its result.
 
-- The trace is generated (:class:`~hetopt.traces.pai_generator.PAILike`), since the public part of PAI's has neither
-  groups nor users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are derived
-  from published data (:mod:`hetopt.models.asrpt.networks`); a job's iterations are its duration over those on the
-  fewest servers. Predictors learn from the first four fifths only, as the paper trains its forest. The scheduled jobs
-  are the first ones of the last fifth, at the arrival rate of the trace.
-- A scale of s multiplies the number of jobs in the trace and in each experiment by s. To keep the load, the numbers of
+- The trace is generated (:class:`~hetopt.traces.pai_generator.PAILike`), since the public part of PAI's trace has
+  neither groups nor users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are
+  derived from published data (:mod:`hetopt.models.asrpt.networks`); the iterations of a job are its duration over the
+  time of an iteration on the fewest servers. Predictors learn only from the first four fifths, like the paper's forest.
+  The scheduled jobs are the first jobs of the last fifth, at the arrival rate of the trace.
+- A scale of s multiplies the number of jobs in the trace and in each experiment by s. To keep the load, the number of
   servers (at least 16, twice the demand of the largest job) and the arrival rate are multiplied by the square root of
   s; so the simulated time is multiplied by about the square root of s.
 - tau is 1 in simulations, where the paper prints no value, and 0 on the testbed.
-- Fig. 5: two servers with 7 GPUs of 12 GB, of the speed for which times are derived; only networks that fit on them.
+- Fig. 5: two servers with 7 GPUs of 12 GB each, as fast as the profiled GPUs; only networks that fit on them.
   The three sets of 75 jobs begin at the start, after one third and after two thirds of the last fifth.
-- Fig. 7: the share is the share of groups that use one GPU; the share of jobs is about the same.
-- Fig. 8: jobs take as many iterations as with cards of 10 Gbit/s.
+- Fig. 7: the share is the fraction of groups that use one GPU; the fraction of jobs is about the same.
+- Fig. 8: jobs have as many iterations as with network cards of 10 Gbit/s.
 - Fig. 9: 75,000 jobs. Means and medians are computed per group, and are 0 for unknown groups, as for the forest.
 """
 
@@ -33,7 +33,7 @@ from hetopt.experiments.trace_workload import workload_of
 from hetopt.models.asrpt.non_preemptive import VirtualMachine
 from hetopt.prediction.accuracy import errors
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
-from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios
+from hetopt.proofs.evaluations.measures import by_run, completed_runs, metric_values, ratios
 from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace, draw_trace, fixed_predictions, single_share
 from hetopt.registry import make_predictor
 
@@ -60,7 +60,7 @@ LENGTHS = (0.1, 0.3, 1.0)
 RATES = (0.25, 0.5, 0.75)
 
 CORRECT = "within 10 %"
-"""Definition of a correct prediction; the paper gives none."""
+"""Definition of a correct prediction; the paper has none."""
 
 V_A, V_B = "section V-A", "section V-B"
 
@@ -136,9 +136,9 @@ def trace_jobs(scale: EvaluationScale) -> int:
 def compared_results(stores: Stores) -> list[ComparedResult]:
     """The results of the parts that were run."""
     found: list[ComparedResult] = []
-    for part, own in _RESULTS_OF_PARTS.items():
+    for part, results in _RESULTS_OF_PARTS.items():
         if part in stores:
-            found += own(stores[part])
+            found += results(stores[part])
     if {"lengths", "predictors"} <= set(stores):
         found += _lengths(stores["lengths"], stores["predictors"])
     return found
@@ -166,19 +166,17 @@ def _against_each(
 def _sizes(store: RunStore) -> Iterator[ComparedResult]:
     yield from _against_each(store, "ASRPT-017", f"{V_B}, Fig. 6", 0.31, 0.91, [f"jobs-{n}" for n in SIZES])
     every = {name: metric_values(store, "total_flow", name) for name in BASELINES}
-    others = pd.concat([own for name, own in every.items() if name != SPJF], axis=1).max(axis=1)
+    others = pd.concat([total for name, total in every.items() if name != SPJF], axis=1).max(axis=1)
     what = "Total JCT of SPJF over the worst of the other baselines"
     yield ComparedResult(
         "ASRPT-017", f"{V_B}, Fig. 6", what, "SPJF the worst", nan, ratios(every[SPJF], others).tolist()
     )
-    waits = pd.DataFrame(
-        [(run.key.workload, queue_part(run)) for run in completed_runs(store, FOREST)], columns=["on", "part"]
-    )
-    mean = waits.groupby("on")["part"].mean()
+    waits = by_run(store, FOREST, queue_part)
+    mean = waits.groupby(level="workload").mean()
     values = ", ".join(f"{name}: {mean[name]:.2f}" for n in SIZES if (name := f"jobs-{n}") in mean.index)
-    what = "Part of A-SRPT's wait that comes after the virtual machine has completed a job"
-    yield ComparedResult("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, waits["part"].tolist(), f"Wait: {values}")
-    alone = [single_share(instance_of(run)) for run in completed_runs(store, FOREST)]
+    what = "Fraction of A-SRPT's waiting time after a job's completion on the virtual machine"
+    yield ComparedResult("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, waits.tolist(), f"Wait: {values}")
+    alone = by_run(store, FOREST, lambda run: single_share(instance_of(run))).tolist()
     yield ComparedResult("ASRPT-019", V_B, "Share of jobs on one GPU", "over 0.7", 0.7, alone)
 
 
@@ -199,7 +197,7 @@ def queue_part(run: StoredRun) -> float:
 
 
 def _until(machine: VirtualMachine, time: float) -> dict[str, float]:
-    """Job -> completion time, for jobs completed since the last call."""
+    """Job -> completion time of the jobs completed by ``time`` since the last call."""
     done: dict[str, float] = {}
     while (then := machine.next) <= time and then < inf:
         done |= dict.fromkeys(machine.completed(then), float(then))
@@ -226,10 +224,7 @@ def _cards(store: RunStore) -> Iterator[ComparedResult]:
 def _rates(store: RunStore) -> Iterator[ComparedResult]:
     """The comparison of Fig. 6 at lower arrival rates."""
     each = _each(store)
-    rows = pd.DataFrame(
-        [(run.key.workload, busy_part(run)) for run in completed_runs(store, FOREST)], columns=["on", "part"]
-    )
-    busy = rows.groupby("on")["part"].mean().to_dict()
+    busy = by_run(store, FOREST, busy_part).groupby(level="workload").mean().to_dict()
     for part in RATES:
         name = f"rate-{100 * part:g}"
         ours, used = _on(name, each), f"{100 * busy.get(name, nan):.0f} % of the GPUs train while jobs arrive"
@@ -277,8 +272,8 @@ def _predictors(store: RunStore) -> Iterator[ComparedResult]:
     tables = []
     for run in completed_runs(store, FOREST):
         workload = _workload(run.record.settings["workload"])
-        made = {own: make_predictor(own) for own in names.values()}
-        tables.append(errors(*workload.predicted(run.key.seed, made)))
+        predictors = {name: make_predictor(name) for name in names.values()}
+        tables.append(errors(*workload.predicted(run.key.seed, predictors)))
     correct = [float(table[CORRECT]["forest"]) for table in tables]
     yield ComparedResult(
         "ASRPT-011", f"{V_A}, Fig. 4", f"Share of jobs that the forest predicts {CORRECT}", "60 %", 0.6, correct
@@ -289,18 +284,18 @@ def _predictors(store: RunStore) -> Iterator[ComparedResult]:
         yield ComparedResult("ASRPT-021", f"{V_B}, Fig. 9", what, f"{claimed:g}", claimed, ours)
     for label, predictor in names.items():
         claimed, printed = (1.14, f"1.14{TIMES}") if label == FOREST else (nan, "more than the forest")
-        what = f"Total JCT with the {predictor} over that with the truth"
+        what = f"Total JCT with the {predictor} over that with true lengths"
         ours = totals(store, label, PERFECT).tolist()
         yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, printed, claimed, ours)
 
 
 def _lengths(wrong: RunStore, right: RunStore) -> Iterator[ComparedResult]:
-    """The cost of errors of a known size; the paper bounds it in Theorem 1, and does not measure it."""
+    """The cost of errors of a known size, which the paper bounds in Theorem 1 but does not measure."""
     truth = metric_values(right, "total_flow", PERFECT).groupby(level="seed").mean()
     for part in LENGTHS:
-        own = _on(f"wrong-{100 * part:g}", metric_values(wrong, "total_flow", FOREST).to_frame("total"))["total"]
-        what = f"Total JCT with lengths wrong by up to {100 * part:g} % over that with the truth"
-        yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, "", nan, ratios(own, truth).tolist())
+        total = _on(f"wrong-{100 * part:g}", metric_values(wrong, "total_flow", FOREST).to_frame("total"))["total"]
+        what = f"Total JCT with lengths wrong by up to {100 * part:g} % over that with true lengths"
+        yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, "", nan, ratios(total, truth).tolist())
 
 
 _RESULTS_OF_PARTS = {
@@ -326,9 +321,9 @@ _MACHINE = "depends on the machine; not a result of a simulation"
 _MIG = "the paper measured a server split by MIG; here scheduling takes no time"
 
 _QUEUE = (
-    "jobs start in the order in which the virtual machine completes them, without backfilling. The cluster is slower "
-    "than the virtual machine, on which every gang fits and no network card is slow; so a first-come-first-served "
-    "queue grows, and most of the waiting time is there, see docs/how-to/reproduce-a-paper.md"
+    "jobs start in the order in which the virtual machine completes them, without backfill. The cluster is slower than "
+    "the virtual machine, on which every gang fits and every placement is the fastest; so a first-come-first-served "
+    "queue grows and causes most of the waiting time, see docs/how-to/reproduce-a-paper.md"
 )
 
 EVALUATION = Evaluation(
@@ -337,9 +332,8 @@ EVALUATION = Evaluation(
     compared_results,
     reasons={
         "ASRPT-011": "the generator is calibrated to this number by the similarity of the jobs of a group",
-        "ASRPT-012": f"{_MIG}; jobs of unknown groups, a fifth of all, are predicted as 0 and so go "
-        "first whatever their "
-        "length; the paper's trace may have fewer",
+        "ASRPT-012": f"{_MIG}; jobs of unknown groups, a fifth of all, have a predicted length of 0 and run first; the "
+        "paper's trace may have fewer",
         "ASRPT-013": _MIG,
         **dict.fromkeys(("ASRPT-017", "ASRPT-018", "ASRPT-020"), _QUEUE),
         "ASRPT-021": "the few longest jobs, and so the fitted tail of lengths, dominate the mean error; a fully grown "
@@ -355,10 +349,10 @@ EVALUATION = Evaluation(
             "Table II",
             "Heavy-Edge and integer program: time of an iteration, and of computing it",
             "88.11 and 82.96 ms",
-            float("nan"),
+            nan,
             note="decided by `pytest benchmarks/test_asrpt.py --benchmark-only --size full`",
         ),
     ),
-    common_reason="trace and times of networks are derived from published data, so their load on the cluster is not "
-    "the paper's, which is not printed",
+    common_reason="trace and times of networks are derived from published data, so the load differs from the paper's, "
+    "which is not printed",
 )

@@ -1,6 +1,6 @@
-"""The evaluation of a paper: experiments in parts, results of several parts together, and why results may differ.
+"""The evaluation of a paper: experiments in parts, results across parts, and reasons why results may differ.
 
-No setting was chosen by its result. The docstring of each paper's module decides what the paper leaves open.
+No setting was chosen by its result. The docstring of each paper's module states the choices that the paper leaves open.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from math import isnan, nan
 
 import pandas as pd
 
-from hetopt.checks import at_least, choices
-from hetopt.errors import InvalidOption, UnknownName
+from hetopt.checks import at_least, choices, lookup
+from hetopt.errors import InvalidOption
 from hetopt.experiments.experiment import Experiment, ProgressCallback
 from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
 from hetopt.experiments.published_results import TIMES, claim_of
@@ -29,14 +29,14 @@ class EvaluationPart:
     Attributes
     ----------
     name:
-        Name of its folder.
+        Name of the part and its folder.
     about:
-        The part of the paper that it repeats.
+        The section of the paper that it repeats.
     experiment:
         The runs.
     compared:
-        Whether to compare the claims about stored runs with this part, or the numbers of those to compare.
-        False for parts that serve :class:`ComparedResult` alone.
+        Whether to compare claims about single runs with this part, or numbers of the claims to compare.
+        False for parts that are used only by :class:`ComparedResult`.
     """
 
     name: str
@@ -51,16 +51,16 @@ class EvaluationPart:
 
 @dataclass(frozen=True)
 class ComparedResult:
-    """A printed number beside our own, if no single metric of a run gives it.
+    """A printed number and our own, for results that are not a single metric of a run.
 
     Attributes
     ----------
     id, place, what:
         Id and place of the claim, and the quantity.
     printed, claim:
-        The printed text, and the number; NaN if the paper gives none.
+        The printed text, and its number; NaN if the paper has none.
     ours:
-        One value per seed or case, without NaN; none if it cannot be measured here.
+        One value per seed or case; NaN is ignored; empty if it cannot be measured here.
     note:
         Further information.
     claim_to:
@@ -77,7 +77,7 @@ class ComparedResult:
     claim_to: float | None = None
 
     def over(self, ours: float) -> float:
-        """``ours`` over the claim, or over the nearer end of a range (1 inside it); NaN if that is 0 or unknown."""
+        """``ours`` over the claim, or over the nearer end of a range (1 inside it); NaN if the claim is 0 or NaN."""
         if isnan(self.claim):
             return nan
         nearest = min(max(ours, self.claim), self.claim if self.claim_to is None else self.claim_to)
@@ -85,7 +85,7 @@ class ComparedResult:
 
 
 def times(ratio: float) -> str:
-    """A ratio as text, as papers print it."""
+    """A ratio as papers print it."""
     return f"{ratio:g}{TIMES}"
 
 
@@ -96,7 +96,7 @@ class EvaluationScale:
     Parameters
     ----------
     jobs:
-        Fraction of the paper's number of jobs, in (0, 1]; traces keep their rates and become shorter.
+        Fraction of the paper's number of jobs, in (0, 1]; traces keep their arrival rates and become shorter.
     seeds:
         Number of seeds of each experiment.
 
@@ -125,7 +125,7 @@ class EvaluationScale:
 
 
 def no_results(_: Stores) -> list[ComparedResult]:
-    """For evaluations that compare single runs only."""
+    """Return no results, for evaluations that compare only single runs."""
     return []
 
 
@@ -140,7 +140,7 @@ class Evaluation:
     parts:
         Scale -> experiments.
     results:
-        Stores -> results that no single metric gives.
+        Stores -> results that are not a single metric.
     reasons:
         Number of a claim -> why our numbers may differ from the paper's, stated before it was measured.
     common_reason:
@@ -148,7 +148,7 @@ class Evaluation:
     scaled:
         Whether the scale determines the number of jobs; False if all jobs always run.
     unmeasured:
-        Claims that no simulation can measure; ``note`` says why, or where they are decided.
+        Claims that no simulation can measure; ``note`` states why, or where they are decided.
     """
 
     paper: str
@@ -173,14 +173,13 @@ class Evaluation:
         if names is not None and not names:
             raise InvalidOption(f"no part of {self.paper} is named; {choices('', parts)}")
         for name in names or ():
-            if name not in parts:
-                raise UnknownName(f"{self.paper} has no part {name!r}; {choices(name, parts)}")
+            lookup(parts, name, f"{self.paper} part")
         return tuple(part for name, part in parts.items() if names is None or name in names)
 
     def run(
         self, parts: Sequence[EvaluationPart], out: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None
     ) -> Stores:
-        """Do the missing runs; each part has its own folder in the folder of ``out``."""
+        """Execute the missing runs; each part has its own folder in the folder of ``out``."""
         stores = {part.name: RunStore(out.path / part.name, out.format) for part in parts}
         for part in parts:
             part.experiment.run(stores[part.name], jobs=jobs, watch=None if watch is None else _of_part(part, watch))
@@ -193,25 +192,23 @@ class Evaluation:
         -------
         DataFrame
             The columns of :func:`hetopt.experiments.paper_comparison.compare_with_papers`, ``part`` (empty for results
-            of several parts) and ``why``; a row for each compared claim, and for each claim that cannot be measured
-            here, by id.
+            across parts) and ``why``; a row for each compared claim and each claim that cannot be measured here, sorted
+            by id.
         """
         tables = []
-        for part in parts:
-            if not part.compared:
-                continue
+        for part in (part for part in parts if part.compared):
             clusters = {workload.name: workload.cluster for workload in part.experiment.workloads}
             table = compare_with_papers(stores[part.name].table(), clusters=clusters)
             table = table[table["paper"] == self.paper]
             tables.append(table[table["id"].map(part.compares).astype(bool)].assign(part=part.name))
-        found = [self._row(result) for result in (*self.results(stores), *self.unmeasured)]
-        tables.append(pd.DataFrame(found, columns=[*COLUMNS, "part"]))
-        whole = pd.concat([table for table in tables if len(table)] or tables[-1:], ignore_index=True)
-        whole = whole.assign(why=[self.reason(str(key)) for key in whole["id"]])
-        return whole.sort_values("id", kind="stable", ignore_index=True)
+        rows = [self._row(result) for result in (*self.results(stores), *self.unmeasured)]
+        tables.append(pd.DataFrame(rows, columns=[*COLUMNS, "part"]))
+        found = pd.concat([table for table in tables if len(table)] or tables[-1:], ignore_index=True)
+        found["why"] = [self.reason(str(key)) for key in found["id"]]
+        return found.sort_values("id", kind="stable", ignore_index=True)
 
     def reason(self, result: str) -> str:
-        """Why our number may differ for the result of this id; empty if no reason is known."""
+        """The reason of the claim that the result with this id belongs to; empty if there is none."""
         return self.reasons.get(claim_of(result), "")
 
     def _row(self, result: ComparedResult) -> dict[str, object]:

@@ -1,22 +1,22 @@
 """FFT's evaluation [FFT, section 6].
 
-This module decides what the paper leaves open; the decisions were made before any result was known.
+These are the choices that the paper leaves open; they were made before any result was known.
 
 - Traces: see :mod:`hetopt.traces.fft_generator`. The cluster of Traces 3 to 9 has 108 GPUs, three times those of the
   testbed.
 - A restart takes 34 s besides the transfer of the state: the worked example moves 107 GB over 10 Gbit/s, which takes
-  86 s, in 2 min [FFT, Fig. 2]. FFT knows these costs.
+  86 s, in 2 min [FFT, Fig. 2]. FFT plans with these costs.
 - All policies have rounds of 5 minutes [FFT, section 6.4.1] except AlloX, which decides at events.
-- Tiresias has a queue for each GPU type. The paper describes two variants [FFT, section 6.1.4]: jobs go to a random
-  queue, or to the one with the least remaining service, the shortest first. Both are run.
+- Tiresias has a queue for each GPU type. The paper describes two variants [FFT, section 6.1.4], and both are run: jobs
+  go to a random queue, or to the queue with the least remaining service, shortest job first.
 - Gangs on several servers are slower by published measurements (:data:`hetopt.stages.speed_models.MEASURED`); GPT
   and OPT, without such measurements, by 45 %, as Gavel measured for a Transformer on four GPUs.
-- Every baseline has its default placer, which consolidates; the cost of worse placers is measured separately.
+- Every baseline has its default placer, which consolidates jobs; the cost of worse placers is measured separately.
 - Datasets lie on shared storage. In the parts about disks each server has 256 GB, the common size just below the total
   of Trace 1 (277 GB), so that the disk "reaches capacity"; deleting a dataset takes a minute (ImageNet has 1.3 million
-  files). FFT evicts ahead, Gavel on demand [FFT, section 6.2.3].
+  files). FFT evicts in advance, Gavel on demand [FFT, section 6.2.3].
 - A profiling run takes 30 s: "a limited number of data batches" [FFT, section 5] and loading the model.
-- Stated lengths have uniform errors of up to 30 %.
+- Wrong lengths have uniform errors of up to 30 %.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ DISKS = replace(ENVIRONMENT, local_disks=True, disk_bytes=256e9, evict_seconds=6
 PROFILED = EnvironmentSettings(
     transfer=False, spread=True, spread_otherwise=ENVIRONMENT.spread_otherwise, profiling_seconds=30.0
 )
-"""Jobs lose time by profiling alone, so the lost time is its cost."""
+"""Jobs lose time only by profiling, so the lost time is its cost."""
 
 SETTINGS = {"round_seconds": ROUND, "restart_seconds": ENVIRONMENT.restart_seconds}
 
@@ -73,7 +73,7 @@ SRSTF = SystemVariant("tiresias", {"per_type": "least-service", "order": "remain
 OTHERS = (GAVEL_SJF, SystemVariant(PAL), SystemVariant(TIRESIAS), SRSTF)
 
 PLACED = tuple(
-    SystemVariant("fft", {**SETTINGS, "placer": placer}, label=placer) for placer in ("hierarchical", SKEW, FIRST_FREE)
+    SystemVariant("fft", {**SETTINGS, "placer": placer}, label=placer) for placer in (HIERARCHICAL, SKEW, FIRST_FREE)
 )
 
 LARGE = ("FFT-041", "FFT-042", "FFT-043")
@@ -90,10 +90,10 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
 
     def of(
         workloads: tuple[TraceWorkload, ...],
-        who: tuple[SystemVariant, ...],
+        systems: tuple[SystemVariant, ...],
         environment: EnvironmentSettings = ENVIRONMENT,
     ) -> Experiment:
-        return Experiment(workloads, who, seeds, environment)
+        return Experiment(workloads, systems, seeds, environment)
 
     return (
         EvaluationPart(
@@ -132,6 +132,7 @@ def compared_results(stores: Stores) -> list[ComparedResult]:
 
 def _switching(stores: Stores) -> Iterator[ComparedResult]:
     """Seconds of restarts under Gavel over those under FFT, mean and total."""
+    place = "section 6.2.3, Fig. 10(c)"
     for gavel, fft, letters, claim, how in (
         ("disks", "disks-ahead", "ac", 1.59, "with datasets"),
         ("testbed-1", "testbed-1", "bd", 1.28, "without datasets"),
@@ -141,9 +142,7 @@ def _switching(stores: Stores) -> Iterator[ComparedResult]:
         for letter, key, which in zip(letters, ("mean", "total"), ("a restart", "all restarts"), strict=True):
             found = ratios(restart_seconds(stores[gavel], GAVEL, key), restart_seconds(stores[fft], "fft", key))
             what = f"Seconds of {which}, Gavel over FFT, {how}"
-            yield ComparedResult(
-                f"FFT-037{letter}", "section 6.2.3, Fig. 10(c)", what, times(claim), claim, found.tolist()
-            )
+            yield ComparedResult(f"FFT-037{letter}", place, what, times(claim), claim, found.tolist())
 
 
 def _placement(stores: Stores) -> Iterator[ComparedResult]:
@@ -151,33 +150,33 @@ def _placement(stores: Stores) -> Iterator[ComparedResult]:
     if "placement" not in stores:
         return
     ours = paces(stores["placement"], HIERARCHICAL)
-    for letter, system, who, loss in (
+    for letter, system, name, loss in (
         ("a", SKEW, "Tiresias' placer", 0.052),
         ("b", FIRST_FREE, "no consolidation", 0.124),
     ):
         lost = 1 - ratios(paces(stores["placement"], system), ours)
-        what = f"Training throughput lost by {who}, relative to FFT's"
+        what = f"Training throughput lost by {name}, relative to FFT's"
         yield ComparedResult(f"FFT-038{letter}", "section 6.2.4", what, f"{100 * loss:g} %", loss, lost.tolist())
 
 
 def profiled_part(store: RunStore) -> list[float]:
     """Seconds of profiling runs and of the pauses for them, over seconds of training, of each run of FFT.
 
-    Valid if jobs lose time by profiling alone.
+    Valid if jobs lose time only by profiling.
     """
     found = []
     for run in completed_runs(store, "fft"):
         log, instance = run.log, instance_of(run)
-        each = Profiling(float(run.record.settings["world"]["profiling_seconds"]))
-        own = sum(len(each.types(instance.job[name], instance.cluster)) for name in log.jobs.index) * each.seconds
+        profiling = Profiling(float(run.record.settings["world"]["profiling_seconds"]))
+        count = sum(len(profiling.types(instance.job[name], instance.cluster)) for name in log.jobs.index)
         trained = float((log.spans["end"] - log.spans["start"] - log.spans["lost"]).sum())
-        found.append((own + float(log.jobs["lost"].sum())) / trained)
+        found.append((count * profiling.seconds + float(log.jobs["lost"].sum())) / trained)
     return found
 
 
 def _profiling(stores: Stores) -> Iterator[ComparedResult]:
     if "profiling" in stores:
-        what = "Profiling runs and pauses for them, part of the time of training"
+        what = "Profiling runs and pauses for them, relative to the time of training"
         yield ComparedResult(
             "FFT-039", "section 6.2.5", what, "at most 0.8 %", 0.008, profiled_part(stores["profiling"])
         )
@@ -191,11 +190,11 @@ def _traces(stores: Stores) -> Iterator[ComparedResult]:
     fft = metric_values(store, "jct_mean", "fft")
     for letter, system in zip("def", (GAVEL, PAL, TIRESIAS), strict=True):
         found = ratios(metric_values(store, "jct_mean", system), fft)
-        worst = found.groupby(level="workload").mean()
-        if len(worst):
+        means = found.groupby(level="workload").mean()
+        if len(means):
             what = f"JCT of {system} over FFT, least of Traces 3 to 9"
-            note = f"on {worst.idxmin()}"
-            yield ComparedResult(f"FFT-041{letter}", place, what, "FFT better on all", 1.0, [float(worst.min())], note)
+            note = f"on {means.idxmin()}"
+            yield ComparedResult(f"FFT-041{letter}", place, what, "FFT better on all", 1.0, [float(means.min())], note)
     trace = ratios(metric_values(store, "jct_mean", GAVEL), fft).groupby(level="workload").mean()
     if {"fft-trace-9", *SMOOTH} <= set(trace.index):
         ours = float(trace["fft-trace-9"] / trace[list(SMOOTH)].mean())
@@ -211,7 +210,7 @@ def _errors(stores: Stores) -> Iterator[ComparedResult]:
     ):
         if {wrong, right} <= set(stores):
             rise = ratios(*(metric_values(stores[name], "jct_mean", "fft") for name in (wrong, right))) - 1
-            what = f"Rise of JCT by lengths that are wrong by up to 30 %, {traces}"
+            what = f"Increase of JCT by lengths wrong by up to 30 %, {traces}"
             yield ComparedResult(key, "section 6.4.2, Fig. 13(b)", what, printed, claim, rise.tolist())
 
 
@@ -220,9 +219,9 @@ def _distributions(stores: Stores) -> Iterator[ComparedResult]:
     if "testbed-1" not in stores:
         return
     store, place = stores["testbed-1"], "section 6.2.2, Fig. 8(a)"
-    alike = ratios(metric_values(store, "ftf_themis_mean", PAL), metric_values(store, "ftf_themis_mean", GAVEL))
+    found = ratios(metric_values(store, "ftf_themis_mean", PAL), metric_values(store, "ftf_themis_mean", GAVEL))
     what = "Mean finish-time fairness of PAL over Gavel"
-    yield ComparedResult("FFT-048a", place, what, "similar", 1.0, alike.tolist())
+    yield ComparedResult("FFT-048a", place, what, "similar", 1.0, found.tolist())
     better = [
         float((tiresias < fft).mean())
         for tiresias, fft in zip(_fairness(store, TIRESIAS), _fairness(store, "fft"), strict=True)
@@ -237,33 +236,32 @@ def _fairness(store: RunStore, system: str) -> list[pd.Series[float]]:
 
 
 FOR_ALL = (
-    "the traces are not published: ours ask for 0.5 to 0.9 of the GPUs on average (Trace 7 for 1.4), and the fuller a "
-    "cluster, the more the order of jobs matters; speeds of most models are measured by others or assumed"
+    "the traces are not published: ours demand 0.5 to 0.9 of the GPUs on average (Trace 7 demands 1.4), and the order "
+    "of jobs matters more at higher load; speeds of most models are from other publications or assumed"
 )
 """Why all numbers may differ."""
 
-_ONE = "a maximum over all jobs depends on one of them"
+_ONE = "a maximum over all jobs depends on a single job"
 
 _LARGE = "loads and cluster of the large traces are not published; some jobs take weeks, as in Philly, and weigh most"
 
 WHY = {
     "FFT-026": "Gavel's placement here consolidates like FFT's; in the paper it does not",
-    "FFT-027": "PAL knows all speeds, as FFT does; it never moves a running job",
+    "FFT-027": "PAL has all speeds here, like FFT; it never moves a running job",
     "FFT-028": "the paper does not state which of its two variants of Tiresias it ran; with random "
-    "queues a GPU type may be full "
-    "while others are idle",
+    "queues a GPU type may be full while others are idle",
     "FFT-029": "ours is AlloX's exact matching for gangs; the paper describes a greedy assignment at arrival that does "
     "not prefer short jobs",
-    "FFT-030": "arrivals take two days and the cluster keeps up, so no order makes the makespan much longer",
+    "FFT-030": "jobs arrive over two days and the cluster keeps up, so no order makes the makespan much longer",
     "FFT-033": _ONE,
-    "FFT-034": f"{_ONE}; policies with rounds let jobs wait for the next round",
+    "FFT-034": f"{_ONE}; under policies with rounds jobs wait for the next round",
     "FFT-035": "higher-end means faster for the job here; the paper may mean the price, and V100 is "
     "not the fastest for all jobs",
     "FFT-036": "per job and hour of its presence, so a policy that finishes jobs sooner counts fewer hours",
     "FFT-037": "measured on hardware in the paper; here the times of disk, deletion and restart are "
     "assumed, equal for all",
     "FFT-038": "measured on hardware in the paper; here factors by model, those of GPT and OPT assumed",
-    "FFT-039": "the length of a profiling run is assumed, and our jobs are as long as Philly's of at most 8 hours",
+    "FFT-039": "the length of a profiling run is assumed, and our jobs are as long as Philly's jobs of at most 8 hours",
     "FFT-041": _LARGE,
     "FFT-042": _LARGE,
     "FFT-043": f"{_LARGE}; {_ONE}",

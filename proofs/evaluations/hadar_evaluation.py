@@ -1,19 +1,19 @@
 """Hadar's and HadarE's evaluation [Hadar, sections IV and VI].
 
-This module decides what the paper leaves open; nothing was chosen by its result. All jobs run: it takes a minute.
+These are the choices that the paper leaves open; none was made by its result. All jobs run, which takes a minute.
 
 - Simulations: the jobs of the instance ``hadar/trace480`` (:class:`~hetopt.proofs.evaluations.hadar_trace.HadarTrace`),
-  rounds of 360 s, 10 s for each new allocation. Gavel has max-min fairness, as by default; Tiresias two queues and no
-  promotion; YARN's scheduler has no rounds; jobs start when GPUs become free. The paper names no utility for its
+  rounds of 360 s, 10 s for each new allocation. Gavel has its default, max-min fairness; Tiresias has two queues and no
+  promotion; YARN's scheduler has no rounds, and jobs start when GPUs become free. The paper names no utility for its
   simulations: Hadar runs with hetopt's default, negative completion time, and with effective throughput, the paper's
   example.
 - Physical clusters: the instances ``hadar/m1`` to ``m12`` and ``hadar/lab-m1`` to ``-m12``; work and most speeds are
   assumptions. The paper does not state the slot of its comparisons, so both ends of its range, 90 and 360 s, are
-  compared. 10 s for each new allocation, and 2 s per round to merge each copy of a forked job, a "slight" part
+  compared. Each new allocation takes 10 s, and merging each copy of a forked job 2 s per round, a "slight" part
   according to the paper.
 - Latency: in each round the tracker and each copy exchange four messages in sequence: assigned steps, parameters, done
-  steps, parameters. Each is delayed by the latency, so a copy trains less by four times the latency. The throughput of
-  streams stays the same. Slots last 90 s, which causes most messages.
+  steps, parameters. The latency delays each, so a copy trains four times the latency less. The throughput of streams
+  stays the same. Slots last 90 s, which needs the most messages.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import pandas as pd
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.published_results import AWS, LAB, MIXES
-from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.run_store import RunStore, StoredRun
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
-from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios
+from hetopt.proofs.evaluations.measures import by_run, completed_runs, metric_values, ratios
 
 UTILITY = "effective-throughput"
 
@@ -42,10 +42,10 @@ SLOTS = (90, 180, 360)
 """Seconds of a round [Hadar, section VI-E]."""
 
 LATENCIES = (100, 200, 100_000)
-"""Microseconds [Hadar, section VI-D]."""
+"""Latencies in microseconds [Hadar, section VI-D]."""
 
 RISES = {100: (0.02, 0.02), 200: (0.025, 0.055), 100_000: (0.04, 0.06)}
-"""Microseconds -> increases of JCT and TTD [Hadar, section VI-D]."""
+"""Latency in microseconds -> increases of JCT and TTD [Hadar, section VI-D]."""
 
 HOUR = 3600.0
 
@@ -70,9 +70,6 @@ ENVIRONMENT = EnvironmentSettings(restart_seconds=10.0, resume_seconds=10.0, sta
 MERGE, MESSAGES = 2.0, 4
 
 FORKED = replace(ENVIRONMENT, merge_seconds=MERGE)
-
-SECOND = 1_000_000
-"""Microseconds."""
 
 SIMULATED = (
     SystemVariant("hadar", {"round_seconds": ROUND}, label="hadar"),
@@ -108,7 +105,7 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
                     mixes[len(AWS) :],
                     (_with_slot("hadare", min(SLOTS)),),
                     (0,),
-                    replace(FORKED, merge_seconds=MERGE + MESSAGES * latency / SECOND),
+                    replace(FORKED, merge_seconds=MERGE + MESSAGES * latency / 1e6),
                 ),
                 compared=False,
             )
@@ -148,11 +145,12 @@ def _hours(store: RunStore) -> Iterator[ComparedResult]:
 
 def held_part(store: RunStore, system: str) -> pd.Series[float]:
     """Fraction of the held GPU-seconds in which jobs train; index ``(workload, seed)``."""
-    found = {}
-    for run in completed_runs(store, system):
+
+    def held(run: StoredRun) -> float:
         rounds = run.table("rounds")
-        found[run.key.workload, run.key.seed] = float(rounds["trained"].sum() / rounds["held"].sum())
-    return pd.Series(found, dtype=float)
+        return float(rounds["trained"].sum() / rounds["held"].sum())
+
+    return by_run(store, system, held)
 
 
 def _utilisation(store: RunStore) -> Iterator[ComparedResult]:
@@ -163,10 +161,10 @@ def _utilisation(store: RunStore) -> Iterator[ComparedResult]:
         ("tiresias", "hadar", "lower", nan),
     )
     used = {name: metric_values(store, "gru", name) for name in ("hadar", EXAMPLE, "gavel", "tiresias", "yarn-cs")}
-    trains = {name: held_part(store, name) for name in used}
-    for what, own in (("GRU", used), ("Part of the time on GPUs that is training", trains)):
+    training = {name: held_part(store, name) for name in used}
+    for what, values in (("GRU", used), ("Part of the time on GPUs that is training", training)):
         for above, below, printed, claimed in pairs:
-            ours = ratios(own[above], own[below]).tolist()
+            ours = ratios(values[above], values[below]).tolist()
             yield ComparedResult(
                 "HADAR-019", "section IV-C, Fig. 3", f"{what}: {above} / {below}", printed, claimed, ours
             )
@@ -184,31 +182,31 @@ def _extremes(store: RunStore, slot: int) -> Iterator[ComparedResult]:
     for system, most, least in (("hadar", 2918.0, 1210.0), ("gavel", 3159.0, 1283.0)):
         jct = [run.table("jobs")["jct"] for run in completed_runs(store, system) if run.key.workload == "hadar/m5"]
         for what, claimed, ours in (
-            ("Longest", most, [float(own.max()) for own in jct]),
-            ("Shortest", least, [float(own.min()) for own in jct]),
+            ("Longest", most, [float(seconds.max()) for seconds in jct]),
+            ("Shortest", least, [float(seconds.min()) for seconds in jct]),
         ):
             quantity = f"{what} JCT of M-5, AWS, {system}, slots of {slot} s"
             yield ComparedResult("HADAR-038", f"{VI}, Fig. 10(a)", quantity, f"{claimed:g} s", claimed, ours)
 
 
 def best_slots(slots: Mapping[int, RunStore], system: str) -> pd.Series[int]:
-    """Workload -> the slot with the highest CRU; of equal ones the shortest."""
+    """Workload -> the slot with the highest CRU; ties go to the shortest slot."""
     table = pd.DataFrame({slot: metric_values(slots[slot], "cru", system) for slot in sorted(slots)})
     best: pd.Series[int] = table.groupby(level="workload").mean().idxmax(axis=1)
     return best
 
 
 def _slots(slots: Mapping[int, RunStore]) -> Iterator[ComparedResult]:
-    for (system, cluster), wanted in BEST.items():
+    for (system, cluster), expected in BEST.items():
         best = best_slots(slots, system)
         names = {mix: name for mix, name in zip(MIXES, CLUSTERS[cluster], strict=True) if name in best.index}
         ours = {mix: int(best[name]) for mix, name in names.items()}
-        alike = sum(slot in wanted[mix] for mix, slot in ours.items())
-        slots_text = "; ".join(f"{mix} {slot} s ({' or '.join(map(str, wanted[mix]))})" for mix, slot in ours.items())
-        what = f"Mixes of which the best slot is the paper's, {system}, {cluster}"
+        equal = sum(slot in expected[mix] for mix, slot in ours.items())
+        slots_text = "; ".join(f"{mix} {slot} s ({' or '.join(map(str, expected[mix]))})" for mix, slot in ours.items())
+        what = f"Mixes with the paper's best slot, {system}, {cluster}"
         place = f"section VI-E, Fig. {12 if system == 'hadare' else 13}"
         note = f"{system} on {cluster}, in brackets the paper's: {slots_text}"
-        yield ComparedResult("HADAR-043", place, what, f"all {len(MIXES)}", float(len(MIXES)), [float(alike)], note)
+        yield ComparedResult("HADAR-043", place, what, f"all {len(MIXES)}", float(len(MIXES)), [float(equal)], note)
 
 
 def _latency(without: RunStore, late: Mapping[int, RunStore]) -> Iterator[ComparedResult]:
@@ -222,20 +220,18 @@ def _latency(without: RunStore, late: Mapping[int, RunStore]) -> Iterator[Compar
 
 
 _ORDER = (
-    "all jobs use one GPU, so no types can be mixed; Hadar differs from Gavel only by its order and "
-    "by moving fewer jobs, "
-    "which shortens means, and the total time only by chance"
+    "all jobs use one GPU, so no types can be mixed; Hadar differs from Gavel only by its order and by moving fewer "
+    "jobs, which shortens means, and the total time only by chance"
 )
 
 _IDLE = (
-    "forking gains the time in which nodes would be idle, which depends on the differences of jobs "
-    "and nodes, and loses "
-    "the rest of a slot when a job ends in it on all of its nodes"
+    "forking uses time in which nodes would be idle, which depends on the differences of jobs and nodes, and loses the "
+    "rest of a slot in which a job ends on all of its nodes"
 )
 
 _TAIL = (
-    "the longest job bounds the total time from below, so its start and its GPU decide; hetopt's default utility lets "
-    "long jobs wait, effective throughput lets short jobs wait"
+    "the longest job bounds the total time from below, so its start and its GPU matter most; hetopt's default utility "
+    "delays long jobs, effective throughput delays short jobs"
 )
 
 EVALUATION = Evaluation(
@@ -256,9 +252,8 @@ EVALUATION = Evaluation(
         **dict.fromkeys(("HADAR-032", "HADAR-036", "HADAR-040"), _IDLE),
         **dict.fromkeys(("HADAR-033", "HADAR-034", "HADAR-038"), "seconds follow from the assumed work"),
         "HADAR-042": "four messages per copy and round cannot cost 2 % of a slot at latencies below a "
-        "millisecond, and a "
-        "cost linear in latency cannot be 2 % at 0.1 ms and only 4 to 6 % at a thousand times the latency; so the "
-        "paper's increases have other causes than messages",
+        "millisecond, and a cost linear in latency cannot be 2 % at 0.1 ms and only 4 to 6 % at a thousand times the "
+        "latency; so the paper's increases must have other causes",
         "HADAR-043": "the cost of a round besides restarts and merging is not printed, and a slot is worst if the last "
         "job ends early in it, which is a matter of chance",
     },
@@ -277,11 +272,10 @@ EVALUATION = Evaluation(
             "Quality of forked models over unforked",
             "better, all five",
             nan,
-            note="needs the trainings themselves; tests/test_hadare_training.py measures a small one",
+            note="needs real training; tests/test_hadare_training.py measures a small case",
         ),
     ),
-    common_reason="hadar[effective] has the paper's example of a utility, effective throughput; hadar "
-    "has hetopt's default, "
+    common_reason="hadar[effective] has the paper's example utility, effective throughput; hadar has hetopt's default, "
     "negative completion time",
     scaled=False,
 )

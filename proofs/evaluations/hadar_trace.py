@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count, islice
 from typing import Any
 
 from hetopt import instances
@@ -16,10 +17,10 @@ from hetopt.traces.philly_generator import PhillyLike
 NAME, CLUSTER = "hadar/trace480", "hadar/cluster60"
 JOBS, FROM = 480, 10_000
 LONGEST = 40 * 3600.0
-"""Total time of the paper's Hadar in seconds; so no job is longer on V100."""
+"""Longest job on V100, in seconds: the total time of the paper's Hadar."""
 
 FIRST = 4
-"""Seed of the sample that is the named instance, the first without a longer job."""
+"""Seed of the sample in the named instance, the first without a longer job."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class HadarTrace:
     """480 jobs on 60 GPUs, all present at the start [Hadar, section IV-A].
 
     Seed 0 gives the instance ``hadar/trace480``, each further seed the next sample in which no job is longer than the
-    total time of the paper's Hadar, or larger than each GPU type, since only Hadar mixes types.
+    total time of the paper's Hadar, and every job fits on one GPU type, since only Hadar mixes types.
     """
 
     name: str = NAME
@@ -42,7 +43,7 @@ class HadarTrace:
         return system
 
     def as_settings(self) -> dict[str, Any]:
-        """Its settings as plain data for JSON."""
+        """The settings as plain data for JSON."""
         return {MADE_BY: f"{__name__}:{type(self).__name__}", "name": self.name, "cluster": self.cluster}
 
 
@@ -50,9 +51,6 @@ class HadarTrace:
 def _next(seed: int) -> Instance:
     table, cluster = PhillyLike().table(FROM, seed=0), instances.load(CLUSTER).cluster
     most = max(cluster.capacity.values())
-    sample, left = FIRST, seed
-    while left:
-        sample += 1
-        found = from_trace(table, cluster, jobs=JOBS, seed=sample)
-        left -= all(job.work <= LONGEST and job.demand <= most for job in found.jobs)
-    return found.replace(name=NAME)
+    samples = (from_trace(table, cluster, jobs=JOBS, seed=sample) for sample in count(FIRST + 1))
+    fitting = (s for s in samples if all(job.work <= LONGEST and job.demand <= most for job in s.jobs))
+    return next(islice(fitting, seed - 1, None)).replace(name=NAME)

@@ -1,8 +1,8 @@
-"""Measures of stored runs, from metrics and tables of spans, for the results of several parts."""
+"""Measures of stored runs, from metrics and tables of spans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -21,26 +21,33 @@ def completed_runs(store: RunStore, system: str) -> Iterator[StoredRun]:
             yield run
 
 
+def by_run(store: RunStore, system: str, measure: Callable[[StoredRun], float]) -> pd.Series[float]:
+    """A measure of each completed run of a system; index ``(workload, seed)``."""
+    found = {(run.key.workload, run.key.seed): measure(run) for run in completed_runs(store, system)}
+    index = pd.MultiIndex.from_tuples(found, names=["workload", "seed"])
+    return pd.Series(list(found.values()), index=index, dtype=float)
+
+
 def metric_values(store: RunStore, metric: str, system: str) -> pd.Series[float]:
     """A metric of a system; index ``(workload, seed)``, in order."""
     table = store.table()
-    own = table[(table["system"] == system) & table["refused"].isna()].set_index(["workload", "seed"])
-    if metric not in own:
+    rows = table[(table["system"] == system) & table["refused"].isna()].set_index(["workload", "seed"])
+    if metric not in rows:
         return pd.Series(dtype=float)
-    return own[metric].astype(float).sort_index()
+    return rows[metric].astype(float).sort_index()
 
 
 def ratios(above: pd.Series[float], below: pd.Series[float]) -> pd.Series[float]:
-    """Quotients where both numbers are known and the divisor is not 0; same index."""
+    """Quotients where both numbers are present and the divisor is positive; same index."""
     return (above / below.where(below > 0)).dropna()
 
 
 def relative_pace(log: Log, instance: Instance) -> float:
     """Speed of all gangs relative to gangs on one server, weighted by trained GPU-seconds.
 
-    The work over the work that the same GPUs would do in the same seconds if each gang were on one server: ``sum(gpus *
-    work / pace) / sum(gpus * seconds)``, where pace is the work per second of the gang on the slowest of its GPU types.
-    NaN if no job trained.
+    The actual work over the work of the same gangs in the same time on one server each: ``sum(gpus * work / pace) /
+    sum(gpus * seconds)``, where pace is the work per second of the gang on the slowest of its GPU types. NaN if no job
+    trained.
     """
     spans = log.spans
     slowest = np.array(
@@ -57,11 +64,7 @@ def relative_pace(log: Log, instance: Instance) -> float:
 
 def paces(store: RunStore, system: str) -> pd.Series[float]:
     """:func:`relative_pace` of each run of a system; index ``(workload, seed)``."""
-    found = {
-        (run.key.workload, run.key.seed): relative_pace(run.log, instance_of(run))
-        for run in completed_runs(store, system)
-    }
-    return pd.Series(found, dtype=float)
+    return by_run(store, system, lambda run: relative_pace(run.log, instance_of(run)))
 
 
 def restarts(log: Log) -> pd.Series[float]:
@@ -72,13 +75,11 @@ def restarts(log: Log) -> pd.Series[float]:
     """
     spans = log.spans.sort_values(["job", "start"], kind="stable")
     before = spans.groupby("job")[["end", *places(log)]].shift()
-    here = (spans[places(log)] == before[places(log)]).all(axis=1) & (spans["start"] == before["end"])
-    later = spans[spans.duplicated("job") & ~here]["lost"]
-    later = later[later > 0]
-    return pd.Series({"mean": later.mean(), "total": later.sum()}, dtype=float)
+    continues = (spans[places(log)] == before[places(log)]).all(axis=1) & (spans["start"] == before["end"])
+    lost = spans[spans.duplicated("job") & ~continues & (spans["lost"] > 0)]["lost"]
+    return pd.Series({"mean": lost.mean(), "total": lost.sum()}, dtype=float)
 
 
 def restart_seconds(store: RunStore, system: str, key: str) -> pd.Series[float]:
     """``mean`` or ``total`` of :func:`restarts` of each run of a system; index ``(workload, seed)``."""
-    found = {(run.key.workload, run.key.seed): restarts(run.log)[key] for run in completed_runs(store, system)}
-    return pd.Series(found, dtype=float)
+    return by_run(store, system, lambda run: float(restarts(run.log)[key]))

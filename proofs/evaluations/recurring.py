@@ -24,11 +24,11 @@ from hetopt.models.asrpt.asrpt_workload import GroupNetworks
 from hetopt.prediction.predictors import Perfect, Predictor
 from hetopt.traces.pai_generator import PAILike
 
-LEARNT = 0.8
-"""Fraction of the trace from which predictors learn [ASRPT, section V-A]."""
+TRAINING = 0.8
+"""Fraction of the trace that trains the predictors [ASRPT, section V-A]."""
 
 PROFILED = "V100"
-"""GPU type with known times of the networks."""
+"""GPU type on which the networks were profiled."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class FixedPredictions:
     work: Mapping[str, float] = field(repr=False)
 
     def learner(self) -> FixedPredictions:
-        """Itself, since it has no state."""
+        """Return the predictor itself, which has no state."""
         return self
 
     def observe(self, jobs: Sequence[Job]) -> None:
@@ -55,7 +55,7 @@ class FixedPredictions:
         return np.array([self.work.get(job.name, 0.0) for job in jobs])
 
     def copy(self) -> Self:
-        """Itself."""
+        """Return the predictor itself."""
         return self
 
 
@@ -66,10 +66,10 @@ class RecurringTrace:
     Parameters
     ----------
     jobs:
-        Number of jobs of the whole trace, of which predictors learn from the first four fifths.
+        Number of jobs of the whole trace; predictors learn from the first four fifths.
     cluster:
-        A named instance with the servers for which the networks are configured; the iterations of a job follow from its
-        duration on the fewest servers.
+        A named instance with the servers for which the networks are configured; the iterations of a job are its
+        duration over the time of an iteration on the fewest servers.
     single_gpu:
         Fraction of the groups that use one GPU.
     shrink:
@@ -78,7 +78,7 @@ class RecurringTrace:
     Raises
     ------
     InvalidOption
-        A number outside its range.
+        A number is outside its range.
     """
 
     jobs: int
@@ -94,7 +94,7 @@ class RecurringTrace:
     @property
     def past(self) -> int:
         """Number of jobs from which predictors learn."""
-        return int(LEARNT * self.jobs)
+        return int(TRAINING * self.jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,29 +103,29 @@ class DrawnTrace:
 
     Attributes
     ----------
-    past, coming:
+    past, later:
         Training jobs and later jobs as tables.
     networks:
         The networks of the jobs.
     """
 
     past: pd.DataFrame
-    coming: pd.DataFrame
+    later: pd.DataFrame
     networks: GroupNetworks
 
 
 @lru_cache(maxsize=1)
 def draw_trace(trace: RecurringTrace, seed: int) -> DrawnTrace:
-    """The trace for this seed; the last one is cached, since many systems run on it."""
+    """The trace for this seed; the last trace is cached, since many systems run on it."""
     table = PAILike(single_gpu=trace.single_gpu).table(trace.jobs, seed)
     table[["arrival", "duration"]] *= trace.shrink
     cluster = cluster_of(trace.cluster)
-    known = GroupNetworks.drawn(table, _catalogue(cluster), cluster, seed=seed)
-    return DrawnTrace(table.iloc[: trace.past], table.iloc[trace.past :], known)
+    drawn = GroupNetworks.drawn(table, _catalogue(cluster), cluster, seed=seed)
+    return DrawnTrace(table.iloc[: trace.past], table.iloc[trace.past :], drawn)
 
 
 def fixed_predictions(trace: RecurringTrace, seed: int, predictor: Predictor) -> FixedPredictions:
-    """The predictions of a predictor trained on the past for the later jobs."""
+    """The predictions for the later jobs by a predictor trained on the past."""
     try:
         hash(predictor)
     except TypeError:  # a predictor with mutable settings
@@ -134,9 +134,9 @@ def fixed_predictions(trace: RecurringTrace, seed: int, predictor: Predictor) ->
 
 
 def _predictions(trace: RecurringTrace, seed: int, predictor: Predictor) -> FixedPredictions:
-    given, learner = draw_trace(trace, seed), predictor.learner()
-    learner.observe(given.networks.jobs(given.past))
-    jobs = given.networks.jobs(given.coming)
+    drawn, learner = draw_trace(trace, seed), predictor.learner()
+    learner.observe(drawn.networks.jobs(drawn.past))
+    jobs = drawn.networks.jobs(drawn.later)
     predicted = learner.predict(jobs).tolist()
     return FixedPredictions(FrozenDict(zip((job.name for job in jobs), predicted, strict=True)))
 
@@ -152,17 +152,16 @@ def _configurations() -> tuple[Job, ...]:
 def _catalogue(cluster: Cluster) -> list[Job]:
     """Configurations that fit on the cluster; its GPUs have the speed of the profiled type."""
     (kind,) = cluster.gpu_types
-    room = [
-        job
+    return [
+        replace(job, throughput={kind.name: job.throughput[PROFILED]})
         for job in _configurations()
         if job.demand <= cluster.capacity[kind.name] and job.memory_bytes <= (kind.memory_bytes or np.inf)
     ]
-    return [replace(job, throughput={kind.name: job.throughput[PROFILED]}) for job in room]
 
 
 @dataclass(frozen=True)
 class Recurring:
-    """Consecutive later jobs of a trace, and predictors trained on its past.
+    """A workload of consecutive later jobs of a trace, with predictors trained on its past.
 
     Parameters
     ----------
@@ -177,7 +176,7 @@ class Recurring:
     servers:
         Number of servers of the trace's cluster to use; None: all.
     nic_gbps:
-        Network cards of all servers, in Gbit/s; None: those of the cluster. Iterations follow from the cluster's cards.
+        Bandwidth of all servers' network cards, in Gbit/s; None: that of the cluster, which also determines iterations.
     wrong:
         Above 0, all predictors return the true work with a uniform error of up to this fraction.
     name:
@@ -186,7 +185,7 @@ class Recurring:
     Raises
     ------
     InvalidOption
-        A number outside its range, or fewer later jobs than requested.
+        A number is outside its range, or the trace has fewer later jobs than requested.
     """
 
     jobs: int
@@ -211,32 +210,29 @@ class Recurring:
             at_least(self.nic_gbps, "Recurring.nic_gbps", 0.0, InvalidOption, strict=True)
         if self.servers is not None:
             whole(self.servers, "Recurring.servers", 1, len(cluster_of(self.trace.cluster).servers))
-        if self.skip + self.jobs > (there := self.trace.jobs - self.trace.past):
-            raise InvalidOption(f"{self.jobs} jobs after {self.skip} are asked for, but {there} come after the past")
+        if self.skip + self.jobs > (later := self.trace.jobs - self.trace.past):
+            raise InvalidOption(
+                f"skip {self.skip} plus jobs {self.jobs} exceed the {later} jobs after the training jobs"
+            )
 
     @property
     def cluster(self) -> str:
-        """Name of the cluster, and the number of servers if not all are used."""
-        given = self.trace.cluster
-        return given if self.servers is None else f"{self.servers} servers of {given}"
+        """Name of the cluster, with the number of servers if not all are used."""
+        return self.trace.cluster if self.servers is None else f"{self.servers} servers of {self.trace.cluster}"
 
     def instance(self, seed: int = 0) -> Instance:
         """The jobs for this seed, from the arrival of the first one."""
-        given = draw_trace(self.trace, seed)
-        rows = given.coming.iloc[self.skip : self.skip + self.jobs]
-        jobs = given.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
-        position = f"{self.jobs} jobs after {self.skip} that come after the past, seed {seed}"
-        return Instance(
-            self._servers(), jobs=jobs, time=jobs[0].arrival, name=self.name, source=f"{self.trace}: {position}"
-        )
-
-    def _servers(self) -> Cluster:
-        given = cluster_of(self.trace.cluster)
-        servers = given.servers[: self.servers]
+        drawn = draw_trace(self.trace, seed)
+        rows = drawn.later.iloc[self.skip : self.skip + self.jobs]
+        jobs = drawn.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
+        cluster = cluster_of(self.trace.cluster)
+        servers = cluster.servers[: self.servers]
         if self.nic_gbps is not None:
-            card = self.nic_gbps * 1e9 / 8
-            servers = tuple(replace(server, nic_bytes_per_s=card) for server in servers)
-        return replace(given, servers=servers)
+            servers = tuple(replace(server, nic_bytes_per_s=self.nic_gbps * 1e9 / 8) for server in servers)
+        source = f"{self.trace}: {self.jobs} jobs after {self.skip} that come after the past, seed {seed}"
+        return Instance(
+            replace(cluster, servers=servers), jobs=jobs, time=jobs[0].arrival, name=self.name, source=source
+        )
 
     def prepare(self, system: System, seed: int) -> System:
         """The system with a predictor trained on the past; perfect predictions (A-SRPT-Perfect) stay perfect."""
@@ -249,18 +245,17 @@ class Recurring:
     def predicted(self, seed: int, predictors: Mapping[str, Predictor]) -> tuple[dict[str, Floats], Floats]:
         """Name of predictor -> (n,) predicted iterations of the jobs, and (n,) true iterations."""
         jobs = self.instance(seed).jobs
-        predicted = {name: fixed_predictions(self.trace, seed, own).predict(jobs) for name, own in predictors.items()}
+        predicted = {name: fixed_predictions(self.trace, seed, p).predict(jobs) for name, p in predictors.items()}
         return predicted, np.array([job.work for job in jobs])
 
     def _with_errors(self, seed: int) -> FixedPredictions:
         jobs = self.instance(seed).jobs
         factor = 1 + self.wrong * np.random.default_rng([seed, 1]).uniform(-1.0, 1.0, len(jobs))
-        return FixedPredictions(
-            FrozenDict((job.name, job.work * f) for job, f in zip(jobs, factor.tolist(), strict=True))
-        )
+        predicted = {job.name: job.work * f for job, f in zip(jobs, factor.tolist(), strict=True)}
+        return FixedPredictions(FrozenDict(predicted))
 
     def as_settings(self) -> dict[str, Any]:
-        """Its settings as plain data for JSON."""
+        """The settings as plain data for JSON."""
         return {MADE_BY: f"{__name__}:{type(self).__name__}", **asdict(self)}
 
 

@@ -11,10 +11,9 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from hetopt.checks import choices
+from hetopt.checks import lookup
 from hetopt.cli.simulate import progress
 from hetopt.data.saving import check_folder
-from hetopt.errors import UnknownName
 from hetopt.experiments.run_store import RunStore
 from hetopt.presentation import console
 from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationScale
@@ -31,8 +30,7 @@ def evaluation_of(paper: str) -> Evaluation:
     UnknownName
         There is no evaluation of that name.
     """
-    if paper not in PAPERS:
-        raise UnknownName(f"there is no evaluation {paper!r}; {choices(paper, PAPERS)}")
+    lookup(dict.fromkeys(PAPERS), paper, "evaluation")
     found: Evaluation = import_module(f"hetopt.proofs.evaluations.{paper}_evaluation").EVALUATION
     return found
 
@@ -76,11 +74,11 @@ def reproduce(
 
 
 def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
-    """Print the compared claims, and below them the reasons why numbers may differ."""
+    """Print the compared claims, then the notes and the reasons why numbers may differ."""
     rows = []
     remarks: dict[str, list[str]] = {}
-    many = table.duplicated(["id", "what", "workload", "numerator", "denominator"], keep=False)
-    for row, in_several in zip(table.to_dict("records"), many.tolist(), strict=True):
+    repeated = table.duplicated(["id", "what", "workload", "numerator", "denominator"], keep=False)
+    for row, in_several in zip(table.to_dict("records"), repeated.tolist(), strict=True):
         sides = " / ".join(side for side in (row["numerator"], row["denominator"]) if side)
         ours = three_digits(row["ours_mean"])
         if row["pairs"] > 1:
@@ -98,11 +96,11 @@ def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
 
 
 def _short_list(workloads: str) -> str:
-    """Workload names; of more than two the number, the first and the last."""
+    """One or two workload names; for more their number, the first and the last."""
     names = workloads.split(", ")
     return workloads if len(names) <= 2 else f"{len(names)} workloads, {names[0]} to {names[-1]}"
 
 
 def three_digits(value: float) -> str:
-    """A number with three digits."""
+    """A number with three digits, or a dash for NaN."""
     return "-" if math.isnan(value) else f"{value:.3g}"

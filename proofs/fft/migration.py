@@ -268,7 +268,7 @@ CLAIMS = (
             "c",
             "part of J4's time that moves take",
             most=16,
-            bounded=True,
+            converges=True,
         ),
         expected=ClaimVerdict.TRUE,
         proof=r"""

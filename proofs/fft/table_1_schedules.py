@@ -204,7 +204,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
             "n",
             "Gavel's total over that of the schedule",
             most=64,
-            bounded=True,
+            converges=True,
         ),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-mean-completion-time",),

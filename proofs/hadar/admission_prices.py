@@ -1,9 +1,10 @@
-"""The claimed effects of the prices of equations (5) to (7): admit any job at first, and block full servers."""
+"""The claimed effects of the prices of equations (5) to (7): empty servers admit any job, full servers none."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import (
     PriceFunction,
     PrimalDualRun,
@@ -14,7 +15,7 @@ from hetopt.proofs.hadar.price_functions import (
 )
 from hetopt.proofs.hadar.radicals import rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -22,7 +23,7 @@ F = Fraction
 
 
 def required(tariff: PriceFunction | None) -> PriceFunction:
-    """The proven prices of a case for which they exist."""
+    """Assert that the proven prices of a case exist."""
     assert tariff is not None
     return tariff
 
@@ -34,51 +35,46 @@ def blocked(case: SlotCase) -> Finding:
 
 def _pays_for_full(run: PrimalDualRun, case: SlotCase) -> Finding:
     worst = Finding(F(0), "no job pays for a full server")
-    for step in run.steps:
-        for one in case.schedules[step.job]:
-            pays = payoff(case, run.tariff, step.used, one)
-            if _touches_full(case, step.used, one) and rounded_towards_zero(pays) > -worst.slack:
-                words = (
-                    f"j{step.job + 1} would pay for GPUs of a full server: its payoff is "
-                    f"{fraction_text(rounded_towards_zero(pays))}"
-                )
-                chosen: list[SlotSchedule | None] = [None] * len(case.jobs)
-                for other in run.steps[: run.steps.index(step)]:
-                    chosen[other.job] = other.taken
-                chosen[step.job] = one
-                pictures = (case.picture("more than there is", chosen),)
-                worst = Finding(-rounded_towards_zero(pays), words, ("in all runs; the payoff is exact",), pictures)
+    for n, step in enumerate(run.steps):
+        for schedule in case.schedules[step.job]:
+            pays = rounded_towards_zero(payoff(case, run.tariff, step.used, schedule))
+            if _uses_full(case, step.used, schedule) and pays > -worst.slack:
+                words = f"j{step.job + 1} would pay for GPUs of a full server: its payoff is {fraction_text(pays)}"
+                taken = {other.job: other.taken for other in run.steps[:n]} | {step.job: schedule}
+                picture = case.picture("beyond the capacity", [taken.get(j) for j in range(len(case.jobs))])
+                worst = Finding(-pays, words, ("in all runs; the payoff is exact",), (picture,))
     return worst
 
 
-def _touches_full(case: SlotCase, used: tuple[int, ...], one: SlotSchedule) -> bool:
+def _uses_full(case: SlotCase, used: tuple[int, ...], schedule: SlotSchedule) -> bool:
+    """Whether the schedule uses GPUs of a cell without free GPUs."""
     cells = len(case.cells)
-    return any(used[t * cells + i] >= case.cells[i][2] for t, i, _ in one.uses)
+    return any(used[t * cells + i] >= case.cells[i][2] for t, i, _ in schedule.uses)
 
 
 def within(case: SlotCase) -> Finding:
-    """At proven prices, without checking the capacity: the least number of free GPUs of a cell in the end."""
+    """The least number of free GPUs of a cell after all jobs, at proven prices, without checking the capacity."""
     left = [
         case.cells[i % len(case.cells)][2] - n
-        for run in runs(case, required(proven_prices(case)), guarded=False)
+        for run in runs(case, required(proven_prices(case)), check_capacity=False)
         for i, n in enumerate(run.used)
     ]
-    return Finding(F(min(left)), f"every cell has {min(left)} GPUs left or more")
+    return Finding(F(min(left)), f"every cell has at least {min(left)} free GPUs")
 
 
 def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
     """Whether every feasible job has a positive payoff on the empty cluster: the least of the best payoffs."""
-    none = (0,) * (case.slots * len(case.cells))
-    worst: tuple[Fraction, str] | None = None
-    for j, own in enumerate(case.schedules):
-        pays = max((payoff(case, tariff, none, one) for one in own), default=None)
-        if pays is not None and (worst is None or rounded_towards_zero(pays) < worst[0]):
-            worst = (
-                rounded_towards_zero(pays),
-                f"on the empty cluster the best payoff of j{j + 1} is {fraction_text(rounded_towards_zero(pays))}",
-            )
-    slack, words = (F(1), "no job can be done") if worst is None else worst
-    refused = slack <= 0  # line 30 asks for more than 0
+    empty = (0,) * (case.slots * len(case.cells))
+    best = {
+        j: rounded_towards_zero(max(payoff(case, tariff, empty, schedule) for schedule in schedules))
+        for j, schedules in enumerate(case.schedules)
+        if schedules
+    }
+    slack, words = F(1), "no job is feasible"
+    if best:
+        j = min(best, key=best.__getitem__)
+        slack, words = best[j], f"on the empty cluster the best payoff of j{j + 1} is {fraction_text(best[j])}"
+    refused = slack <= 0  # line 30 requires a positive payoff
     pictures = (case.picture("optimum", case.best[1]),) if refused else ()
     return Finding(slack - 1 if refused else slack, words, ("payoffs are exact",), pictures)
 
@@ -87,7 +83,7 @@ def initial_dual(case: SlotCase, tariff: PriceFunction) -> Finding:
     """Compare D_0 with half of the optimum."""
     start, (best, chosen) = PrimalDualRun(case, tariff, (), ()).initial, case.best
     words = f"D_0 is {fraction_text(start)}, OPT / 2 is {fraction_text(best / 2)}"
-    return Finding(best / 2 - start, words, ("the optimum by all choices",), (case.picture("optimum", chosen),))
+    return Finding(best / 2 - start, words, ("the optimum by enumeration",), (case.picture("optimum", chosen),))
 
 
 MANY = {
@@ -106,29 +102,28 @@ PROVEN = slot_space(
 )
 
 U_MAX_REACHED = r"""
-Where $\gamma \ge (1-\delta) c$ the price is at least $U_{\max} \ge \mathcal U_j^*$, so a job that took a GPU there
-would have a payoff of at most 0 and is refused. So a job that takes $w \le \delta c$ GPUs finds $\gamma < (1-\delta)
-c$, and $\gamma + w < c$."""
+Where $\gamma \ge (1-\delta) c$ the price is at least $U_{\max} \ge \mathcal U_j^*$, so a schedule that uses a GPU there
+has a payoff of at most 0 and is refused. So a job takes $w \le \delta c$ GPUs only where $\gamma < (1-\delta) c$, and
+$\gamma + w < c$."""
 
 ADMITS = r"""
-A schedule uses at most all $T \sum c$ GPU-slots, at $U_{\min} = \min_i \mathcal U_i^* / (2 T \sum c)$ each while
-nothing is in use: it costs at most $\min_i \mathcal U_i^* / 2 < \mathcal U_j^*$."""
+A schedule uses at most all $T \sum c$ GPU-slots, at $U_{\min} = \min_i \mathcal U_i^* / (2 T \sum c)$ each on the empty
+cluster: it costs at most $\min_i \mathcal U_i^* / 2 < \mathcal U_j^*$."""
 
 HALF = r"""
 $D_0 = T \sum_{h,r} c_h^r\, U_{\min} = \frac12 \min_j \mathcal U_j^*$, and a job alone is a feasible choice, so
-$\mathrm{OPT} \ge \max_j \mathcal U_j^* \ge \min_j \mathcal U_j^*$ over the jobs that can be done."""
+$\mathrm{OPT} \ge \max_j \mathcal U_j^* \ge \min_j \mathcal U_j^*$ over the feasible jobs."""
 
 PROVEN_PRICES = r"$U_{\max} = \max_j \mathcal U_j^*$, $U_{\min} = \min_j \mathcal U_j^* / (2 T \sum c)$"
-ALONE = r"$\mathcal U_j^*$ being the utility of job $j$ alone, over the jobs that can be done with a utility above 0"
+ALONE = r"$\mathcal U_j^*$ being the utility of job $j$ alone, over the feasible jobs with positive utility"
 EXPONENT = r"exponent $\gamma / ((1 - \delta) c)$, no gang taking more than $\delta c$ GPUs of a cell, $\delta < 1$"
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/admits-any",
-        paper="Hadar",
         place="section III-B",
-        statement=r"When $\gamma_h^r = 0$ the price is $U_{\min}^r$, lowest to admit any job: every job that can be "
-        r"done has a positive payoff on the empty cluster.",
+        statement=r"When $\gamma_h^r = 0$ the price is $U_{\min}^r$, lowest to admit any job: every feasible job has "
+        r"a positive payoff on the empty cluster.",
         procedure=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c))),
         expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
@@ -136,34 +131,31 @@ CLAIMS = (
         note=r"With the least $\eta$ that the proof of Theorem 2 allows, $\sum c / \min_j (t_j^{\max} W_j)$; it is "
         r"below $1/4$ where all jobs are long.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/admits-any-eta",
-        paper="Hadar",
         place="section III-B",
-        statement=r"The same with (6), (7) and $\eta > 1/4$.",
+        statement=r"With (6), (7) and $\eta > 1/4$ every feasible job has a positive payoff on the empty cluster.",
         procedure=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c, ABOVE_QUARTER))),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=r"""
 A schedule of job $j$ uses $t_j^{\max} W_j$ GPU-slots at most, at $U_{\min} \le \mathcal U_j(T - a_j) / (4 \eta\,
-t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is worth less than.""",
-        note="Looked at with the least such number in hundredths, or the least that the proof of Theorem 2 allows.",
+t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, the least utility of a schedule.""",
+        note=r"Checked with $\eta = 0.26$, or with the least that the proof of Theorem 2 allows if that is larger.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/admits-any-corrected",
-        paper="Hadar",
         place="section III-B",
-        statement=f"The same for {PROVEN_PRICES}, {ALONE}.",
+        statement=f"With {PROVEN_PRICES}, {ALONE}, every feasible job has a positive payoff on the empty cluster.",
         procedure=ForAll(PROVEN, lambda c: admitted(c, required(proven_prices(c))), share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=ADMITS,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/full-server",
-        paper="Hadar",
         place="section III-B",
         statement=r"When a server is out of free GPUs, $\gamma_h^r(t) = c_h^r$, the price $U_{\max}^r$ is high enough "
         r"to block other jobs from getting them: no schedule that uses some has a positive payoff.",
@@ -173,21 +165,19 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         instead="hadar/full-server-corrected",
         note=r"$U_{\max}^r$ is utility per GPU of the gang. Capacity rests on the first row of (8).",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/full-server-corrected",
-        paper="Hadar",
         place="section III-B",
-        statement=f"With {PROVEN_PRICES}, {ALONE}, and the {EXPONENT}, no cell is ever given more than it has, though "
-        "the capacity is not checked.",
+        statement=f"With {PROVEN_PRICES}, {ALONE}, and the {EXPONENT}, no cell exceeds its capacity, even without a "
+        "check of it.",
         procedure=ForAll(PROVEN, within, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=U_MAX_REACHED,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/initial-dual",
-        paper="Hadar",
         place="eq. (9)",
         statement=r"$D_0 = \sum_t \sum_h \sum_r U_{\min}^r c_h^r \le \frac12 \mathrm{OPT}$ if the optimum accepts a "
         r"job.",
@@ -195,12 +185,11 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/initial-dual-corrected",
-        note=r"Equation (9) drops the sum over slots. $\eta$ is the least that is allowed; with any other fixed one "
-        r"the same happens for more slots.",
+        note=r"Equation (9) drops the sum over slots. $\eta$ is the least that is allowed; with any other fixed value "
+        r"the claim fails for more slots.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/initial-dual-corrected",
-        paper="Hadar",
         place="eq. (9)",
         statement=r"$D_0 \le \frac12 \mathrm{OPT}$ for " + f"{PROVEN_PRICES}, {ALONE}.",
         procedure=ForAll(PROVEN, lambda c: initial_dual(c, required(proven_prices(c))), share=F(1, 2)),

@@ -9,10 +9,11 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import integers
 
@@ -56,8 +57,8 @@ class TakeOrSkip:
         return cls(case, printed_prices(case))
 
     @property
-    def none(self) -> Used:
-        """No GPU is in use."""
+    def idle(self) -> Used:
+        """GPUs in use on empty servers."""
         return (0,) * len(self.case.cells)
 
     def cost(self, offer: BestGang, used: Used) -> RadicalSum:
@@ -65,7 +66,7 @@ class TakeOrSkip:
         return sum((n * self.tariff.price(i, used[i]) for i, n in offer.seats), ZERO)
 
     def find_alloc(self, job: int, used: Used) -> BestGang | None:
-        """FIND_ALLOC: the cheapest gang, of equal ones the fastest (line 23), if its payoff is positive; else None."""
+        """FIND_ALLOC: the cheapest gang, ties by speed (line 23), if its payoff is positive; else None."""
         found: tuple[RadicalSum, Fraction, BestGang] | None = None
         for speed, seats in self.case.gangs(job):
             if all(used[i] + n <= self.case.cells[i][2] for i, n in seats):
@@ -76,13 +77,13 @@ class TakeOrSkip:
 
     def after(self, used: Used, offer: BestGang) -> Used:
         """GPUs in use after these are taken."""
-        more = list(used)
+        after = list(used)
         for i, n in offer.seats:
-            more[i] += n
-        return tuple(more)
+            after[i] += n
+        return tuple(after)
 
     def as_printed(self, index: int, taken: Taken, used: Used) -> Taken:
-        """Lines 1 to 21 as printed: the cheaper of both choices, at k^c (line 16) and k (line 17)."""
+        """Lines 1 to 21 as printed: the cheaper choice, at prices k^c (line 16) and k (line 17)."""
         self.states.add((index, used))
         if index >= len(self.case.jobs) or self._is_full(used):
             return taken
@@ -92,34 +93,34 @@ class TakeOrSkip:
         after = self.after(used, offer)
         first = self.as_printed(index + 1, (*taken, (index, offer)), after)
         second = self.as_printed(index + 1, taken, used)
-        cost_taken = sum((self.cost(own, after) for _, own in first), ZERO)
-        cost_skipped = sum((self.cost(own, used) for _, own in second), ZERO)
+        cost_taken = sum((self.cost(gang, after) for _, gang in first), ZERO)
+        cost_skipped = sum((self.cost(gang, used) for _, gang in second), ZERO)
         return first if cost_taken < cost_skipped else second
 
-    def by_payoff(self, index: int, used: Used, *, goes_on: bool) -> tuple[RadicalSum, Taken]:
-        """The recursion that maximises the sum of payoffs, i.e. utility less cost before the job is taken.
+    def by_payoff(self, index: int, used: Used, *, skip_unplaced: bool) -> tuple[RadicalSum, Taken]:
+        """The recursion that maximises the sum of payoffs: utilities less costs at prices before the job is taken.
 
         Parameters
         ----------
-        goes_on:
-            Whether the recursion continues with the next job after None; else it ends there, lines 7 to 9.
+        skip_unplaced:
+            Whether the recursion continues after a job that finds no GPUs; else it ends there, lines 7 to 9.
         """
         if index >= len(self.case.jobs) or self._is_full(used):
             return ZERO, ()
         offer = self.find_alloc(index, used)
         if offer is None:
-            return self.by_payoff(index + 1, used, goes_on=True) if goes_on else (ZERO, ())
-        total, rest = self.by_payoff(index + 1, self.after(used, offer), goes_on=goes_on)
+            return self.by_payoff(index + 1, used, skip_unplaced=True) if skip_unplaced else (ZERO, ())
+        total, rest = self.by_payoff(index + 1, self.after(used, offer), skip_unplaced=skip_unplaced)
         first = total + offer.payoff, ((index, offer), *rest)
-        second = self.by_payoff(index + 1, used, goes_on=goes_on)
+        second = self.by_payoff(index + 1, used, skip_unplaced=skip_unplaced)
         return first if first[0] >= second[0] else second
 
     def decisions(self) -> Iterator[tuple[RadicalSum, Taken]]:
-        """Enumerate all sets of jobs; those that find GPUs are taken one after another."""
-        for wanted in product((False, True), repeat=len(self.case.jobs)):
-            total, taken, used = ZERO, list[tuple[int, BestGang]](), self.none
-            for job, wants in enumerate(wanted):
-                if wants and (offer := self.find_alloc(job, used)) is not None:
+        """For every set of jobs: the sum of payoffs and the GPUs taken, where jobs that find GPUs take them in turn."""
+        for selection in product((False, True), repeat=len(self.case.jobs)):
+            total, taken, used = ZERO, list[tuple[int, BestGang]](), self.idle
+            for job, selected in enumerate(selection):
+                if selected and (offer := self.find_alloc(job, used)) is not None:
                     total, used = total + offer.payoff, self.after(used, offer)
                     taken.append((job, offer))
             yield total, tuple(taken)
@@ -129,9 +130,9 @@ class TakeOrSkip:
 
     def chosen(self, taken: Taken) -> ChosenSchedules:
         """The decisions as schedules, for pictures."""
-        own = dict(taken)
+        gangs = dict(taken)
         return tuple(
-            SlotSchedule(job.worth, tuple((0, i, n) for i, n in own[j].seats)) if j in own else None
+            SlotSchedule(job.worth, tuple((0, i, n) for i, n in gangs[j].seats)) if j in gangs else None
             for j, job in enumerate(self.case.jobs)
         )
 
@@ -141,48 +142,48 @@ class TakeOrSkip:
 
 def own_types(n: int) -> SlotCase:
     """Jobs that each need the only GPU of a separate type, on a separate server."""
-    alone = [tuple(int(i == j) for i in range(n)) for j in range(n)]
-    return SlotCase(tuple(SlotJob(1, F(1), tuple(map(F, row)), 0, F(1), False) for row in alone), tuple(alone), 1)
+    rows = [tuple(int(i == j) for i in range(n)) for j in range(n)]
+    return SlotCase(tuple(SlotJob(1, F(1), tuple(map(F, row)), 0, F(1), False) for row in rows), tuple(rows), 1)
 
 
 def states(case: SlotCase) -> int:
     """Number of states that Algorithm 2 visits."""
     recursion = TakeOrSkip.of(case)
-    recursion.as_printed(0, (), recursion.none)
+    recursion.as_printed(0, (), recursion.idle)
     return len(recursion.states)
 
 
 def few_states(case: SlotCase) -> Finding:
     """Compare the number of states with min(2^i, product of c + 1) for each i."""
-    room = prod(c + 1 for _, _, c in case.cells)
-    most, seen = sum(min(2**i, room) for i in range(len(case.jobs) + 1)), states(case)
-    return Finding(F(most - seen), f"{seen} states of at most {most}")
+    combinations = prod(c + 1 for _, _, c in case.cells)
+    most, visited = sum(min(2**i, combinations) for i in range(len(case.jobs) + 1)), states(case)
+    return Finding(F(most - visited), f"{visited} states of at most {most}")
 
 
 # -- Algorithm 2 -----------------------------------------------------------------------------------------------------
 
 
-def letter_takes_some_job(case: SlotCase) -> Finding:
-    """The algorithm as printed, if some job pays: how many jobs it takes."""
+def printed_takes_some_job(case: SlotCase) -> Finding:
+    """The number of jobs that the algorithm takes as printed, where some job has a positive payoff."""
     recursion = TakeOrSkip.of(case)
-    taken = recursion.as_printed(0, (), recursion.none)
+    taken = recursion.as_printed(0, (), recursion.idle)
     total, best = max(recursion.decisions(), key=lambda found: found[0])
     words = f"{len(taken)} jobs run; payoffs of {fraction_text(rounded_towards_zero(total))} are possible"
     pictures = (case.picture("largest sum of payoffs", recursion.chosen(best)),)
     return Finding(F(len(taken) or -1), words, ("the recursion, line by line",), pictures)
 
 
-def letter_takes_no_job(case: SlotCase) -> Finding:
+def printed_takes_no_job(case: SlotCase) -> Finding:
     """The algorithm as printed: fails if it takes a job."""
     recursion = TakeOrSkip.of(case)
-    taken = recursion.as_printed(0, (), recursion.none)
+    taken = recursion.as_printed(0, (), recursion.idle)
     return Finding(F(-len(taken)), f"{len(taken)} jobs run")
 
 
-def best_decisions(case: SlotCase, *, goes_on: bool) -> Finding:
+def best_decisions(case: SlotCase, *, skip_unplaced: bool) -> Finding:
     """Compare the recursion over payoffs with all decisions."""
     recursion = TakeOrSkip.of(case)
-    total, taken = recursion.by_payoff(0, recursion.none, goes_on=goes_on)
+    total, taken = recursion.by_payoff(0, recursion.idle, skip_unplaced=skip_unplaced)
     best, other = max(recursion.decisions(), key=lambda found: found[0])
     words = (
         f"the sum of payoffs is {fraction_text(rounded_towards_zero(total))}, the largest "
@@ -198,23 +199,21 @@ def best_decisions(case: SlotCase, *, goes_on: bool) -> Finding:
 def pays(case: SlotCase) -> bool:
     """Whether some job has a positive payoff on the empty servers."""
     recursion = TakeOrSkip.of(case)
-    return any(recursion.find_alloc(j, recursion.none) for j in range(len(case.jobs)))
+    return any(recursion.find_alloc(j, recursion.idle) for j in range(len(case.jobs)))
 
 
 ROUND = {"gpus": integers(1, 3), "demand": integers(1, 2), "speed": integers(0, 2)}
 ANY = slot_space(n=(1, 4), values=ROUND)
 
 SKIPS = r"""
-A call returns the allocations that it was given. It does where it ends in line 2 or 8. Else, by induction from the
-last job on, line 14 returns what it was given and the job, line 15 what it was given. So $\mathrm{cost}^+_Q = \sum
-k^c (w + w_j)$ and $\mathrm{cost}^+_{Q/j} = \sum k w$; prices never fall when GPUs are taken, $k^c \ge k > 0$, and
-$w_j \ne 0$, so the first is larger, line 18 fails, and line 21 returns what the call was given. The first call is
-given nothing."""
+A call returns the allocations in its argument. This holds where it ends in line 2 or 8. Else, by induction from the
+last job on, line 14 returns its argument with job $j$ added, line 15 its argument. So $\mathrm{cost}^+_Q = \sum k^c (w
++ w_j)$ and $\mathrm{cost}^+_{Q/j} = \sum k w$; prices never fall when GPUs are taken, $k^c \ge k > 0$, and $w_j \ne
+0$, so the first is larger, line 18 fails, and line 21 returns the argument. The argument of the first call is empty."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/thm-1",
-        paper="Hadar",
         place="Theorem 1",
         statement=r"Algorithm 2 decides in polynomial time: its states, job ID and server state, are at most $n(Q) H "
         r"R$ combinations.",
@@ -231,18 +230,18 @@ CLAIMS = (
         policies=("hadar-printed",),
         instead="hadar/thm-1-states",
         proof=r"""
-Let each of $n$ jobs want the only GPU of a separate type, on a separate server: $H = R = n$. Every job pays in every
-state (its GPU is free, at $U_{\min} < \mathcal U_j$). Before job $i$ the servers of any subset of the $i$ jobs
-before it may be in use, and each subset is a separate server state: $\sum_{i=0}^n 2^i = 2^{n+1} - 1$ states.""",
+Let each of $n$ jobs require the only GPU of a separate type, on a separate server: $H = R = n$. Every job has a
+positive payoff in every state (its GPU is free, at $U_{\min} < \mathcal U_j$). Before job $i$ the servers of any subset
+of the $i$ jobs before it may be in use, and each subset is a separate server state: $\sum_{i=0}^n 2^i = 2^{n+1} - 1$
+states.""",
         note="Counted in the recursion as printed; saving results by (job ID, server state) does not help, since no "
-        "state comes twice.",
+        "state occurs twice.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-1-states",
-        paper="Hadar",
         place="Theorem 1",
         statement=r"Algorithm 2 has at most $\sum_{i=0}^{n} \min\{2^i, \prod_{h,r} (c_h^r + 1)\}$ states for $n$ jobs: "
-        r"for given servers their number is linear in $n$.",
+        r"for fixed servers their number is linear in $n$.",
         procedure=ForAll(ANY, few_states),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -250,62 +249,59 @@ before it may be in use, and each subset is a separate server state: $\sum_{i=0}
         proof=r"""
 The state of call $i$ is $(i, \gamma)$, where $\gamma$ follows from the decisions on the $i$ jobs before, of which
 there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
-        note="With results saved per state. The library searches exactly for few jobs, by a beam for more, greedily "
-        "for many.",
+        note="With results saved per state. The library uses exact search for few jobs, beam search for more, and a "
+        "greedy search for many.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/algorithm-2",
-        paper="Hadar",
         place="Algorithm 2",
-        statement="Where a job pays on the empty servers, Algorithm 2 returns allocations for some job.",
-        procedure=ForAll(slot_space(pays, n=(1, 4), values=ROUND), letter_takes_some_job),
+        statement="If a job has a positive payoff on the empty servers, Algorithm 2 returns allocations for some job.",
+        procedure=ForAll(slot_space(pays, n=(1, 4), values=ROUND), printed_takes_some_job),
         expected=ClaimVerdict.FALSE,
         policies=("hadar-printed",),
         instead="hadar/algorithm-2-skips",
-        note="Lines 16 to 21 compare costs alone, and skipping costs less.",
+        note="Lines 16 to 21 compare only costs, and skipping always costs less.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/algorithm-2-skips",
-        paper="Hadar",
         place="Algorithm 2",
-        statement="By the letter Algorithm 2 runs no job, whatever the jobs, servers and prices > 0.",
-        procedure=ForAll(ANY, letter_takes_no_job),
+        statement="As printed, Algorithm 2 runs no job, for all jobs, servers and prices > 0.",
+        procedure=ForAll(ANY, printed_takes_no_job),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-printed",),
         proof=SKIPS,
         note="`hadar.printed(as_printed=True)`. `hadar-printed` compares payoffs instead.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/line-8",
-        paper="Hadar",
         place="Algorithm 2, line 8",
         statement=r"With payoffs compared, $\sum (\mathcal U_j - \mathrm{cost}_j)$, the recursion finds the best of "
         r"all decisions to take or skip jobs in their order, although it returns at the first job that finds no GPUs "
         r"(lines 7 to 9).",
         procedure=ForAll(
-            slot_space(n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND), lambda c: best_decisions(c, goes_on=False)
+            slot_space(n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND),
+            lambda c: best_decisions(c, skip_unplaced=False),
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadar",),
         instead="hadar/algorithm-2-payoffs",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/algorithm-2-payoffs",
-        paper="Hadar",
         place="Algorithm 2",
-        statement="The same where null means to skip this job and go on with the next: the recursion finds the best of "
+        statement="With payoffs compared, and null meaning that this job is skipped, the recursion finds the best of "
         "all decisions to take or skip.",
-        procedure=ForAll(ANY, lambda c: best_decisions(c, goes_on=True)),
+        procedure=ForAll(ANY, lambda c: best_decisions(c, skip_unplaced=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar",),
         proof=r"""
 The value of a state $(i, \gamma)$, the largest sum of payoffs of jobs from $i$ on, depends on nothing else:
-FIND_ALLOC looks at the GPUs in use alone. So it is the larger one of that of $(i + 1, \gamma)$ and, if job $i$
-finds GPUs that pay, of $\mu_i$ plus that of $(i + 1, \gamma + w_i)$; and it is 0 once no job or no GPU is left.
-That is what the recursion computes.""",
+FIND_ALLOC depends only on the GPUs in use. So it is the maximum of the value of $(i + 1, \gamma)$ and, if job $i$ finds
+GPUs with a positive payoff, $\mu_i$ plus the value of $(i + 1, \gamma + w_i)$; and it is 0 once no job or no GPU is
+left. The recursion computes exactly this.""",
         note="`hadar.Exact()`.",
     ),
 )

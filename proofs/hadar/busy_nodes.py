@@ -10,7 +10,8 @@ from itertools import product
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.models.hadare.job_copies import split_steps
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -39,7 +40,7 @@ def can_be_busy(case: CopyCase) -> bool:
 def rounds(case: CopyCase, left: Left) -> Iterator[tuple[bool, Left]]:
     """For each assignment of all nodes: whether all are busy to the end of the round, and the work left then."""
     for jobs in product([j for j, w in enumerate(left) if w], repeat=case.n):
-        done = [sum((case.speed[i] for i, own in enumerate(jobs) if own == j), F(0)) for j in range(len(left))]
+        done = [sum((v for v, job in zip(case.speed, jobs, strict=True) if job == j), F(0)) for j in range(len(left))]
         yield (
             all(v <= w for v, w in zip(done, left, strict=True)),
             tuple(max(F(0), w - v) for v, w in zip(done, left, strict=True)),
@@ -47,10 +48,10 @@ def rounds(case: CopyCase, left: Left) -> Iterator[tuple[bool, Left]]:
 
 
 def always_busy(case: CopyCase) -> Finding:
-    """The corollary with busy nodes: fails if no assignment keeps them busy."""
+    """The corollary for busy nodes: fails if no assignment keeps them busy."""
     found = can_be_busy(case)
     words = "some assignment keeps" if found else "no assignment of the nodes to copies, round by round, keeps"
-    certificate = ("all assignments of every round", "work of a job is divided in proportion to speed")
+    certificate = ("all assignments of every round", "the work of a job is divided in proportion to speed")
     picture = () if found else (_picture(case),)
     return Finding(F(0) if found else F(-1), f"{words} all nodes busy until the last round", certificate, picture)
 
@@ -60,11 +61,11 @@ def _picture(case: CopyCase) -> Timeline:
     bars, left, r = [], list(case.work), 0
     while any(left):
         waiting = sorted((j for j, w in enumerate(left) if w), key=lambda j: -left[j])
-        own = [waiting[i % len(waiting)] for i in range(case.n)]
-        for j in waiting:
-            speed = sum((case.speed[i] for i in range(case.n) if own[i] == j), F(0))
-            part = min(F(1), left[j] / speed) if speed else F(0)
-            bars += [TimelineBar(f"node{i + 1}", F(r), r + part, f"j{j + 1}") for i in range(case.n) if own[i] == j]
+        for k, j in enumerate(waiting[: case.n]):
+            nodes = range(k, case.n, len(waiting))
+            speed = sum((case.speed[i] for i in nodes), F(0))
+            part = min(F(1), left[j] / speed)
+            bars += [TimelineBar(f"node{i + 1}", F(r), r + part, f"j{j + 1}") for i in nodes]
             left[j] -= part * speed
         r += 1
     return Timeline("copies in turn", tuple(bars), "rounds")
@@ -89,28 +90,26 @@ def divided(case: CopyCase) -> Finding:
     found = split_steps(steps, {i: float(v) for i, v in enumerate(case.speed)})
     exact = [steps * v / sum(case.speed) for v in case.speed]
     apart = max(abs(found[i] - part) for i, part in enumerate(exact))
-    words = f"parts {list(found.values())} of {steps} steps, at most {apart} from exact ones"
+    words = f"parts {list(found.values())} of {steps} steps, at most {apart} from the exact parts"
     return Finding(F(-1) if sum(found.values()) != steps else strictly_positive(1 - apart), words)
 
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/steps",
-        paper="Hadar",
         place="section V-B",
-        statement="The steps that a job has left can be divided among its copies according to their throughput: into "
-        "whole parts that sum to them, each less than one step from its exact part.",
+        statement="The remaining steps of a job can be divided among its copies in proportion to their throughput: "
+        "into integer parts with the same sum, each less than one step from its exact part.",
         procedure=ForAll(copy_space(works=integers(1, 40), speeds=integers(1, 9), longer=False), divided),
         expected=ClaimVerdict.TRUE,
         policies=("hadare",),
         proof=r"""
-Round all exact parts down. What is missing is a whole number below $n$, the sum of the remainders, and no more than
-there are remainders above 0; give one step each to the largest remainders. No job is a whole step from its part.""",
+Round all exact parts down. The sum of the remainders is an integer below the number of positive remainders; add one
+step to each of that many parts, those with the largest remainders. Every part differs by less than one step.""",
         note="The Job Tracker of the library.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/corollary",
-        paper="Hadar",
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes no node is idle in any round but possibly the "
         "last; every job takes more than a round on every node.",
@@ -118,24 +117,23 @@ there are remainders above 0; give one step each to the largest remainders. No j
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/corollary-assigned",
-        note="Idle is read as not busy. A copy that is done waits for the next round, as section V-A says. In the "
-        "counterexample every assignment whatever leaves a node idle. Read as not assigned, as in its proof, it is "
-        "true.",
+        note="Idle means not busy here. A copy that is done waits for the next round, as in section V-A. In the "
+        "counterexample every assignment leaves a node idle. If idle means not assigned, as in the proof, the "
+        "corollary is true.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/corollary-assigned",
-        paper="Hadar",
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes, and memory for every job on every node, every "
-        "node can be assigned a copy in every round, and is if no node is left out that could run one.",
+        "node can be assigned a copy in every round, and is assigned one if the policy fills all nodes that can run "
+        "one.",
         procedure=ForAll(copy_space(m=(1, 4), works=rationals(1, 12, 2), longer=False), always_assigned),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=r"""
-At the start of every round some job is not done. It has $n$ copies, at most one on each
-node. So a node without a copy of any job could be given one of that job, and the policy gives copies until no node
-is left that could run one.""",
-        note='One round of the policy is looked at, with `fill=True`; in the last round `last_round="all"`.',
+At the start of every round some job is unfinished. It has $n$ copies, at most one on each node. So a node without a
+copy of any job can run one of that job, and the policy assigns copies until no free node can run one.""",
+        note='One round of the policy is checked, with `fill=True`; in the last round `last_round="all"`.',
     ),
 )

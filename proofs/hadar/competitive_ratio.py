@@ -8,18 +8,26 @@ from functools import lru_cache
 from flint import arb, fmpq
 
 from hetopt.proofs.hadar.admission_prices import ALONE, HALF, PROVEN, PROVEN_PRICES, U_MAX_REACHED, required
-from hetopt.proofs.hadar.cost_relation import factor_of
-from hetopt.proofs.hadar.price_functions import ONE, PriceFunction, PrimalDualRun, printed_prices, proven_prices, runs
+from hetopt.proofs.hadar.cost_relation import printed_factor
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.hadar.price_functions import (
+    EVERY_RUN,
+    ONE,
+    PriceFunction,
+    PrimalDualRun,
+    printed_prices,
+    proven_prices,
+    runs,
+)
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, power, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
 F = Fraction
-OPTIMAL = "OPT by all choices of schedules for which there are GPUs"
-EVERY_RUN = "all runs, whichever of several best schedules is taken"
+OPTIMAL = "OPT by enumeration of all feasible choices of schedules"
 
 
 # -- Lemma 1 ---------------------------------------------------------------------------------------------------------
@@ -37,18 +45,12 @@ def starts_low(case: SlotCase) -> bool:
 
 def lemma_1_holds(case: SlotCase) -> Finding:
     """Lemma 1 in all runs."""
-    found = [
-        _within(run, rounded_towards_zero(2 * run.utility * least_alpha(run) - case.best[0])) for run in _runs(case)
-    ]
-    return max(found, key=lambda finding: finding.slack)
+    return max(map(_lemma_1, _runs(case)), key=lambda finding: finding.slack)
 
 
 def bounded_if_feasible(case: SlotCase) -> Finding:
     """Lemma 1 in the runs with a feasible last dual solution."""
-    found = [
-        _within(run, rounded_towards_zero(2 * run.utility * least_alpha(run) - case.best[0])) for run in _feasible(case)
-    ]
-    return min(found, key=lambda finding: finding.slack)
+    return min(map(_lemma_1, _feasible(case)), key=lambda finding: finding.slack)
 
 
 def _runs(case: SlotCase) -> list[PrimalDualRun]:
@@ -60,11 +62,12 @@ def _feasible(case: SlotCase) -> list[PrimalDualRun]:
     return [run for run in _runs(case) if run.is_feasible]
 
 
-def _within(run: PrimalDualRun, slack: Fraction) -> Finding:
+def _lemma_1(run: PrimalDualRun) -> Finding:
+    slack = rounded_towards_zero(2 * run.utility * least_alpha(run) - run.case.best[0])
     words = (
         f"ALG is {fraction_text(run.utility)}, alpha {float(least_alpha(run)):.3f}, OPT "
-        f"{fraction_text(run.case.best[0])}; the final "
-        f"dual solution is {'' if run.is_feasible else 'not '}feasible, its objective {float(run.dual):.3f}"
+        f"{fraction_text(run.case.best[0])}; the final dual solution is {'' if run.is_feasible else 'not '}feasible, "
+        f"its objective {float(run.dual):.3f}"
     )
     return Finding(slack, words, (OPTIMAL, EVERY_RUN), _pictures(run))
 
@@ -84,9 +87,9 @@ def as_printed(case: SlotCase) -> Finding:
     slack = max(2 * run.utility - best, enclosed(lambda: ball(2 * run.utility) * log(tariff.steepness) - ball(best))[1])
     words = (
         f"ALG is {fraction_text(run.utility)}, OPT {fraction_text(best)}, and 2 max(1, ln "
-        f"{fraction_text(tariff.steepness)}) is "
+        f"{fraction_text(tariff.steepness)}) is {2 * printed_factor(tariff):.4f}"
     )
-    return Finding(slack, f"{words}{2 * factor_of(tariff):.4f}", (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run))
+    return Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run))
 
 
 def ball(value: Fraction) -> arb:
@@ -105,7 +108,7 @@ def corrected(case: SlotCase) -> Finding:
     tariff, (best, _) = required(proven_prices(case)), case.best
     alpha = step_factor(tariff)
     found = []
-    for run in runs(case, tariff, guarded=False):
+    for run in runs(case, tariff, check_capacity=False):
         slack = min(rounded_towards_zero(run.dual - best), rounded_towards_zero(2 * run.utility * alpha - run.dual))
         words = f"OPT {fraction_text(best)}, D {float(run.dual):.3f}, 2 alpha' ALG {2 * float(run.utility * alpha):.3f}"
         found.append(Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run)))
@@ -115,7 +118,7 @@ def corrected(case: SlotCase) -> Finding:
 def tightness(case: SlotCase) -> Fraction:
     """OPT / (2 alpha' ALG) of the worst run, rounded down to thousandths."""
     tariff, (best, _) = required(proven_prices(case)), case.best
-    least = min(run.utility for run in runs(case, tariff, guarded=False))
+    least = min(run.utility for run in runs(case, tariff, check_capacity=False))
     return enclosed(lambda: ball(best / (2 * least)) / step_factor(tariff).ball())[1]
 
 
@@ -128,25 +131,24 @@ SMALL = {
 }
 
 LEMMA_1 = r"""
-By weak duality $\mathrm{OPT} \le D_f$, as the last prices and payoffs are feasible in P3. And $D_f = D_0 + \sum_j
+By weak duality $\mathrm{OPT} \le D_f$, as the last prices and payoffs are feasible in P3. Moreover $D_f = D_0 + \sum_j
 (D_j - D_{j-1}) \le \frac12 \mathrm{OPT} + \alpha \sum_j (P_j - P_{j-1}) = \frac12 \mathrm{OPT} + \alpha P_f$, so
 $\mathrm{OPT} \le 2 \alpha P_f$."""
 
 THEOREM_2 = rf"""
 (i) *Capacity.* {U_MAX_REACHED.strip()}
 (ii) *Definition 1.* A step of $w = x c \le \delta c$ GPUs multiplies the price by $e^{{b x}}$, $b = a / (1 -
-\delta)$, so the relation asks for $\alpha \ge (e^{{b x}} - 1) / x$, which grows with $x$ (`hadar/step-factor`), up to
+\delta)$, so the relation requires $\alpha \ge (e^{{b x}} - 1) / x$, which grows with $x$ (`hadar/step-factor`), up to
 $(e^{{b \delta}} - 1) / \delta \le \alpha'$.
 (iii) *Lemma 2* gives $P_j - P_{{j-1}} \ge (D_j - D_{{j-1}}) / \alpha'$.
 (iv) *The last dual solution is feasible.* No price ever falls, so $\mu_j = \max(0, \max_s \phi_j(s))$ at the prices
-of its time is at least what it is at the last prices; by (i) the maximum is over all schedules, not only those for
-which there are GPUs.
-(v) {HALF.strip()} With (iii) to (v) Lemma 1 says $\mathrm{{OPT}} \le D_f \le 2 \alpha' \mathrm{{ALG}}$."""
+of its time is at least its value at the last prices; by (i) the maximum is over all schedules, not only those that
+fit on the free GPUs.
+(v) {HALF.strip()} With (iii) to (v) Lemma 1 gives $\mathrm{{OPT}} \le D_f \le 2 \alpha' \mathrm{{ALG}}$."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/lemma-1",
-        paper="Hadar",
         place="Lemma 1",
         statement=r"If $P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all jobs with a constant $\alpha \ge "
         r"1$, and if $P_0 = 0$ and $D_0 \le \frac12 \mathrm{OPT}$, then Algorithm 1 is $2\alpha$-competitive in total "
@@ -155,14 +157,12 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/lemma-1-feasible",
-        note=r"A job that would pay, and is refused because (8) leaves it no GPUs, has $\mu_j = 0$ in the algorithm: "
-        r"the "
-        r"last dual solution is not feasible and bounds nothing (with $\mu_j$ by (4) the hypothesis would fail). The "
-        r"case has the least $\alpha$ for which the hypothesis holds.",
+        note=r"A job that has a positive payoff, but is refused because (8) leaves it no GPUs, has $\mu_j = 0$ in the "
+        r"algorithm: the last dual solution is infeasible and bounds nothing (with $\mu_j$ by (4) the hypothesis would "
+        r"fail). The case has the least $\alpha$ for which the hypothesis holds.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/lemma-1-feasible",
-        paper="Hadar",
         place="Lemma 1",
         statement="The same if the last dual solution, the final prices and the payoffs of the jobs, is feasible in "
         "P3.",
@@ -178,9 +178,8 @@ CLAIMS = (
         policies=("hadar-commit",),
         proof=LEMMA_1,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-2",
-        paper="Hadar",
         place="Theorem 2",
         statement=r"Hadar is $2\alpha$-competitive, $\alpha = \max_r(1, \ln(U_{\max}^r / U_{\min}^r))$ with (6) and "
         r"(7).",
@@ -188,20 +187,18 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/thm-2-corrected",
-        note=r"Also where jobs come in different slots: `hadar/thm-2-growth`. Each job is committed to its best "
-        r"schedule when it comes, as the proof takes it. The cases have $D_0 "
-        r"\le \frac12 \mathrm{OPT}$, which the proof needs; without it one job of four slots on one GPU is refused and "
-        r"nothing is done. $\eta$ is the least that the proof allows; a larger one only needs a larger second job.",
+        note=r"It fails also where jobs arrive in different slots: `hadar/thm-2-growth`. Each job is committed to its "
+        r"best schedule on arrival, as the proof assumes. The cases have $D_0 \le \frac12 \mathrm{OPT}$, which the "
+        r"proof needs; without it one job of four slots on one GPU is refused, and ALG is 0. $\eta$ is the least that "
+        r"the proof allows; a larger one only needs a larger second job.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-2-corrected",
-        paper="Hadar",
         place="Theorem 2",
-        statement=r"Algorithm 1, which commits each job on arrival to its best schedule for good if that pays more "
-        r"than 0, with the price "
-        r"$U_{\min} (U_{\max} / U_{\min})^{\gamma / ((1 - \delta) c)}$, "
+        statement=r"Algorithm 1, which irrevocably commits each job on arrival to its best schedule if the payoff is "
+        r"positive, with the price $U_{\min} (U_{\max} / U_{\min})^{\gamma / ((1 - \delta) c)}$, "
         + f"{PROVEN_PRICES}, {ALONE}, and no gang taking more than "
-        + r"$\delta c$ GPUs of a cell, $\delta < 1$, keeps to capacity and has $\mathrm{OPT} \le 2 \alpha' "
+        + r"$\delta c$ GPUs of a cell, $\delta < 1$, does not exceed the capacity and has $\mathrm{OPT} \le 2 \alpha' "
         r"\mathrm{ALG}$, $\alpha' = \max(1, (e^{a \delta / (1 - \delta)} - 1) / \delta)$, $a = \ln(U_{\max} / "
         r"U_{\min})$.",
         procedure=ForAll(PROVEN, corrected, ratio=tightness, share=F(2, 5)),
@@ -209,7 +206,7 @@ CLAIMS = (
         printed=False,
         policies=("hadar-commit",),
         proof=THEOREM_2,
-        note="`hadar.Irrevocable()`. The library has prices in floats, so of schedules whose payoffs differ by "
-        "rounding it may take another; here prices are exact.",
+        note="`hadar.Irrevocable()`. The library has prices in floats, so rounding may change its choice between "
+        "schedules with equal payoffs; here prices are exact.",
     ),
 )

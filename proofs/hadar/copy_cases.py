@@ -43,7 +43,7 @@ class CopyCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """As an instance of the library, in rounds of 360 s."""
+        """The case as an instance of the library, in rounds of 360 s."""
         types = [f"GPU{i + 1}" for i in range(self.n)]
         servers = tuple(Server(f"node{i + 1}", {t: 1}) for i, t in enumerate(types))
         speed = {t: float(v / SECONDS) for t, v in zip(types, self.speed, strict=True)}
@@ -53,29 +53,29 @@ class CopyCase:
     def run(self, nodes: Sequence[int], work: Fraction) -> list[dict[int, Fraction]]:
         """For each round: node -> fraction of the round in which it is busy with its part of one job's work.
 
-        The remaining work is divided in proportion to speed [Hadar, section V-B], in any parts.
+        The remaining work is divided exactly in proportion to speed [Hadar, section V-B].
         """
         left, rounds = work, []
         while left > 0:
-            together = sum((self.speed[i] for i in nodes), F(0))
-            done = {i: min(self.speed[i], left * self.speed[i] / together) for i in nodes}
+            total = sum((self.speed[i] for i in nodes), F(0))
+            done = {i: min(self.speed[i], left * self.speed[i] / total) for i in nodes}
             rounds.append({i: part / self.speed[i] for i, part in done.items()})
             left -= sum(done.values())
         return rounds
 
-    def used(self, nodes: Sequence[int]) -> Fraction:
+    def utilisation(self, nodes: Sequence[int]) -> Fraction:
         """CRU of the first job's copies on these nodes: the mean over rounds of busy time over all nodes' time."""
         rounds = self.run(nodes, self.work[0])
         return sum((sum(busy.values(), F(0)) for busy in rounds), F(0)) / (len(rounds) * self.n)
 
-    def by_formula(self, nodes: Sequence[int]) -> Fraction:
+    def utilisation_by_formula(self, nodes: Sequence[int]) -> Fraction:
         """CRU as x (w / S) / (n ceil(w / S)) with S the work of the x nodes per round."""
         rounds = self.work[0] / sum((self.speed[i] for i in nodes), F(0))
         return len(nodes) * rounds / (self.n * ceil(rounds))
 
     @property
     def fastest(self) -> list[int]:
-        """Nodes, the fastest first."""
+        """Nodes by decreasing speed."""
         return sorted(range(self.n), key=lambda i: -self.speed[i])
 
     def picture(self, title: str, nodes: Sequence[int]) -> Timeline:
@@ -99,14 +99,14 @@ def copy_space(
     longer: bool = True,
     alike: bool = False,
 ) -> Space[CopyCase]:
-    """Nodes for which ``where`` holds.
+    """Cases for which ``where`` holds.
 
     Parameters
     ----------
     speeds, works, copies:
         Entries of the tables; without ``copies`` every job has one copy.
     longer:
-        Every job takes more than a round on every node, as the proof of [Hadar, Theorem 3] supposes.
+        Every job takes more than a round on every node, as the proof of [Hadar, Theorem 3] assumes.
     alike:
         All nodes have the same speed.
     """

@@ -1,4 +1,4 @@
-"""The numbers of copies in section V-A of Hadar: whether they are unique."""
+"""The job IDs of copies in section V-A of Hadar: whether they are unique."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.hadar.copy_cases import CopyCase
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -40,14 +41,14 @@ class CopyIds:
         return CopyCase((F(1),) * self.copies, (F(2), F(2))).instance
 
     @property
-    def numbers(self) -> list[int]:
+    def ids(self) -> list[int]:
         """job_ID = max_job_count i + parent_job_id of all copies, i = 1, 2, …"""
         return [self.most * i + parent for parent in self.parents for i in range(1, self.copies + 1)]
 
     @property
     def are_unique(self) -> bool:
-        """Whether all copies have different numbers."""
-        return len(set(self.numbers)) == 2 * self.copies
+        """Whether all copies have different ids."""
+        return len(set(self.ids)) == 2 * self.copies
 
 
 def copy_id_space(*, bounded: bool) -> Space[CopyIds]:
@@ -68,9 +69,8 @@ def copy_id_space(*, bounded: bool) -> Space[CopyIds]:
 
 
 def unique(case: CopyIds) -> Finding:
-    """Whether the numbers are unique."""
-    numbers = ", ".join(map(str, case.numbers))
-    return Finding(F(len(set(case.numbers)) - len(case.numbers)), f"the numbers are {numbers}")
+    """Whether the IDs are unique."""
+    return Finding(F(len(set(case.ids)) - len(case.ids)), f"the IDs are {', '.join(map(str, case.ids))}")
 
 
 def exactly(case: CopyIds) -> Finding:
@@ -81,8 +81,8 @@ def exactly(case: CopyIds) -> Finding:
     return Finding(F(0) if expected == case.are_unique else F(-1), words)
 
 
-def same_number() -> list[Any]:
-    """For z3: two copies of different jobs with the same number, parents within bounds."""
+def same_id() -> list[Any]:
+    """For z3: two copies of different jobs with the same ID, parents within bounds."""
     from z3 import Ints
 
     most, p, q, i, k = Ints("most p q i k")
@@ -90,46 +90,42 @@ def same_number() -> list[Any]:
 
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/job-id",
-        paper="Hadar",
         place="section V-A",
-        statement=r"All copies have unique numbers $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
+        statement=r"All copies have unique IDs $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
         r"\mathrm{parent\_job\_id}$, $i = 1, 2, \dots$",
         procedure=ForAll(copy_id_space(bounded=False), unique),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/job-id-bounded",
         note=r"The paper gives no range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
-        r"the jobs that there "
-        "are at once.",
+        r"the number of jobs in the system.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/job-id-bounded",
-        paper="Hadar",
         place="section V-A",
-        statement=r"They are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
+        statement=r"The IDs are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
         procedure=ForAll(copy_id_space(bounded=True), unique),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=r"""
-$J i + p = J i' + q$ with $0 \le p, q < J$ says $p = q$, the remainder of both sides by $J$, and then $i = i'$.""",
-        mechanical=(by_z3("no two copies of unlike jobs have one number, all integers", same_number),),
+$J i + p = J i' + q$ with $0 \le p, q < J$ implies $p = q$, the remainder of both sides by $J$, and then $i = i'$.""",
+        mechanical=(by_z3("no two copies of different jobs share an ID, all integers", same_id),),
     ),
-    Claim(
+    hadar_claim(
         key="hadar/job-id-exactly",
-        paper="Hadar",
         place="section V-A",
-        statement=r"Copies of jobs $p \ne q$ with $n$ copies each have a number in common if and only if $|p - q|$ "
-        r"is $\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "
-        r"the bound is necessary as well.",
+        statement=r"Jobs $p \ne q$ with $n$ copies each share an ID if and only if $|p - q|$ is "
+        r"$\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "
+        r"the bound is also necessary.",
         procedure=ForAll(copy_id_space(bounded=False), exactly),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=r"""
-$J i + p = J i' + q$ says $q - p = J (i - i')$, and the differences of $i, i' \in \{1, \dots, n\}$ are all numbers from
-$-(n - 1)$ to $n - 1$. With parents $0, \dots, m - 1$, $m > J$ and $n \ge 2$, those of $0$ and $J$ collide.""",
+$J i + p = J i' + q$ means $q - p = J (i - i')$, and the differences of $i, i' \in \{1, \dots, n\}$ are all integers
+from $-(n - 1)$ to $n - 1$. With parents $0, \dots, m - 1$, $m > J$ and $n \ge 2$, those of $0$ and $J$ collide.""",
     ),
 )

@@ -8,13 +8,14 @@ from math import ceil
 
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
 
 F = Fraction
-ROUNDS = "busy times round by round, in fractions"
+ROUNDS = "busy times computed round by round, in fractions"
 
 
 def between(case: CopyCase) -> bool:
@@ -39,35 +40,32 @@ def not_decreasing(case: CopyCase) -> Finding:
 
 def _ordered(case: CopyCase, choices: list[list[int]], *, equal: bool) -> Finding:
     """Whether each choice of nodes has a higher utilisation than the one before."""
-    used = [case.used(own) for own in choices]
+    used = [case.utilisation(nodes) for nodes in choices]
     margin = min((b - a for a, b in pairwise(used)), default=F(1))
     words = ", ".join(
-        f"{len(own)} {'copies use' if len(own) > 1 else 'copy uses'} {fraction_text(u)}"
-        for own, u in zip(choices, used, strict=True)
+        f"{len(nodes)} {'copies use' if len(nodes) > 1 else 'copy uses'} {fraction_text(u)}"
+        for nodes, u in zip(choices, used, strict=True)
     )
-    pictures = tuple(case.picture(f"nodes {', '.join(str(i + 1) for i in sorted(own))}", own) for own in choices[1:])
+    pictures = tuple(case.picture(f"nodes {', '.join(str(i + 1) for i in sorted(c))}", c) for c in choices[1:])
     return Finding(margin if equal else strictly_positive(margin), words, (ROUNDS,), pictures)
 
 
 def more_copies_than_nodes(case: CopyCase) -> Finding:
-    """Whether the policy does the same with n and with n + x copies, node by node."""
+    """Whether the policy has the same plan with n and with n + x copies, node by node."""
     policy = [HadarE(360.0, copies=c, restart_seconds=0.0, last_round="all") for c in (case.n, case.n + case.copies)]
     placements = [one(case.instance)[0].placement for one in policy]
-    alike = placements[0] == placements[1]
+    equal = placements[0] == placements[1]
     return Finding(
-        F(0) if alike else F(-1), f"plans for n and n + {case.copies} copies are {'' if alike else 'not '}alike"
+        F(0) if equal else F(-1), f"plans for n and n + {case.copies} copies {'are equal' if equal else 'differ'}"
     )
 
 
 def formula(case: CopyCase) -> Finding:
     """Compare CRU round by round with x (w / S) / (n ceil(w / S))."""
-    own = list(range(min(case.copies, case.n)))
-    there, expected = case.used(own), case.by_formula(own)
-    return Finding(
-        -abs(there - expected),
-        f"round by round {fraction_text(there)}, by the formula {fraction_text(expected)}",
-        (ROUNDS,),
-    )
+    nodes = list(range(min(case.copies, case.n)))
+    computed, expected = case.utilisation(nodes), case.utilisation_by_formula(nodes)
+    words = f"round by round {fraction_text(computed)}, by the formula {fraction_text(expected)}"
+    return Finding(-abs(computed - expected), words, (ROUNDS,))
 
 
 def rounds(case: CopyCase) -> Finding:
@@ -80,7 +78,7 @@ def rounds(case: CopyCase) -> Finding:
 
 
 def full_without_copies(case: CopyCase) -> Finding:
-    """As many jobs as nodes, the j-th alone on the j-th node: whether forking could increase the utilisation."""
+    """Whether forking could increase the utilisation of as many jobs as nodes, the j-th alone on the j-th node."""
     runs = [case.run([j], w) for j, w in enumerate(case.work)]
     busy = sum((sum(part.values(), F(0)) for run in runs for part in run), F(0))
     used = busy / (case.n * max(map(len, runs)))
@@ -97,45 +95,42 @@ SPLIT = r"with $\mathrm{CRU}_1^x$ of one job on $x$ of $n$ nodes, its work divid
 LONGER = "a job takes more than a round on every node"
 
 FORMULA = r"""
-Let the $x$ nodes do $S_x$ in a round. A round with at least $S_x$ left keeps all of them busy to its end and does
-$S_x$. One with less, $l < S_x$, gives node $i$ the part $l v_i / S_x$, which it does in $l / S_x$ of the round: all
-end together. So there are $\lceil w / S_x \rceil$ rounds, in which each node is busy for $w / S_x$ rounds in all."""
+Let $S_x$ be the work of the $x$ nodes in a round. With at least $S_x$ left at its start, a round keeps all of them
+busy to its end and does $S_x$. With less left, $l < S_x$, node $i$ has the part $l v_i / S_x$, which takes $l / S_x$
+of the round: all end together. So there are $\lceil w / S_x \rceil$ rounds, in which each node is busy for $w / S_x$
+rounds in total."""
 
 FASTEST = r"""
 By the formula $n\, \mathrm{CRU}_1^x = w / \bigl(\bar S_x \lceil w / S_x \rceil\bigr)$ with $\bar S_x = S_x / x$,
-the mean speed of the $x$ fastest nodes. It does not grow with $x$, as each further node is no faster than the mean;
-$S_x$ grows, so $\lceil w / S_x \rceil$ does not either. So the quotient does not fall."""
+the mean speed of the $x$ fastest nodes, which does not increase with $x$, as each further node is no faster than the
+mean. $S_x$ increases, so $\lceil w / S_x \rceil$ does not increase either, and the quotient does not decrease."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/cru-formula",
-        paper="Hadar",
         place="Theorem 3",
-        statement=r"$\mathrm{CRU}_1^x = \dfrac{x\, (w / S_x)}{n\, \lceil w / S_x \rceil}$, $S_x$ being what the $x$ "
-        r"nodes do in a "
-        f"round, {SPLIT}.",
+        statement=r"$\mathrm{CRU}_1^x = \dfrac{x\, (w / S_x)}{n\, \lceil w / S_x \rceil}$, $S_x$ being the work of the "
+        f"$x$ nodes in a round, {SPLIT}.",
         procedure=ForAll(copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False), formula),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=FORMULA,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-rounds",
-        paper="Hadar",
         place="proof of Theorem 3",
         statement=r"Forked into $x$ copies, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$.",
         procedure=ForAll(copy_space(between, copies=integers(2, 3)), rounds),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-rounds-alike",
-        note="Each time on the fastest nodes.",
+        note="Copies run on the fastest nodes.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-rounds-alike",
-        paper="Hadar",
         place="proof of Theorem 3",
-        statement="The same where all nodes are alike.",
+        statement=r"On equal nodes, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$ with $x$ copies.",
         procedure=ForAll(
             copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False, alike=True), rounds
         ),
@@ -146,9 +141,8 @@ CLAIMS = (
 With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v) \rceil = \lceil \lceil w / v
 \rceil / x \rceil$: for whole $x$ and $m$, $y \le x m$ if and only if $\lceil y \rceil \le x m$.""",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for $1 < x < n$, eq. (11), "
         + f"{SPLIT}; {LONGER}.",
@@ -158,9 +152,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         instead="hadar/thm-3-fastest",
         note="With copies on the fastest nodes, which is best for the claim.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-weak",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^x \le \mathrm{CRU}_1^n$, copies being on any $x$ nodes, "
         + f"{SPLIT}; {LONGER}.",
@@ -169,11 +162,10 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         printed=False,
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
-        note="On the nodes that are named first.",
+        note="Copies run on the first nodes of the list.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-fastest",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^2 \le \dots \le \mathrm{CRU}_1^n$ on the $x$ fastest nodes, "
         r"the work being divided in proportion to speed.",
@@ -185,9 +177,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         policies=("hadare",),
         proof=FORMULA + FASTEST,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-more",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^n = \mathrm{CRU}_1^{n+j}$: copies beyond one for each node change nothing.",
         procedure=ForAll(copy_space(copies=integers(1, 3), longer=False), more_copies_than_nodes, share=F(1, 2)),
@@ -195,11 +186,10 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         policies=("hadare",),
         proof="A node runs at most one copy of a job, so at most $n$ copies run, on the same nodes and with the same "
         "parts.",
-        note="The policy gives the same plan of a round, node by node.",
+        note="The policy's plans of a round are compared, node by node.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-3-batch",
-        paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14); here $m = n$; "
         + f"{LONGER}.",
@@ -207,6 +197,6 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
-        note="Where jobs without copies keep all nodes busy to the end, no copies can use more.",
+        note="Where jobs without copies keep all nodes busy to the end, copies cannot increase the utilisation.",
     ),
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.hadar.price_functions import ONE, PriceFunction, PrimalDualRun, printed_prices, runs
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.hadar.price_functions import EVERY_RUN, ONE, PriceFunction, PrimalDualRun, printed_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -38,9 +39,8 @@ def charged_after(case: SlotCase) -> Finding:
     run = max(runs(case, printed_prices(case), after=True), key=lambda run: run.utility)
     best, chosen = case.best
     words = f"ALG is {fraction_text(run.utility)}, OPT {fraction_text(best)}"
-    certificate = ("all runs, whichever of several best schedules is taken",)
     slack = -best if not run.utility else F(0)
-    return Finding(slack, words, certificate, (case.picture("optimum", chosen),))
+    return Finding(slack, words, (EVERY_RUN,), (case.picture("optimum", chosen),))
 
 
 # -- Definition 1 ----------------------------------------------------------------------------------------------------
@@ -49,15 +49,15 @@ def charged_after(case: SlotCase) -> Finding:
 def discrete(case: SlotCase) -> Finding:
     """Definition 1 in all steps of a run, with alpha = max(1, ln(U_max / U_min))."""
     tariff = printed_prices(case)
-    every = list(runs(case, tariff))
+    every = runs(case, tariff)
     worst = [min((relation_margin(tariff, i, n) for i, n in run.steps_taken), default=F(1)) for run in every]
     needed = max(float(run.relation) for run in every)
     words = (
         f"U_max / U_min is {fraction_text(tariff.steepness)}: alpha must be {needed:.3f}, and is "
-        f"{factor_of(tariff):.3f}"
+        f"{printed_factor(tariff):.3f}"
     )
-    shown = (case.picture("Hadar", every[0].chosen),)
-    return Finding(max(worst), words, (ENCLOSED, "in all runs some step breaks it"), shown)
+    picture = case.picture("Hadar", every[0].chosen)
+    return Finding(max(worst), words, (ENCLOSED, "in all runs some step violates it"), (picture,))
 
 
 def relation_margin(tariff: PriceFunction, cell: int, step: int) -> Fraction:
@@ -69,22 +69,21 @@ def relation_margin(tariff: PriceFunction, cell: int, step: int) -> Fraction:
     return max(by_one, enclosed(lambda: log(tariff.steepness) - needed.ball())[1])
 
 
-def factor_of(tariff: PriceFunction) -> float:
+def printed_factor(tariff: PriceFunction) -> float:
     """Approximation of max(1, ln(U_max / U_min)), for texts only."""
     return max(1.0, float(log(tariff.steepness)))
 
 
-USUAL = {"demand": integers(1, 2), "work": integers(1, 2), "arrival": integers(0, 1), "fading": integers(0, 1)}
-ANY = slot_space(values={**USUAL, "speed": integers(0, 2), "slots": integers(1, 2)})
+JOBS = {"demand": integers(1, 2), "work": integers(1, 2), "arrival": integers(0, 1), "fading": integers(0, 1)}
+ANY = slot_space(values={**JOBS, "speed": integers(0, 2), "slots": integers(1, 2)})
 SMALL_GANGS = slot_space(
     lambda c: max(job.gpus for job in c.jobs) < min(gpus for _, _, gpus in c.cells),
-    values={**USUAL, "gpus": integers(2, 4)},
+    values={**JOBS, "gpus": integers(2, 4)},
 )
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/lemma-2",
-        paper="Hadar",
         place="Lemma 2",
         statement=r"If the allocation-cost relation $k_h^{r,j-1}(t) (\gamma_h^{r,j}(t) - \gamma_h^{r,j-1}(t)) \ge "
         r"\frac{c_h^r}{\alpha} (k_h^{r,j}(t) - k_h^{r,j-1}(t))$ holds for $\alpha \ge 1$, then Algorithm 1 ensures "
@@ -100,23 +99,21 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         note="Costs are at the prices before the job is taken, as in line 29. The cases have the least alpha for which "
         "the relation holds.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/line-16",
-        paper="Hadar",
         place="Algorithm 2, line 16",
-        statement=r"Jobs may be charged the prices after their own update, as line 16 does: Algorithm 1 still reaches "
-        r"some part of the optimum, $\mathrm{ALG} > 0$ if $\mathrm{OPT} > 0$.",
+        statement=r"If jobs pay the prices after their own update, as in line 16, Algorithm 1 still reaches part of "
+        r"the optimum: $\mathrm{ALG} > 0$ if $\mathrm{OPT} > 0$.",
         procedure=ForAll(ANY, charged_after),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadar-commit",),
         instead="hadar/lemma-2",
-        note=r"A gang that fills a cell is charged $U_{\max}$ for each of its GPUs, which is at least its utility. "
-        r"Line 16 compares; line 29 charges the prices before, which is right.",
+        note=r"A gang that fills a cell pays $U_{\max}$ for each of its GPUs, which is at least its utility. Line 16 "
+        r"only compares; line 29 correctly charges the prices before the update.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/discrete",
-        paper="Hadar",
         place="proof of Theorem 2",
         statement=r"As a gang has fewer GPUs than any server has of a type, $d\gamma = \gamma^j - \gamma^{j-1}$ and "
         r"$dk = k^j - k^{j-1}$: the allocation-cost relation holds in every step of Algorithm 1 with $\alpha = "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -14,6 +15,7 @@ import hetopt
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models import gavel, hadar, hadare
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
@@ -25,15 +27,15 @@ ROUNDS = 100
 """Maximum number of simulated rounds; all jobs finish earlier, unless they are refused."""
 
 FREE = hetopt.Overheads(transfer=False)
-Row = Mapping[Hashable, Any]
-"""A span of a simulation."""
+Span = Mapping[Hashable, Any]
+"""A row of a simulation's spans."""
 
 Observation = Callable[[pd.DataFrame], str]
 """Describes an observed behaviour in the spans of a simulation; empty if it does not occur."""
 
 
 def several_types(spans: pd.DataFrame) -> str:
-    """GPUs of several types are in use at once."""
+    """Whether GPUs of several types are in use at once."""
     for first, second in combinations(spans.to_dict("records"), 2):
         if _at_once(first, second) and _types(first) != _types(second):
             return f"{first['gpu_type']} and {second['gpu_type']} are in use at once"
@@ -41,7 +43,7 @@ def several_types(spans: pd.DataFrame) -> str:
 
 
 def types_over_time(spans: pd.DataFrame) -> str:
-    """A job runs on one set of types, and later on another."""
+    """Whether a job runs on one set of types, and later on another."""
     for first, second in combinations(spans.to_dict("records"), 2):
         if first["job"] == second["job"] and not _at_once(first, second) and _types(first) != _types(second):
             return f"{first['job']} runs on {first['gpu_type']}, and then on {second['gpu_type']}"
@@ -49,7 +51,7 @@ def types_over_time(spans: pd.DataFrame) -> str:
 
 
 def one_job_on_several_types(spans: pd.DataFrame) -> str:
-    """A job runs on GPUs of several types in the same round."""
+    """Whether a job runs on GPUs of several types in the same round."""
     rows = spans.to_dict("records")
     for row in rows:
         if len(_types(row)) > 1:
@@ -61,20 +63,19 @@ def one_job_on_several_types(spans: pd.DataFrame) -> str:
 
 
 def one_job_on_several_nodes(spans: pd.DataFrame) -> str:
-    """A job runs on GPUs of several nodes in the same round."""
+    """Whether a job runs on GPUs of several nodes in the same round."""
     for row in spans.to_dict("records"):
         if "+" in str(row["servers"]):
             return f"{row['job']} runs on {row['servers']} at once"
     return ""
 
 
-def _types(row: Row) -> frozenset[str]:
-    return frozenset(str(row["gpu_type"]).split("+"))
+def _types(span: Span) -> frozenset[str]:
+    return frozenset(str(span["gpu_type"]).split("+"))
 
 
-def _at_once(first: Row, second: Row) -> bool:
-    begins, ends = ([row[key] for row in (first, second)] for key in ("start", "end"))
-    return bool(max(begins) < min(ends))
+def _at_once(first: Span, second: Span) -> bool:
+    return bool(max(first["start"], second["start"]) < min(first["end"], second["end"]))
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,11 @@ class TableColumn:
     Attributes
     ----------
     key, name, policy:
-        Its name in keys of claims, in texts, and in the library.
+        Name of the scheduler in keys of claims, in texts, and in the library.
     make:
         Makes the policy.
     cases:
-        Cases to search if it is claimed never to show a behaviour.
+        Cases to search for a behaviour that the table denies.
     """
 
     key: str
@@ -98,75 +99,79 @@ class TableColumn:
     cases: Space[SlotCase]
 
     def spans(self, instance: Instance) -> pd.DataFrame:
-        """Its spans in a simulation with rounds of 360 s."""
+        """The spans of a simulation with rounds of 360 s."""
         end = float(ROUNDS * SECONDS)
         return hetopt.simulate(self.make(), instance, round_seconds=float(SECONDS), until=end, overheads=FREE).spans
 
-    def finding(self, case: SlotCase, seen: Observation) -> Finding:
+    def finding(self, case: SlotCase, observe: Observation) -> Finding:
         """Whether one case shows the behaviour."""
         spans = self.spans(case.instance)
-        words = seen(spans)
-        certificate = ("the simulator keeps to capacity, gangs and arrivals",)
-        return Finding(F(-1) if words else F(0), words or "not seen", certificate, (self.picture(spans),))
+        words = observe(spans)
+        certificate = ("the simulator enforces capacity, gangs and arrivals",)
+        return Finding(F(-1) if words else F(0), words or "not observed", certificate, (self.picture(spans),))
 
     def picture(self, spans: pd.DataFrame) -> Timeline:
         """Picture of the spans."""
-        bars = tuple(
-            TimelineBar(
-                str(row["servers"] or row["gpu_type"]),
-                F(row["start"]) / SECONDS,
-                F(row["end"]) / SECONDS,
-                str(row["job"]),
-            )
-            for row in spans.to_dict("records")
+        rows = (
+            (row["servers"] or row["gpu_type"], row["start"], row["end"], row["job"]) for _, row in spans.iterrows()
         )
+        bars = tuple(TimelineBar(where, F(a) / SECONDS, F(b) / SECONDS, job) for where, a, b, job in rows)
         return Timeline(self.name, bars, "rounds")
 
-    def shown(self, instance: Instance, seen: Observation) -> Computation:
+    def observed(self, instance: Instance, observe: Observation) -> Computation:
         """The observed behaviour in this instance."""
         spans = self.spans(instance)
-        words = seen(spans)
-        return Computation(
-            (compare_values("seen", True, bool(words)),), f"{words} ({instance.name})", (self.picture(spans),)
-        )
+        words = observe(spans)
+        rows = (compare_values("observed", True, bool(words)),)
+        return Computation(rows, f"{words} ({instance.name})", (self.picture(spans),))
 
-    def does(
+    def can(
         self, row: str, instance: Callable[[], Instance], key: str = "", place: str = "Table I", note: str = ""
     ) -> Claim:
-        """Claim that this instance shows it: a "yes" of the table, or with ``key`` the true version of a "no"."""
-        words, seen = ROWS[row]
-        return Claim(
+        """Claim that this instance shows a behaviour: a "yes" of the table, or with ``key`` a corrected "no"."""
+        words, observe = ROWS[row]
+        return hadar_claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
-            paper="Hadar",
             place=place,
             statement=f"{self.name} can run {words}.",
-            procedure=ByComputation(lambda: self.shown(instance(), seen)),
+            procedure=ByComputation(lambda: self.observed(instance(), observe)),
             expected=ClaimVerdict.TRUE,
             printed=not key,
             policies=(self.policy,),
             note=f"{READ} {note}".strip(),
         )
 
-    def does_not(self, row: str, expected: ClaimVerdict, key: str = "", place: str = "Table I", **more: str) -> Claim:
-        """Claim that it never occurs: a "no" of the table."""
-        words, seen = ROWS[row]
-        return Claim(
+    def cannot(
+        self,
+        row: str,
+        expected: ClaimVerdict,
+        key: str = "",
+        place: str = "Table I",
+        *,
+        instead: str = "",
+        proof: str = "",
+        note: str = "",
+    ) -> Claim:
+        """Claim that a behaviour never occurs: a "no" of the table."""
+        words, observe = ROWS[row]
+        return hadar_claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
-            paper="Hadar",
             place=place,
             statement=f"{self.name} never runs {words}.",
-            procedure=ForAll(self.cases, lambda case: self.finding(case, seen), share=F(1, 5)),
+            procedure=ForAll(self.cases, lambda case: self.finding(case, observe), share=F(1, 5)),
             expected=expected,
             policies=(self.policy,),
-            **{**more, "note": f"{READ} {more.get('note', '')}".strip()},  # type: ignore[arg-type]
+            instead=instead,
+            proof=proof,
+            note=f"{READ} {note}".strip(),
         )
 
 
-READ = "Decided by what the policy of the library does in the simulator, in rounds of 360 s without restarts."
+READ = "Decided by simulation of the library's policy, in rounds of 360 s without restarts."
 
 ROWS: dict[str, tuple[str, Observation]] = {
     "resource": ("jobs on GPUs of several types at once (resource heterogeneity)", several_types),
-    "scheduling": ("one job on unlike types in unlike rounds (scheduling heterogeneity)", types_over_time),
+    "scheduling": ("one job on different types in different rounds (scheduling heterogeneity)", types_over_time),
     "task": ("one job on GPUs of several types in the same round (task-level heterogeneity)", one_job_on_several_types),
     "nodes": ("one job on several nodes in the same round", one_job_on_several_nodes),
 }
@@ -191,68 +196,66 @@ GAVEL = TableColumn(
     "Gavel",
     "gavel-max-min",
     gavel.max_min_fairness,
-    slot_space(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values={**TABLES, "demand": integers(1, 2)}),
+    slot_space(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values=TABLES),
 )
 HADAR = TableColumn("hadar", "Hadar", "hadar", hadar.Hadar, slot_space(values=TABLES))
 HADARE = TableColumn("hadare", "HadarE", "hadare", hadare.HadarE, slot_space(values=TABLES))
 
 
-def motivating() -> Instance:
-    """The example of section II-A."""
-    return instances.load("hadar/motivating")
+MOTIVATING = partial(instances.load, "hadar/motivating")
+"""The example of section II-A."""
+
+MIX = partial(instances.load, "hadar/lab-m3")
+"""Workload mix M-3 on the laboratory's nodes."""
 
 
-def mix() -> Instance:
-    """Workload mix M-3 on the laboratory's nodes."""
-    return instances.load("hadar/lab-m3")
-
-
-def absent(key: str, name: str) -> Iterator[Claim]:
-    """The claims of a scheduler that the library does not contain."""
+def untestable(key: str, name: str, why: str) -> Iterator[Claim]:
+    """The claims about a scheduler whose behaviour on several GPU types is not defined here."""
     for row in ("resource", "scheduling", "task"):
-        does = "can run" if (key, row) == ("gandiva", "resource") else "never runs"
-        yield Claim(
+        verb = "can run" if (key, row) == ("gandiva", "resource") else "never runs"
+        yield hadar_claim(
             key=f"hadar/table-1-{key}-{row}",
-            paper="Hadar",
             place="Table I",
-            statement=f"{name} {does} {ROWS[row][0]}.",
-            procedure=Untestable(f"{name} is not among the policies of the library."),
+            statement=f"{name} {verb} {ROWS[row][0]}.",
+            procedure=Untestable(why),
             expected=ClaimVerdict.UNTESTABLE,
         )
 
 
 CLAIMS = (
-    *absent("tiresias", "Tiresias"),
-    *absent("gandiva", "Gandiva"),
-    GAVEL.does("resource", motivating),
-    GAVEL.does_not(
+    *untestable(
+        "tiresias", "Tiresias", "Tiresias is defined for one GPU type; the paper does not state its extension."
+    ),
+    *untestable("gandiva", "Gandiva", "Gandiva is not among the policies of the library."),
+    GAVEL.can("resource", MOTIVATING),
+    GAVEL.cannot(
         "scheduling",
         ClaimVerdict.FALSE,
         instead="hadar/gavel-types-over-time",
-        note=r"Gavel gives time shares of several types, as the paper's own $Y^{Gavel}$ does; in its Fig. 1 (a) J2 "
+        note=r"Gavel allocates time shares of several types, like the paper's own $Y^{Gavel}$; in its Fig. 1 (a) J2 "
         r"runs on V100 and then on P100.",
     ),
-    GAVEL.does_not(
+    GAVEL.cannot(
         "task",
         ClaimVerdict.TRUE,
-        proof="In every round Gavel gives a job its whole gang on one type, that of the priority which is served, or "
-        "nothing.",
-        note="A gang that is wider than a server does run on several nodes of one type.",
+        proof="In every round Gavel runs the whole gang of a job on one type, the type with the highest priority, or "
+        "not at all.",
+        note="A gang that is larger than a server runs on several nodes of one type.",
     ),
-    HADAR.does("resource", motivating),
-    HADAR.does("scheduling", mix),
-    HADAR.does_not(
+    HADAR.can("resource", MOTIVATING),
+    HADAR.can("scheduling", MIX),
+    HADAR.cannot(
         "task",
         ClaimVerdict.FALSE,
         instead="hadar/types-at-once",
         note="(1b) takes the slowest of several types, and section II-A has tasks of J1 on all three types.",
     ),
-    HADARE.does("resource", mix),
-    HADARE.does("scheduling", mix),
-    HADARE.does("task", mix),
-    GAVEL.does("scheduling", motivating, "gavel-types-over-time"),
-    HADAR.does("task", four_of_three, "types-at-once", note="The example of section I."),
-    HADAR.does_not(
+    HADARE.can("resource", MIX),
+    HADARE.can("scheduling", MIX),
+    HADARE.can("task", MIX),
+    GAVEL.can("scheduling", MOTIVATING, "gavel-types-over-time"),
+    HADAR.can("task", four_of_three, "types-at-once", note="The example of section I."),
+    HADAR.cannot(
         "nodes",
         ClaimVerdict.FALSE,
         "one-node",
@@ -260,5 +263,5 @@ CLAIMS = (
         instead="hadar/several-nodes",
         note="Line 25 of Algorithm 2 spreads a job over servers, and (1e) allows it.",
     ),
-    HADAR.does("nodes", four_of_three, "several-nodes", "section V"),
+    HADAR.can("nodes", four_of_three, "several-nodes", "section V"),
 )

@@ -65,12 +65,12 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Sh
     round_seconds:
         Length of a round.
     most:
-        Rounds at which to give up.
+        Largest number of rounds to try.
 
     Raises
     ------
     InvalidInstance
-        A gang that is too large, a job that cannot run or arrives later, or work for more than ``most`` rounds.
+        A gang is too large, a job cannot run or arrives later, or the work takes more than ``most`` rounds.
     InvalidOption
         The length of a round is not positive.
     """
@@ -84,18 +84,20 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Sh
     gangs = [list(_gangs(instance, j, speed[j].tolist())) for j in range(len(jobs.names))]
     moves = _best_moves(gangs, [int(c) for c in jobs.capacity])
     start: Left = tuple(fractions(instance.job_array("work_left")).tolist())
-    came: dict[Left, tuple[Left, tuple[GPUsByType, ...]]] = {}
+    previous: dict[Left, tuple[Left, tuple[GPUsByType, ...]]] = {}
     states = [start]
     for _ in range(most + 1):
         if (done := next((state for state in states if not any(state)), None)) is not None:
-            return ShortestSchedule(tuple(_named_gangs(instance, _path(came, start, done))), int(jobs.capacity.sum()))
+            return ShortestSchedule(
+                tuple(_named_gangs(instance, _path(previous, start, done))), int(jobs.capacity.sum())
+            )
         after: dict[Left, None] = {}
         for state in states:
-            for pace, own in moves:
-                left = tuple(max(Fraction(0), w - v) for w, v in zip(state, pace, strict=True))
+            for work, choice in moves:
+                left = tuple(max(Fraction(0), w - v) for w, v in zip(state, work, strict=True))
                 if left not in after and left != state:
                     after[left] = None
-                    came.setdefault(left, (state, own))
+                    previous.setdefault(left, (state, choice))
         states = _undominated(list(after))
     raise InvalidInstance(f"the jobs take more than most = {most} rounds")
 
@@ -117,27 +119,27 @@ def _best_moves(
     for choice in product(*gangs):
         if all(sum(g[k] for _, g in choice) <= c for k, c in enumerate(capacity)):
             every.setdefault(tuple(v for v, _ in choice), tuple(g for _, g in choice))
-    best = _undominated([tuple(-v for v in pace) for pace in every])
-    return [(pace, every[pace]) for pace in (tuple(-v for v in negated) for negated in best)]
+    best = _undominated([tuple(-v for v in work) for work in every])  # dominance is by less work left
+    return [(work, every[work]) for work in (tuple(-v for v in negated) for negated in best)]
 
 
 def _undominated(states: list[Left]) -> list[Left]:
     """The states that no other state dominates."""
-    kept: list[Left] = []
+    found: list[Left] = []
     for state in sorted(set(states), key=lambda s: (sum(s), s)):
-        if not any(all(a <= b for a, b in zip(other, state, strict=True)) for other in kept):
-            kept.append(state)
-    return kept
+        if not any(all(a <= b for a, b in zip(other, state, strict=True)) for other in found):
+            found.append(state)
+    return found
 
 
 def _path(
-    came: dict[Left, tuple[Left, tuple[GPUsByType, ...]]], start: Left, end: Left
+    previous: dict[Left, tuple[Left, tuple[GPUsByType, ...]]], start: Left, end: Left
 ) -> list[tuple[GPUsByType, ...]]:
     """The choices that lead from ``start`` to ``end``."""
     path = []
     while end != start:
-        end, own = came[end]
-        path.append(own)
+        end, choice = previous[end]
+        path.append(choice)
     return path[::-1]
 
 

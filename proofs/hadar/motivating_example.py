@@ -9,12 +9,12 @@ from itertools import product
 from typing import Any
 
 from hetopt import instances
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.least_rounds import gang_totals, least_rounds
 from hetopt.proofs.hadar.slot_cases import SECONDS, TYPES
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, compare_number, compare_values
-from hetopt.proofs.small_programs import maximise_exactly
 
 F = Fraction
 NAME = "hadar/motivating"
@@ -45,13 +45,11 @@ def gpus() -> dict[str, int]:
 def on_one_type(left: Left) -> Iterator[tuple[TypeByJob, Left]]:
     """All rounds in which whole gangs run on one type each, and the work left after them."""
     for choice in product((None, *TYPES), repeat=len(left)):
-        used = {t: sum(own[0] for own, on in zip(jobs(), choice, strict=True) if on == t) for t in TYPES}
-        wasted = any(on and not w for on, w in zip(choice, left, strict=True))
+        rows = list(zip(jobs(), choice, left, strict=True))
+        used = {t: sum(gang for (gang, _, _), on, _ in rows if on == t) for t in TYPES}
+        wasted = any(on and not w for _, on, w in rows)
         if not wasted and all(used[t] <= gpus()[t] for t in TYPES):
-            yield (
-                choice,
-                tuple(max(F(0), w - own[2][on]) if on else w for own, on, w in zip(jobs(), choice, left, strict=True)),
-            )
+            yield choice, tuple(max(F(0), w - speed[on]) if on else w for (_, _, speed), on, w in rows)
 
 
 @cache
@@ -59,37 +57,35 @@ def schedules(left: Left, rounds: int) -> frozenset[tuple[int, ...]]:
     """GPUs in use per round, for all schedules of gangs on one type that end after this number of rounds."""
     if not any(left):
         return frozenset({()} if not rounds else ())
-    if not rounds or not reachable(left, rounds):
+    if any(w > rounds * max(speed.values()) for (_, _, speed), w in zip(jobs(), left, strict=True)):
         return frozenset()
     return frozenset(
         (in_use(choice), *rest) for choice, after in on_one_type(left) for rest in schedules(after, rounds - 1)
     )
 
 
-def reachable(left: Left, rounds: int) -> bool:
-    """Whether each job alone can finish within these rounds."""
-    return all(w <= rounds * max(own[2].values()) for own, w in zip(jobs(), left, strict=True))
-
-
 def in_use(choice: TypeByJob) -> int:
     """GPUs in use in a round."""
-    return sum(own[0] for own, on in zip(jobs(), choice, strict=True) if on)
+    return sum(gang for (gang, _, _), on in zip(jobs(), choice, strict=True) if on)
+
+
+def start() -> Left:
+    """The epochs of all jobs."""
+    return tuple(epochs for _, epochs, _ in jobs())
 
 
 def fewest() -> int:
     """The fewest rounds of gangs on one type."""
-    start = tuple(epochs for _, epochs, _ in jobs())
-    return next(n for n in range(1, 20) if schedules(start, n))
+    return next(n for n in range(1, 20) if schedules(start(), n))
 
 
 def under_gavel() -> Computation:
     """All shortest schedules of gangs on one type that begin as Fig. 1 (a)."""
-    start = tuple(epochs for _, epochs, _ in jobs())
     after = (F(60), F(25), F(50))
-    first = [choice for choice, left in on_one_type(start) if left == after]
+    first = [choice for choice, left in on_one_type(start()) if left == after]
     rounds = fewest()
-    rest = {own for own in schedules(after, rounds - 1) if own[0] == 4}
-    used = {in_use(first[0]) + sum(own) for own in rest}
+    rest = {later for later in schedules(after, rounds - 1) if later[0] == 4}
+    used = {in_use(first[0]) + sum(later) for later in rest}
     total = sum(gpus().values())
     rows = (
         compare_values("ways to be left with (60, 25, 50) epochs after round 1", 1, len(first)),
@@ -102,7 +98,9 @@ def under_gavel() -> Computation:
         ),
     )
     busy = " or ".join(map(str, used))
-    words = f"{busy} of {total * rounds} GPU-rounds in all schedules of {rounds} rounds that go on with 4 GPUs in use"
+    words = (
+        f"{busy} of {total * rounds} GPU-rounds in all schedules of {rounds} rounds that continue with 4 GPUs in use"
+    )
     return Computation(rows, words)
 
 
@@ -132,7 +130,7 @@ def shortest() -> Timeline:
 
 
 def fewest_rounds() -> Computation:
-    """Exhaustive search, gangs over several types allowed."""
+    """Compare the stored values with exhaustive search, gangs over several types allowed."""
     example, correct = instances.load(NAME), instances.expected(NAME)["utilisation"].correct
     totals = sorted(gang_totals(example))
     rows = (
@@ -147,74 +145,64 @@ def time_shares() -> Computation:
     """Compare Y^Gavel with the best rates without a capacity limit."""
     rows = []
     for j, (share, (_, _, speed)) in enumerate(zip(printed("gavel_matrix")["value"], jobs(), strict=True)):
-        own = tuple(speed[t] for t in TYPES)
-        rate = sum((y * v for y, v in zip(share, own, strict=True)), F(0))
-        rows.append(compare_values(f"epochs a round of J{j + 1}, under Y and at best", int(rate), int(best_rate(own))))
+        rate, best = sum((y * speed[t] for t, y in zip(TYPES, share, strict=True)), F(0)), max(speed.values())
+        rows.append(compare_values(f"epochs per round of J{j + 1}, under Y and at best", int(rate), int(best)))
     return Computation(tuple(rows), "all three jobs would be faster on their fastest type alone")
-
-
-def best_rate(speed: tuple[Fraction, ...]) -> Fraction:
-    """The largest rate of time shares that sum to at most 1."""
-    return maximise_exactly(speed, [([1] * len(speed), 1)]).value
 
 
 def shares_in_gpus() -> Computation:
     """Average GPUs under Y^Gavel, and gangs with time on types that have too few GPUs for them."""
-    shares = printed("gavel_matrix")["value"]
-    used = [sum((own[0] * y[k] for own, y in zip(jobs(), shares, strict=True)), F(0)) for k in range(len(TYPES))]
+    shares, gangs = printed("gavel_matrix")["value"], [gang for gang, _, _ in jobs()]
+    used = [sum((gang * y[k] for gang, y in zip(gangs, shares, strict=True)), F(0)) for k in range(len(TYPES))]
     wide = [
         f"J{j + 1} on {t}"
-        for j, (own, y) in enumerate(zip(jobs(), shares, strict=True))
+        for j, (gang, y) in enumerate(zip(gangs, shares, strict=True))
         for k, t in enumerate(TYPES)
-        if y[k] and own[0] > gpus()[t]
+        if y[k] and gang > gpus()[t]
     ]
     over = [t for t, n in zip(TYPES, used, strict=True) if n > gpus()[t]]
     rows = (
         compare_number("V100 in use on average", "2.6", used[0]),
         compare_number("K80 in use on average", "2", used[2]),
-        compare_values("types of which more is used than there is", ["V100", "K80"], over),
+        compare_values("types in use beyond their capacity", ["V100", "K80"], over),
         compare_values("gangs with time on too few GPUs", ["J1 on V100", "J2 on K80", "J3 on K80"], wide),
     )
     return Computation(rows)
 
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/y-gavel",
-        paper="Hadar",
         place="section II-A",
         statement="Where capacity suffices, $Y^{Gavel}$ is an optimal allocation.",
         procedure=ByComputation(time_shares),
         expected=ClaimVerdict.FALSE,
         instead="hadar/y-gavel-capacity",
-        note="Where capacity suffices every job has the most on its fastest type alone, 40, 15 and 20 epochs a round, "
-        "so every objective that grows with the rates of jobs is largest there.",
+        note="Where capacity suffices every job is fastest on its fastest type alone, at 40, 15 and 20 epochs per "
+        "round, so every objective that increases with the rates of jobs is largest there.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/y-gavel-capacity",
-        paper="Hadar",
         place="section II-A",
-        statement="On the six GPUs of the example $Y^{Gavel}$ cannot be kept: it uses 2.6 of 2 V100 and 2 of 1 K80 on "
+        statement="On the six GPUs of the example $Y^{Gavel}$ is infeasible: it uses 2.6 of 2 V100 and 2 of 1 K80 on "
         "average, and gives gangs time on types with too few GPUs.",
         procedure=ByComputation(shares_in_gpus),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("gavel-max-min",),
     ),
-    Claim(
+    hadar_claim(
         key="hadar/fig-1-gavel",
-        paper="Hadar",
         place="Fig. 1 (a)",
         statement="Under Gavel (60, 25, 50) epochs are left after round 1; the utilisation is 83% and 67% in the first "
         "two rounds, and 78% over six rounds.",
         procedure=ByComputation(under_gavel),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-max-min",),
-        note="The rounds that the figure draws are found by enumeration of all rounds with gangs on one type.",
+        note="The rounds of the figure are found by enumeration of all rounds with gangs on one type.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/fig-1-hadar",
-        paper="Hadar",
         place="Fig. 1 (b)",
         statement="Under Hadar the utilisation is 100% in the first round and 87% over the example, which takes one "
         "round less than under Gavel.",
@@ -224,9 +212,8 @@ CLAIMS = (
         instead="hadar/fig-1-fewest",
         note="(1e) gives a job all GPUs of its gang or none.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/fig-1-fewest",
-        paper="Hadar",
         place="Fig. 1 (b)",
         statement="With whole gangs over any types six rounds are the fewest, as many as Gavel takes, and at most 5 of "
         "the 6 GPUs are in use at once.",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from typing import NamedTuple
 
 from hetopt.proofs.hadar.radicals import RadicalSum, power
-from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotSchedule, slots_of
+from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotSchedule
 
 F = Fraction
-PRINTED = NOTHING = F(0)
 ZERO, ONE = RadicalSum(()), power(F(1), F(1))
+
+EVERY_RUN = "all runs, with all ways to break ties between best schedules"
+"""Certificate of findings about all runs."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +36,17 @@ class PriceFunction:
     low: tuple[Fraction, ...]
     high: tuple[Fraction, ...]
     gpus: tuple[int, ...]
-    delta: Fraction = PRINTED
+    delta: Fraction = Fraction(0)
 
     @cached_property
-    def _known(self) -> dict[tuple[int, int], RadicalSum]:
-        """Cached prices."""
+    def _cache(self) -> dict[tuple[int, int], RadicalSum]:
         return {}
 
     def price(self, cell: int, used: int) -> RadicalSum:
         """Price k of a cell with ``used`` GPUs in use."""
-        if (cell, used) not in self._known:
-            self._known[cell, used] = self.low[cell] * self.growth(cell, used)
-        return self._known[cell, used]
+        if (cell, used) not in self._cache:
+            self._cache[cell, used] = self.low[cell] * self.growth(cell, used)
+        return self._cache[cell, used]
 
     def growth(self, cell: int, step: int) -> RadicalSum:
         """Factor of the price when ``step`` more GPUs are in use."""
@@ -58,20 +60,19 @@ class PriceFunction:
     def relation(self, cell: int, step: int) -> RadicalSum:
         """The least alpha for which a step of ``step`` GPUs meets the allocation-cost relation [Hadar, Definition 1].
 
-        k (g' - g) >= c / alpha (k' - k) says alpha >= c (k' / k - 1) / (g' - g).
+        k (g' - g) >= c / alpha (k' - k) if and only if alpha >= c (k' / k - 1) / (g' - g).
         """
         return F(self.gpus[cell], step) * (self.growth(cell, step) - 1)
 
 
-def printed_prices(case: SlotCase, at_least: Fraction = NOTHING) -> PriceFunction:
+def printed_prices(case: SlotCase, at_least: Fraction | int = 0) -> PriceFunction:
     """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.price_functions.printed_prices` reads them.
 
     M_j = W_j; w_j^r = W_j on types that can run the job; t_j^min and t_j^max are the times of the gang alone on
     its fastest and slowest type, t_j^max in slots; eta is the least value that the proof of [Hadar, Theorem 2] allows,
     or ``at_least`` if that is larger.
     """
-    slowest = [slots_of(job.work, min(v for v in job.speed if v)) for job in case.jobs]
-    need = [t * job.gpus for t, job in zip(slowest, case.jobs, strict=True)]
+    need = [ceil(job.work / min(v for v in job.speed if v)) * job.gpus for job in case.jobs]
     eta = max(F(case.gpus, min(need)), at_least)
     low = min(job.value(case.slots - 1) / n for n, job in zip(need, case.jobs, strict=True)) / (4 * eta)
     best = [job.worth / job.gpus for job in case.jobs]
@@ -85,18 +86,13 @@ def proven_prices(case: SlotCase) -> PriceFunction | None:
 
     None if a gang may take a whole cell, or no job is feasible.
     """
-    delta = largest_part(case)
+    delta = max(F(min(job.gpus, c), c) for _, r, c in case.cells for job in case.jobs if job.speed[r])
     alone = [max(s.value for s in own) for own in case.schedules if own] if delta < 1 else []
     if not alone:
         return None
     cells = len(case.cells)
     low = min(alone) / (2 * case.slots * case.gpus)
     return PriceFunction((low,) * cells, (max(alone),) * cells, tuple(c for _, _, c in case.cells), delta)
-
-
-def largest_part(case: SlotCase) -> Fraction:
-    """delta: the largest fraction of a cell that a gang may take."""
-    return max(F(min(job.gpus, c), c) for _, r, c in case.cells for job in case.jobs if job.speed[r])
 
 
 class JobDecision(NamedTuple):
@@ -141,7 +137,7 @@ class PrimalDualRun:
 
     @property
     def utility(self) -> Fraction:
-        """ALG, which is P_f."""
+        """ALG = P_f."""
         return sum((step.taken.value for step in self.steps if step.taken), F(0))
 
     @property
@@ -172,9 +168,9 @@ class PrimalDualRun:
     def is_feasible(self) -> bool:
         """Whether the final prices and payoffs meet (3a)."""
         return all(
-            step.payoff >= payoff(self.case, self.tariff, self.used, one)
+            step.payoff >= payoff(self.case, self.tariff, self.used, schedule)
             for step in self.steps
-            for one in self.case.schedules[step.job]
+            for schedule in self.case.schedules[step.job]
         )
 
     @property
@@ -189,64 +185,65 @@ class PrimalDualRun:
 
 
 def payoff(
-    case: SlotCase, tariff: PriceFunction, used: tuple[int, ...], one: SlotSchedule, *, after: bool = False
+    case: SlotCase, tariff: PriceFunction, used: tuple[int, ...], schedule: SlotSchedule, *, after: bool = False
 ) -> RadicalSum:
     """phi_j(s) of a schedule at the prices before it is taken, or ``after``."""
     cells = len(case.cells)
     cost = ZERO
-    for t, i, n in one.uses:
+    for t, i, n in schedule.uses:
         cost += n * tariff.price(i, used[t * cells + i] + (n if after else 0))
-    return one.value - cost
+    return schedule.value - cost
 
 
-def runs(case: SlotCase, tariff: PriceFunction, *, guarded: bool = True, after: bool = False) -> list[PrimalDualRun]:
+def runs(
+    case: SlotCase, tariff: PriceFunction, *, check_capacity: bool = True, after: bool = False
+) -> list[PrimalDualRun]:
     """All runs of Algorithm 1: each arriving job takes a schedule with the largest payoff, if it is positive.
 
-    Runs that differ only by equal cells are returned once.
+    Runs that differ only in the order of equal cells are returned once.
 
     Parameters
     ----------
-    guarded:
+    check_capacity:
         Whether to check the capacity, [Hadar, eq. 8].
     after:
         Whether costs use the prices after the update, as in [Hadar, Algorithm 2, line 16].
     """
     found = [PrimalDualRun(case, tariff, (), (0,) * (case.slots * len(case.cells)))]
     for j in case.order:
-        unlike: dict[object, PrimalDualRun] = {}
+        distinct: dict[object, PrimalDualRun] = {}
         for run in found:
-            for longer in _extended(run, j, guarded=guarded, after=after):
+            for longer in _extended(run, j, check_capacity=check_capacity, after=after):
                 key = longer.steps[-1].payoff, longer.utility, longer.dual, _pattern(longer)
-                unlike.setdefault(key, longer)
-        found = list(unlike.values())
+                distinct.setdefault(key, longer)
+        found = list(distinct.values())
     return found
 
 
-def _extended(run: PrimalDualRun, j: int, *, guarded: bool, after: bool) -> Iterator[PrimalDualRun]:
+def _extended(run: PrimalDualRun, j: int, *, check_capacity: bool, after: bool) -> Iterator[PrimalDualRun]:
     case, used = run.case, run.used
-    own = [one for one in case.schedules[j] if not guarded or _fits(case, used, one)]
-    paid = [payoff(case, run.tariff, used, one, after=after) for one in own]
-    most = max(paid, default=ZERO)
+    schedules = [s for s in case.schedules[j] if not check_capacity or _fits(case, used, s)]
+    payoffs = [payoff(case, run.tariff, used, schedule, after=after) for schedule in schedules]
+    most = max(payoffs, default=ZERO)
     if not most > 0:
-        yield PrimalDualRun(case, run.tariff, (*run.steps, JobDecision(j, ZERO, None, used)), used)
+        yield replace(run, steps=(*run.steps, JobDecision(j, ZERO, None, used)))
         return
-    for one, pays in zip(own, paid, strict=True):
+    for schedule, pays in zip(schedules, payoffs, strict=True):
         if pays == most:
-            yield PrimalDualRun(
-                case, run.tariff, (*run.steps, JobDecision(j, most, one, used)), _taken(case, used, one)
-            )
+            decision = JobDecision(j, most, schedule, used)
+            yield replace(run, steps=(*run.steps, decision), used=_used_after(case, used, schedule))
 
 
-def _fits(case: SlotCase, used: tuple[int, ...], one: SlotSchedule) -> bool:
+def _fits(case: SlotCase, used: tuple[int, ...], schedule: SlotSchedule) -> bool:
     cells = len(case.cells)
-    return all(used[t * cells + i] + n <= case.cells[i][2] for t, i, n in one.uses)
+    return all(used[t * cells + i] + n <= case.cells[i][2] for t, i, n in schedule.uses)
 
 
-def _taken(case: SlotCase, used: tuple[int, ...], one: SlotSchedule) -> tuple[int, ...]:
-    more = list(used)
-    for t, i, n in one.uses:
-        more[t * len(case.cells) + i] += n
-    return tuple(more)
+def _used_after(case: SlotCase, used: tuple[int, ...], schedule: SlotSchedule) -> tuple[int, ...]:
+    after = list(used)
+    for t, i, n in schedule.uses:
+        after[t * len(case.cells) + i] += n
+    return tuple(after)
 
 
 def _pattern(run: PrimalDualRun) -> tuple[object, ...]:

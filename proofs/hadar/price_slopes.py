@@ -9,10 +9,11 @@ from functools import cached_property
 from flint import arb
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import PriceFunction
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -49,7 +50,7 @@ class PriceRise:
         return SlotCase((job,), ((self.gpus,),), 1).instance
 
     def alpha(self) -> arb:
-        """An enclosure of ln(U_max / U_min)."""
+        """Enclosure of ln(U_max / U_min)."""
         return log(self.ratio)
 
 
@@ -60,13 +61,13 @@ def price_rise_space() -> Space[PriceRise]:
         ratio, (gpus, used, step) = numbers.one("ratio"), (int(numbers.one(name)) for name in ("gpus", "used", "step"))
         return PriceRise(ratio, gpus, used, step) if used + step <= gpus else None
 
-    ladders = {
+    entries = {
         "ratio": rationals(1, 9, 2, 5)[1:],
         "gpus": integers(1, 6),
         "used": integers(0, 5),
         "step": integers(1, 6),
     }
-    return Space({}, {name: TableShape(1, 1, values) for name, values in ladders.items()}, build)
+    return Space({}, {name: TableShape(1, 1, values) for name, values in entries.items()}, build)
 
 
 def between_slopes(case: PriceRise) -> Finding:
@@ -81,7 +82,7 @@ def between_slopes(case: PriceRise) -> Finding:
 
     after, margin = enclosed(lambda: -slope(price(0, case.used + n) - price(0, case.used)))
     before, other = enclosed(lambda: slope(price(0, case.used) - price(0, case.used - n)))
-    words = f"the slopes leave {fraction_text(margin)} above and {fraction_text(other)} below"
+    words = f"the slopes are at least {fraction_text(margin)} above and {fraction_text(other)} below"
     return Finding(min(margin, other) if min(after, before) > 0 else F(-1), words, (ENCLOSED,))
 
 
@@ -105,7 +106,7 @@ def derivative_of_the_price() -> str:
     g, c, low, high = sympy.symbols("g c low high", positive=True)
     k = low * (high / low) ** (g / c)
     rest = sympy.simplify(k - c / sympy.log(high / low) * sympy.diff(k, g))
-    return "" if rest == 0 else f"a rest of {rest}"
+    return "" if rest == 0 else f"the difference is {rest}"
 
 
 def growth_of_the_factor() -> str:
@@ -125,14 +126,13 @@ def growth_of_the_factor() -> str:
 
 RELATION = r"""
 $k(\gamma + s c) / k(\gamma) = e^{as}$, so Definition 1, $k(\gamma)\, s c \ge \frac{c}{\alpha} (k(\gamma + s c) -
-k(\gamma))$, says $\alpha \ge f(s) = (e^{as} - 1) / s$. $f'(s) = (1 + e^{as}(as - 1)) / s^2$, whose numerator is 0
+k(\gamma))$, means $\alpha \ge f(s) = (e^{as} - 1) / s$. $f'(s) = (1 + e^{as}(as - 1)) / s^2$, whose numerator is 0
 at $s = 0$ and has the derivative $a^2 s\, e^{as} > 0$; so $f$ grows, from its limit $a$ at 0 on, and $f(s) > a$ for
 every $s > 0$."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/lemma-3",
-        paper="Hadar",
         place="Lemma 3",
         statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r) > 0$ the price (5) keeps the differential "
         r"allocation-cost relation $k_h^r(t)\, d\gamma_h^r(t) \ge \frac{c_h^r}{\alpha_h^r}\, dk_h^r(t)$.",
@@ -142,11 +142,10 @@ CLAIMS = (
 $k = U_{\min} (U_{\max} / U_{\min})^{\gamma / c}$ has $dk / d\gamma = k \ln(U_{\max} / U_{\min}) / c = k \alpha /
 c$: an equality.""",
         mechanical=(by_sympy("the derivative of the price", derivative_of_the_price),),
-        note=r"Definition 2 asks for $\alpha \ge 1$; a larger $\alpha$ keeps the relation, so $\max(1, \cdot)$ does.",
+        note=r"Definition 2 requires $\alpha \ge 1$; a larger $\alpha$ keeps the relation, so $\max(1, \cdot)$ does.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/step-factor",
-        paper="Hadar",
         place="proof of Theorem 2",
         statement=r"A step of $s c$ GPUs keeps the allocation-cost relation if and only if $\alpha \ge (e^{as} - 1) / "
         r"s$, $a = \ln(U_{\max} / U_{\min}) > 0$; that grows with $s$ and is above $a$ for every $s > 0$.",

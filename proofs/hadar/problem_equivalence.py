@@ -10,8 +10,9 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.hadar.schedule_based import dual_bound
-from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, case_of, slot_space
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.small_programs import maximise_exactly
@@ -20,14 +21,14 @@ F = Fraction
 Left = tuple[Fraction, ...]
 """Work left of each job."""
 
-SEARCHED = "the optimum of P1 by all choices of GPUs, slot after slot; that of P2 by all choices of schedules"
+SEARCHED = "optimum of P1 by enumeration of GPUs slot by slot, of P2 by enumeration of schedules"
 
 
 # -- P1 --------------------------------------------------------------------------------------------------------------
 
 
 def slotwise(case: SlotCase, *, admission: bool) -> Fraction | None:
-    """The optimum of P1, slot after slot over all choices of GPUs; None if P1 is infeasible.
+    """The optimum of P1 by enumeration of GPUs slot by slot; None if P1 is infeasible.
 
     Parameters
     ----------
@@ -35,13 +36,15 @@ def slotwise(case: SlotCase, *, admission: bool) -> Fraction | None:
         Whether jobs may be rejected; else all must finish, (1a) as printed.
     """
     best: dict[Left, Fraction] = {tuple(job.work for job in case.jobs): F(0)}
-    ways = [case.gangs(j) for j in range(len(case.jobs))]
+    gangs = [case.gangs(j) for j in range(len(case.jobs))]
     for t in range(case.slots):
         after: dict[Left, Fraction] = {}
         for left, value in best.items():
-            able = [[(F(0), ()), *(ways[j] if job.arrival <= t and left[j] else ())] for j, job in enumerate(case.jobs)]
-            for pace in set(_together(case, able, 0, [c for _, _, c in case.cells])):
-                then = tuple(max(F(0), w - v) for w, v in zip(left, pace, strict=True))
+            runnable = [
+                [(F(0), ()), *(gangs[j] if job.arrival <= t and left[j] else ())] for j, job in enumerate(case.jobs)
+            ]
+            for work in set(_joint_work(runnable, [c for _, _, c in case.cells])):
+                then = tuple(max(F(0), w - v) for w, v in zip(left, work, strict=True))
                 ends = [j for j, w in enumerate(then) if not w and left[j]]
                 total = value + sum((case.jobs[j].value(t) for j in ends), F(0))
                 after[then] = max(after.get(then, total), total)
@@ -49,19 +52,17 @@ def slotwise(case: SlotCase, *, admission: bool) -> Fraction | None:
     return max((value for left, value in best.items() if admission or not any(left)), default=None)
 
 
-def _together(
-    case: SlotCase, able: list[list[tuple[Fraction, tuple[tuple[int, int], ...]]]], j: int, free: list[int]
-) -> Iterator[Left]:
-    """The possible work of all jobs from the j-th on in a slot with these GPUs."""
-    if j == len(able):
+def _joint_work(gangs: list[list[tuple[Fraction, tuple[tuple[int, int], ...]]]], free: list[int]) -> Iterator[Left]:
+    """The possible work of all jobs in a slot with these free GPUs, from the possible gangs of each job."""
+    if not gangs:
         yield ()
         return
-    for speed, seats in able[j]:
+    for speed, seats in gangs[0]:
         rest = list(free)
         for i, n in seats:
             rest[i] -= n
         if min(rest) >= 0:
-            for others in _together(case, able, j + 1, rest):
+            for others in _joint_work(gangs[1:], rest):
                 yield (speed, *others)
 
 
@@ -88,31 +89,32 @@ def _compared(case: SlotCase, first: Fraction | None, name: str) -> Finding:
 
 def relaxed(case: SlotCase) -> Fraction:
     """The optimum of P2 without (2c)."""
-    columns = [(j, one) for j, own in enumerate(case.schedules) for one in own]
-    rooms = {(t, i): c for t in range(case.slots) for i, (_, _, c) in enumerate(case.cells)}
-    rows = [([_uses(one.uses, at) for _, one in columns], c) for at, c in rooms.items()]
-    rows += [([int(j == own) for own, _ in columns], 1) for j in range(len(case.jobs))]
-    return maximise_exactly([one.value for _, one in columns], rows).value
+    columns = [(j, s) for j, schedules in enumerate(case.schedules) for s in schedules]
+    capacity = {(t, i): c for t in range(case.slots) for i, (_, _, c) in enumerate(case.cells)}
+    rows = [([_gpus(s, *cell) for _, s in columns], c) for cell, c in capacity.items()]
+    rows += [([int(i == j) for i, _ in columns], 1) for j in range(len(case.jobs))]
+    return maximise_exactly([s.value for _, s in columns], rows).value
 
 
 def dual(case: SlotCase) -> Fraction:
     """The optimum of P3, [Hadar, eq. 3 and 3a], as a separate program."""
-    rooms = [(t, i) for t in range(case.slots) for i in range(len(case.cells))]
-    cost = [*(1 for _ in case.jobs), *(case.cells[i][2] for _, i in rooms)]
+    cells = [(t, i) for t in range(case.slots) for i in range(len(case.cells))]
+    cost = [*(1 for _ in case.jobs), *(case.cells[i][2] for _, i in cells)]
     rows = [
-        ([*(-int(j == own) for own in range(len(case.jobs))), *(-_uses(one.uses, at) for at in rooms)], -one.value)
-        for j, all_ in enumerate(case.schedules)
-        for one in all_
+        ([*(-int(i == j) for i in range(len(case.jobs))), *(-_gpus(s, *cell) for cell in cells)], -s.value)
+        for j, schedules in enumerate(case.schedules)
+        for s in schedules
     ]
     return -maximise_exactly([-v for v in cost], rows).value
 
 
-def _uses(uses: tuple[tuple[int, int, int], ...], at: tuple[int, int]) -> int:
-    return sum(n for t, i, n in uses if (t, i) == at)
+def _gpus(schedule: SlotSchedule, slot: int, cell: int) -> int:
+    """GPUs of the cell that the schedule uses in the slot."""
+    return sum(n for t, i, n in schedule.uses if (t, i) == (slot, cell))
 
 
 def strong(case: SlotCase) -> Finding:
-    """Compare both optima."""
+    """Compare the optima of P3 and of the relaxation of P2."""
     above, below = dual(case), relaxed(case)
     words = f"P3 has the optimum {fraction_text(above)}, the relaxation of P2 {fraction_text(below)}"
     return Finding(-abs(above - below), words)
@@ -165,10 +167,10 @@ ANY = slot_space(h=(1, 1), values=SMALL)
 SAME = r"""
 Let $w$ be feasible in P1 with the admission variable: a job is admitted, and then (1a), (1b), (1e) hold for it, or
 has no GPUs. The slots and GPUs of an admitted job are a schedule of $\mathbb S_j$, whose last slot is $f_j$ by
-(1c): set its $y_{js} = 1$ and all other $y$ to 0. Then (2b) holds, (2a) is (1d) with the sum over $s$ having one
-term per admitted job, and both objectives are the sum of $\mathcal U_j(f_j - a_j)$ over the admitted jobs.
+(1c): set its $y_{js} = 1$ and all other $y$ to 0. Then (2b) holds, (2a) is (1d), whose sum over $s$ has one term per
+admitted job, and both objectives are the sum of $\mathcal U_j(f_j - a_j)$ over the admitted jobs.
 Conversely let $y$ be feasible in P2: by (2b) and (2c) a job has at most one $y_{js} = 1$. If it has one, set its
-$w_{jh}^r(t) = w_{jh}^{rs}(t)$ and admit it; else leave it out. This is the inverse of the first map. So feasible
+$w_{jh}^r(t) = w_{jh}^{rs}(t)$ and admit it; else reject it. This is the inverse of the first map. So feasible
 solutions correspond one to one, with equal objectives."""
 
 DUAL = r"""
@@ -183,9 +185,8 @@ schedules $s_j$ of admitted jobs for which there are GPUs, $\sum_j \mathcal U_{j
 \sum_{t,h,r} k_h^r(t) w_{jh}^{r s_j}(t) \le \sum_j \mu_j + \sum_{t,h,r} k_h^r(t) c_h^r$ by (2a)."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/p1-p2",
-        paper="Hadar",
         place="section III-B",
         statement="P1 and P2 are equivalent: a feasible solution to one has a corresponding feasible solution to the "
         "other, with the same objective value; so they have the same optimum.",
@@ -195,9 +196,8 @@ CLAIMS = (
         note=r"By (1a) every job must finish in P1; in P2 it may be left out. $x_j(t)$ over an empty set is read as 0, "
         r"and $X_j$ as the speed of the gang.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/p1-p2-solvable",
-        paper="Hadar",
         place="section III-B",
         statement="Where P1 has a solution, so that all jobs can finish, it has the same optimum as P2.",
         procedure=ForAll(
@@ -206,33 +206,30 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="hadar/p1-p2-admission",
-        note="A job that must finish can keep GPUs from one that is worth more.",
+        note="A job that must finish can block GPUs that a job of higher utility could use.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/p1-p2-admission",
-        paper="Hadar",
         place="section III-B",
-        statement=r"P1 with a variable that admits jobs, so that (1a) asks only admitted ones to finish, is equivalent "
-        r"to P2: feasible solutions correspond one to one, with equal objectives.",
+        statement=r"P1 with a variable that admits jobs, so that (1a) requires only admitted jobs to finish, is "
+        r"equivalent to P2: feasible solutions correspond one to one, with equal objectives.",
         procedure=ForAll(ANY, with_admission),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=SAME,
-        note="In the cases the optima are compared. `hadar.TimeIndexed()` has it; `TimeIndexed(admission=False)` is "
-        "as printed.",
+        note="In the cases the optima are compared. `hadar.TimeIndexed()` has this variable; "
+        "`TimeIndexed(admission=False)` is as printed.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/p3-dual",
-        paper="Hadar",
         place="eq. (3)",
         statement="P3 is the dual of the relaxation of P2; their optima are equal.",
         procedure=ForAll(ANY, strong),
         expected=ClaimVerdict.TRUE,
         proof=DUAL,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/p3-bound",
-        paper="Hadar",
         place="eq. (3), (4)",
         statement=r"At any prices $k \ge 0$, with $\mu_j = \max\{0, \max_s \phi_j(s)\}$, the objective of P3 is at "
         r"least the optimum of P2.",

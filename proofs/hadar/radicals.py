@@ -22,10 +22,7 @@ BITS = (64, 256, 1024, 4096)
 """Precisions in bits for finding a sign; different numbers of this size differ much earlier."""
 
 ENCLOSED = "powers and logarithms are compared in enclosures that exclude equality, or by their primes"
-"""For certificates."""
-
-DIGITS = 1000
-"""Numbers in findings are rounded to thousandths if that keeps their sign."""
+"""Certificate of findings that compare such numbers."""
 
 
 @total_ordering
@@ -55,7 +52,7 @@ class RadicalSum:
 
     def __add__(self, other: RadicalSum | Fraction | int) -> RadicalSum:
         terms = dict(self.terms)
-        for m, q in _roots(other).terms:
+        for m, q in _as_sum(other).terms:
             terms[m] = terms.get(m, F(0)) + q
         return RadicalSum.of(terms)
 
@@ -65,10 +62,10 @@ class RadicalSum:
         return RadicalSum(tuple((m, -q) for m, q in self.terms))
 
     def __sub__(self, other: RadicalSum | Fraction | int) -> RadicalSum:
-        return self + -_roots(other)
+        return self + -_as_sum(other)
 
     def __rsub__(self, other: Fraction | int) -> RadicalSum:
-        return _roots(other) + -self
+        return _as_sum(other) + -self
 
     def __mul__(self, other: RadicalSum | Fraction | int) -> RadicalSum:
         if isinstance(other, (Fraction, int)):
@@ -82,7 +79,7 @@ class RadicalSum:
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (RadicalSum, Fraction, int)) and self.terms == _roots(other).terms
+        return isinstance(other, (RadicalSum, Fraction, int)) and self.terms == _as_sum(other).terms
 
     def __lt__(self, other: RadicalSum | Fraction | int) -> bool:
         return sign(self - other) < 0
@@ -98,7 +95,7 @@ class RadicalSum:
         return sum((_ball(m, ctx.prec) * fmpq(q.numerator, q.denominator) for m, q in self.terms), arb(0))
 
 
-def _roots(value: RadicalSum | Fraction | int) -> RadicalSum:
+def _as_sum(value: RadicalSum | Fraction | int) -> RadicalSum:
     return value if isinstance(value, RadicalSum) else RadicalSum.of({(): F(value)})
 
 
@@ -142,7 +139,7 @@ def sign(value: RadicalSum) -> int:
 
 
 def enclosed(ball: Callable[[], arb]) -> tuple[int, Fraction]:
-    """The sign of a number that is not 0, and a short fraction of the same sign towards 0 from it.
+    """The sign of a nonzero number, and the number rounded towards 0 to a short fraction of the same sign.
 
     Parameters
     ----------
@@ -158,11 +155,11 @@ def enclosed(ball: Callable[[], arb]) -> tuple[int, Fraction]:
     try:
         for bits in BITS:
             ctx.prec = bits
-            there = ball()
-            if there > 0:
-                return 1, _short(_fraction(there.lower()))
-            if there < 0:
-                return -1, -_short(-_fraction(there.upper()))
+            enclosure = ball()
+            if enclosure > 0:
+                return 1, _short(_fraction(enclosure.lower()))
+            if enclosure < 0:
+                return -1, -_short(-_fraction(enclosure.upper()))
     finally:
         ctx.prec = before
     raise ArithmeticError("no sign at the highest precision")
@@ -176,13 +173,12 @@ def _fraction(end: arb) -> Fraction:
 
 def _short(value: Fraction) -> Fraction:
     """``value`` > 0 rounded down to thousandths; unchanged if that would be 0."""
-    return F(int(value * DIGITS), DIGITS) or value
+    return F(int(value * 1000), 1000) or value
 
 
 def rounded_towards_zero(value: RadicalSum) -> Fraction:
     """A fraction of the same sign: the value if rational, else rounded towards 0 to thousandths."""
-    known = value.rational
-    return enclosed(value.ball)[1] if known is None else known
+    return enclosed(value.ball)[1] if value.rational is None else value.rational
 
 
 def log(value: Fraction) -> arb:

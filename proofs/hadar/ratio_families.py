@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from hetopt.proofs.hadar.admission_prices import ALONE, EXPONENT, PROVEN, PROVEN_PRICES, required
-from hetopt.proofs.hadar.competitive_ratio import EVERY_RUN, OPTIMAL, THEOREM_2, ball, step_factor
-from hetopt.proofs.hadar.price_functions import printed_prices, proven_prices, runs
+from hetopt.proofs.hadar.competitive_ratio import OPTIMAL, THEOREM_2, ball, step_factor
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.hadar.price_functions import EVERY_RUN, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 
 F = Fraction
@@ -32,7 +33,7 @@ def first_comes_first(late: int) -> Fraction:
 
 
 def rising(base: Fraction, gpus: int) -> list[Fraction]:
-    """Utilities that just pay for the next GPU each, up to U_max, and then one U_max for each GPU.
+    """Utilities that each just exceed the price of the next GPU, up to U_max, and then U_max once for each GPU.
 
     With one GPU per job and U_max / U_min = base ** (gpus - 1) each taken GPU multiplies the price by ``base``. Here
     U_min = 1 / (2 gpus), so that the least utility is 1.
@@ -43,7 +44,7 @@ def rising(base: Fraction, gpus: int) -> list[Fraction]:
 
 
 def online_utility(gpus: int, base: Fraction, worth: Sequence[Fraction]) -> Fraction:
-    """ALG: in order, each job with more utility than the price takes a GPU."""
+    """ALG: in order, each job whose utility exceeds the price takes a GPU."""
     price, total = F(1, 2 * gpus), F(0)
     for value in worth:
         if value > price:
@@ -65,7 +66,7 @@ def measured_ratio(q: int) -> Fraction:
 
 
 def by_formula(q: int) -> Fraction:
-    """The same by the formula of the proof."""
+    """:func:`measured_ratio` by the formula of the proof."""
     c, b = 8 * q * q, F(q + 1, q)
     low = next(g for g in range(c) if b**g >= 2 * c)
     return b ** (c - 1) / 2 / ((1 + 8 * q) * (low + (b**c - b ** (low + 1)) / (2 * c * (b - 1))))
@@ -74,7 +75,7 @@ def by_formula(q: int) -> Fraction:
 def at_most_one_more(case: SlotCase) -> Finding:
     """OPT <= (1 + alpha') ALG at proven prices, in the worst run."""
     tariff, (best, chosen) = required(proven_prices(case)), case.best
-    run = min(runs(case, tariff, guarded=False), key=lambda run: run.utility)
+    run = min(runs(case, tariff, check_capacity=False), key=lambda run: run.utility)
     most = run.utility * (step_factor(tariff) + 1)
     words = f"OPT {fraction_text(best)}, (1 + alpha') ALG {float(most):.3f}"
     shown = (case.picture("optimum", chosen), case.picture("Hadar", run.chosen))
@@ -84,15 +85,14 @@ def at_most_one_more(case: SlotCase) -> Finding:
 def used_factor(case: SlotCase) -> Fraction:
     """OPT / ((1 + alpha') ALG) of the worst run, rounded down to thousandths."""
     tariff, (best, _) = required(proven_prices(case)), case.best
-    least = min(run.utility for run in runs(case, tariff, guarded=False))
+    least = min(run.utility for run in runs(case, tariff, check_capacity=False))
     return enclosed(lambda: ball(best / least) / (step_factor(tariff) + 1).ball())[1]
 
 
 FIRST_COMES_FIRST = r"""
 The first job finds the price $\frac18$ in both slots, pays $\frac14 < 1$ and takes the GPU; the second finds none
 left: $\mathrm{OPT} = u$ and $\mathrm{ALG} = 1$. With the least $\eta$ that the proof allows, $U_{\max} / U_{\min} =
-8 u$, so Theorem 2 says $u \le 2 \ln(8 u)$, which fails from $u = 9$ on by more and more: $u / \ln(8 u)$ grows
-without bound."""
+8 u$, so Theorem 2 states $u \le 2 \ln(8 u)$, which fails from $u = 9$ on: $u / \ln(8 u)$ grows without bound."""
 
 ONE_MORE = (
     THEOREM_2
@@ -115,14 +115,12 @@ $\frac1b \frac{\alpha'}{1 + \alpha'} (1 + o(1))$ and tends to 1: with $b^c \ge 2
 b^2$, ALG differs from $b^c / (2 \alpha')$ by the part $(2 c b^2 + 16 q c) / 2^{8 q} \to 0$ of it at most."""
 
 CLAIMS = (
-    Claim(
+    hadar_claim(
         key="hadar/thm-2-growth",
-        paper="Hadar",
         place="Theorem 2",
         statement=r"With (6) and (7), $\mathrm{OPT} / \mathrm{ALG}$ is at most some constant times $\max(1, "
         r"\ln(U_{\max} / U_{\min}))$; here two jobs on one GPU, the second of utility $u$ after the first of $1$, "
-        r"for which the "
-        r"logarithm is $\ln(8 u)$.",
+        r"for which the logarithm is $\ln(8 u)$.",
         procedure=Growth(
             sizes=(9, 27, 81, 243),
             measure=first_comes_first,
@@ -137,9 +135,8 @@ CLAIMS = (
         instead="hadar/thm-2-sharper",
         proof=FIRST_COMES_FIRST,
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-2-sharper",
-        paper="Hadar",
         place="Theorem 2",
         statement=r"Where $\mathrm{OPT} \le 2 \alpha' \mathrm{ALG}$ is proven (`hadar/thm-2-corrected`: "
         + f"{PROVEN_PRICES}, {ALONE}, {EXPONENT}), "
@@ -151,12 +148,11 @@ CLAIMS = (
         proof=ONE_MORE,
         note="Reached in the limit: `hadar/thm-2-tight`.",
     ),
-    Claim(
+    hadar_claim(
         key="hadar/thm-2-tight",
-        paper="Hadar",
         place="Theorem 2",
         statement=r"The factor $1 + \alpha'$ is reached in the limit: $\mathrm{OPT} / ((1 + \alpha') \mathrm{ALG}) \to "
-        r"1$ for jobs that each just pay for the next GPU.",
+        r"1$ for jobs whose utility just exceeds the price of the next GPU.",
         procedure=Growth(
             sizes=(1, 2, 3, 4, 6, 8),
             measure=measured_ratio,
@@ -166,7 +162,7 @@ CLAIMS = (
             size="q",
             quantity="OPT / ((1 + alpha') ALG)",
             most=4,
-            bounded=True,
+            converges=True,
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.hadar.hadar_claim import hadar_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Untestable, compare_number
 
 F = Fraction
-
-
-def quotient(above: str, below: str) -> Fraction:
-    """Of two printed numbers."""
-    return F(above) / F(below)
 
 
 def total_time_of_m5() -> Computation:
     """Section VI-C: total times of mix M-5 and the speedups derived from them."""
     return Computation(
         (
-            compare_number("AWS, 4200 s over 3900 s", "1.18", quotient("4200", "3900")),
-            compare_number("laboratory, 3300 s over 2800 s", "1.15", quotient("3300", "2800")),
+            compare_number("AWS, 4200 s over 3900 s", "1.18", F(4200, 3900)),
+            compare_number("laboratory, 3300 s over 2800 s", "1.15", F(3300, 2800)),
         ),
         "4200 / 3900 is 1.08, and 3300 / 2800 is 1.18",
     )
@@ -30,10 +26,10 @@ def gains_over_hadar() -> Computation:
     """Section I: gains over Hadar, as quotients of the gains over Gavel of section VI-C."""
     return Computation(
         (
-            compare_number("utilisation, AWS", "1.30", quotient("1.56", "1.20")),
-            compare_number("utilisation, laboratory", "1.34", quotient("1.62", "1.21")),
-            compare_number("mean completion time, AWS", "1.9", quotient("2.23", "1.17")),
-            compare_number("mean completion time, laboratory", "2.24", quotient("2.76", "1.23")),
+            compare_number("utilisation, AWS", "1.30", F("1.56") / F("1.20")),
+            compare_number("utilisation, laboratory", "1.34", F("1.62") / F("1.21")),
+            compare_number("mean completion time, AWS", "1.9", F("2.23") / F("1.17")),
+            compare_number("mean completion time, laboratory", "2.24", F("2.76") / F("1.23")),
         )
     )
 
@@ -42,8 +38,8 @@ def utilisation_of_the_abstract() -> Computation:
     """The abstract's gain in utilisation against those of section VI-C."""
     return Computation(
         (
-            compare_number("over Hadar, AWS", "1.45", quotient("1.56", "1.20")),
-            compare_number("over Hadar, laboratory", "1.45", quotient("1.62", "1.21")),
+            compare_number("over Hadar, AWS", "1.45", F("1.56") / F("1.20")),
+            compare_number("over Hadar, laboratory", "1.45", F("1.62") / F("1.21")),
         ),
         "section VI-C has 1.56 and 1.62 over Gavel, so 1.30 and 1.34 over Hadar",
     )
@@ -56,93 +52,74 @@ def reduction_of_the_abstract() -> Computation:
             compare_number("reduction, AWS", "0.50", 1 - 1 / F("1.79")),
             compare_number("reduction, laboratory", "0.80", 1 - 1 / F("1.79")),
         ),
-        "a mean speedup of 1.79 over Hadar takes 44% off the total time",
-    )
-
-
-def _claim(
-    key: str, place: str, statement: str, procedure: ByComputation, *, holds: bool, instead: str = "", note: str = ""
-) -> Claim:
-    return Claim(
-        key=f"hadar/{key}",
-        paper="Hadar",
-        place=place,
-        statement=statement,
-        procedure=procedure,
-        expected=ClaimVerdict.TRUE if holds else ClaimVerdict.FALSE,
-        instead=instead,
-        note=note,
-    )
-
-
-def _beyond(key: str, place: str, statement: str, why: str) -> Claim:
-    return Claim(
-        key=f"hadar/{key}",
-        paper="Hadar",
-        place=place,
-        statement=statement,
-        procedure=Untestable(why),
-        expected=ClaimVerdict.UNTESTABLE,
+        "a mean speedup of 1.79 over Hadar reduces the total time by 44%",
     )
 
 
 CLAIMS = (
-    _claim(
-        "m5-speedups",
-        "section VI-C",
-        "Mix M-5 takes some 4200 s (3300 s) under Gavel and 3900 s (2800 s) under Hadar on AWS (in the laboratory), a "
-        "speedup of 1.18 (1.15).",
-        ByComputation(total_time_of_m5),
-        holds=False,
-        note="The two speedups may have been swapped; with that the other one is 1.08.",
+    hadar_claim(
+        key="hadar/m5-speedups",
+        place="section VI-C",
+        statement="Mix M-5 takes some 4200 s (3300 s) under Gavel and 3900 s (2800 s) under Hadar on AWS (in the "
+        "laboratory), a speedup of 1.18 (1.15).",
+        procedure=ByComputation(total_time_of_m5),
+        expected=ClaimVerdict.FALSE,
+        note="The two speedups may have been swapped; then the other one is 1.08.",
     ),
-    _claim(
-        "gains-over-hadar",
-        "section I",
-        "HadarE gains 30% (34%) in utilisation and 90% (124%) in mean completion time over Hadar on AWS (in the "
-        "laboratory).",
-        ByComputation(gains_over_hadar),
-        holds=True,
+    hadar_claim(
+        key="hadar/gains-over-hadar",
+        place="section I",
+        statement="HadarE gains 30% (34%) in utilisation and 90% (124%) in mean completion time over Hadar on AWS (in "
+        "the laboratory).",
+        procedure=ByComputation(gains_over_hadar),
+        expected=ClaimVerdict.TRUE,
         note="Follows from the gains over Gavel in section VI-C: 1.56 and 1.20 (1.62 and 1.21), 2.23 and 1.17 (2.76 "
         "and 1.23).",
     ),
-    _claim(
-        "abstract-utilisation",
-        "abstract",
-        "HadarE uses 1.45 times as much of the cluster as Hadar.",
-        ByComputation(utilisation_of_the_abstract),
-        holds=False,
+    hadar_claim(
+        key="hadar/abstract-utilisation",
+        place="abstract",
+        statement="The utilisation of HadarE is 1.45 times that of Hadar.",
+        procedure=ByComputation(utilisation_of_the_abstract),
+        expected=ClaimVerdict.FALSE,
         instead="hadar/gains-over-hadar",
         note="1.45 is the mean of the four gains over Hadar and over Gavel.",
     ),
-    _claim(
-        "abstract-reduction",
-        "abstract",
-        "HadarE reduces the total time by 50% on AWS and by 80% in the laboratory, compared with Hadar.",
-        ByComputation(reduction_of_the_abstract),
-        holds=False,
+    hadar_claim(
+        key="hadar/abstract-reduction",
+        place="abstract",
+        statement="HadarE reduces the total time by 50% on AWS and by 80% in the laboratory, compared with Hadar.",
+        procedure=ByComputation(reduction_of_the_abstract),
+        expected=ClaimVerdict.FALSE,
         note="Section VI-C has a mean speedup of 1.79 over Hadar, on both clusters together. A reduction by 80% would "
         "be a speedup of 5; section I calls the same numbers a gain.",
     ),
-    _beyond(
-        "trace-results",
-        "section IV",
-        "In simulation Hadar does 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 times as long "
-        "(Figs. 3 to 5).",
-        "The 480 jobs were drawn at random and are not printed, and Tiresias and YARN-CS are not among the policies of "
-        "the library. What the library's policies do with another draw is in the documentation of Hadar.",
+    hadar_claim(
+        key="hadar/trace-results",
+        place="section IV",
+        statement="In simulation Hadar completes 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 "
+        "times as long (Figs. 3 to 5).",
+        procedure=Untestable(
+            "The 480 jobs are a random sample that is not printed. `hetopt reproduce hadar` compares the policies on "
+            "another sample."
+        ),
+        expected=ClaimVerdict.UNTESTABLE,
     ),
-    _beyond(
-        "cluster-results",
-        "section VI",
-        "Utilisation, total time, completion time, latency and slot length on two clusters (Figs. 8 to 13).",
-        "They were measured on hardware; throughputs are not printed.",
+    hadar_claim(
+        key="hadar/cluster-results",
+        place="section VI",
+        statement="Utilisation, total time, completion time, latency and slot length on two clusters (Figs. 8 to 13).",
+        procedure=Untestable("The paper measured them on hardware; throughputs are not printed."),
+        expected=ClaimVerdict.UNTESTABLE,
     ),
-    _beyond(
-        "table-5",
-        "Table V",
-        "Models that were trained by copies are better than those that were not.",
-        "Qualities were measured once, on hardware. Measurements of the library's own averaging are in the "
-        "documentation of HadarE.",
+    hadar_claim(
+        key="hadar/table-5",
+        place="Table V",
+        statement="Models trained by copies are better than models trained without.",
+        procedure=Untestable(
+            "Qualities were measured once, on hardware. Measurements of the library's own averaging are in the "
+            "documentation of HadarE."
+        ),
+        expected=ClaimVerdict.UNTESTABLE,
     ),
 )

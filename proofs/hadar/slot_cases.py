@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil
 from typing import NamedTuple
 
 from hetopt.data.cluster import Cluster, GPUType, Server
@@ -27,14 +27,14 @@ SlotUses = tuple[tuple[int, int, int], ...]
 
 
 class SlotJob(NamedTuple):
-    """A job of a gang.
+    """A job that runs as a gang.
 
     Attributes
     ----------
     gpus:
         W_j.
     work:
-        In any unit.
+        Work, in any unit.
     speed:
         (k,) work of the gang in a slot if its slowest GPU is of that type; 0 where it cannot run.
     arrival:
@@ -106,12 +106,12 @@ class SlotCase:
     def instance(self) -> Instance:
         """As an instance of the library, in slots of 360 s."""
         types = TYPES[: len(self.servers[0])]
-        servers, alike = [], dict[tuple[str, ...], int]()
+        servers, count = list[Server](), Counter[str]()
         for row in self.servers:
-            there = tuple(t for t, c in zip(types, row, strict=True) if c)
-            name = f"{'-'.join(there).lower()}-{alike.setdefault(there, 0)}"
-            alike[there] += 1
-            servers.append(Server(name, {t: c for t, c in zip(types, row, strict=True) if c}))
+            gpus = {t: c for t, c in zip(types, row, strict=True) if c}
+            kind = "-".join(gpus).lower()
+            servers.append(Server(f"{kind}-{count[kind]}", gpus))
+            count[kind] += 1
         jobs = tuple(
             Job(
                 f"j{j + 1}",
@@ -135,18 +135,19 @@ class SlotCase:
 
     def gangs(self, job: int) -> list[tuple[Fraction, tuple[tuple[int, int], ...]]]:
         """(speed, pairs (cell, GPUs)) of every possible gang of the job in a slot, (1b) and (1e)."""
-        own = self.jobs[job]
+        speed = self.jobs[job].speed
 
-        def seat(i: int, left: int) -> Iterator[tuple[tuple[int, int], ...]]:
-            if not left:
+        def seatings(i: int, missing: int) -> Iterator[tuple[tuple[int, int], ...]]:
+            if not missing:
                 yield ()
             elif i < len(self.cells):
                 _, r, c = self.cells[i]
-                for n in range((min(c, left) if own.speed[r] else 0) + 1):
-                    for rest in seat(i + 1, left - n):
+                for n in range((min(c, missing) if speed[r] else 0) + 1):
+                    for rest in seatings(i + 1, missing - n):
                         yield ((i, n), *rest) if n else rest
 
-        return [(min(own.speed[self.cells[i][1]] for i, _ in seats), seats) for seats in seat(0, own.gpus)]
+        gangs = seatings(0, self.jobs[job].gpus)
+        return [(min(speed[self.cells[i][1]] for i, _ in seats), seats) for seats in gangs]
 
     @cached_property
     def schedules(self) -> tuple[tuple[SlotSchedule, ...], ...]:
@@ -154,85 +155,69 @@ class SlotCase:
         return tuple(tuple(self._schedules(j)) for j in range(len(self.jobs)))
 
     def _schedules(self, j: int) -> Iterator[SlotSchedule]:
-        own, ways = self.jobs[j], self.gangs(j)
+        job, gangs = self.jobs[j], self.gangs(j)
 
         def extend(t: int, left: Fraction, slowest: Fraction, uses: SlotUses) -> Iterator[SlotSchedule]:
             if t == self.slots:
                 return
             yield from extend(t + 1, left, slowest, uses)
-            for speed, seats in ways:
+            for speed, seats in gangs:
                 longer = (*uses, *((t, i, n) for i, n in seats))
                 if speed < left:
                     yield from extend(t + 1, left - speed, min(slowest, speed), longer)
                 elif left - speed + min(slowest, speed) > 0:  # no slot could be left out
-                    yield SlotSchedule(own.value(t), longer)
+                    yield SlotSchedule(job.value(t), longer)
 
-        yield from extend(own.arrival, own.work, max(own.speed), ())
+        yield from extend(job.arrival, job.work, max(job.speed), ())
 
     @cached_property
     def best(self) -> tuple[Fraction, ChosenSchedules]:
-        """OPT, the largest total utility of schedules within the capacity, and such a choice."""
-        left = [max((s.value for s in own), default=F(0)) for own in self.schedules]
-        after = [sum(left[j:], F(0)) for j in range(len(left) + 1)]
-        found: tuple[Fraction, ChosenSchedules] = (F(0), (None,) * len(left))
+        """OPT, the largest total utility of schedules within the capacity, and schedules that reach it."""
+        most = [max((s.value for s in schedules), default=F(0)) for schedules in self.schedules]
+        bound = [sum(most[j:], F(0)) for j in range(len(most) + 1)]
+        found: tuple[Fraction, ChosenSchedules] = (F(0), (None,) * len(most))
 
-        def search(j: int, total: Fraction, chosen: ChosenSchedules, used: dict[tuple[int, int], int]) -> None:
+        def search(j: int, total: Fraction, chosen: ChosenSchedules, used: Counter[tuple[int, int]]) -> None:
             nonlocal found
             if total > found[0]:
-                found = total, (*chosen, *(None,) * (len(left) - j))
-            if j == len(left) or total + after[j] <= found[0]:
+                found = total, (*chosen, *(None,) * (len(most) - j))
+            if j == len(most) or total + bound[j] <= found[0]:
                 return
-            for one in sorted(self.schedules[j], key=lambda s: -s.value):
-                if (more := self._with(used, one)) is not None:
-                    search(j + 1, total + one.value, (*chosen, one), more)
+            for schedule in sorted(self.schedules[j], key=lambda s: -s.value):
+                after = used + Counter({(t, i): n for t, i, n in schedule.uses})
+                if all(n <= self.cells[i][2] for (_, i), n in after.items()):
+                    search(j + 1, total + schedule.value, (*chosen, schedule), after)
             search(j + 1, total, (*chosen, None), used)
 
-        search(0, F(0), (), {})
+        search(0, F(0), (), Counter())
         return found
-
-    def _with(self, used: Mapping[tuple[int, int], int], one: SlotSchedule) -> dict[tuple[int, int], int] | None:
-        """GPUs in use after adding this schedule; None if they exceed the capacity."""
-        more = dict(used)
-        for t, i, n in one.uses:
-            more[t, i] = more.get((t, i), 0) + n
-            if more[t, i] > self.cells[i][2]:
-                return None
-        return more
 
     def picture(self, title: str, chosen: Sequence[SlotSchedule | None]) -> Timeline:
         """Picture of the schedules, slot by slot."""
-        servers, types = self.instance.cluster.servers, TYPES
+        servers = self.instance.cluster.servers
         bars = []
-        for j, own in enumerate(chosen):
-            for t, i, n in own.uses if own else ():
+        for j, schedule in enumerate(chosen):
+            for t, i, n in schedule.uses if schedule else ():
                 h, r, _ = self.cells[i]
-                many = f"{n} " if n > 1 else ""
-                bars.append(TimelineBar(f"{servers[h].name} {types[r]}", F(t), F(t + 1), f"{many}j{j + 1}"))
+                label = f"{n} j{j + 1}" if n > 1 else f"j{j + 1}"
+                bars.append(TimelineBar(f"{servers[h].name} {TYPES[r]}", F(t), F(t + 1), label))
         return Timeline(title, tuple(bars), "slots")
 
 
-def slots_of(work: Fraction, speed: Fraction) -> int:
-    """Number of slots for this work."""
-    return ceil(work / speed)
-
-
-USUAL: Mapping[str, Fraction] = {"demand": F(1), "work": F(1), "arrival": F(0), "fading": F(0), "speed": F(1)}
-"""Entries of tables that a space does not have."""
-
-
-NO_TABLES: Mapping[str, tuple[Fraction, ...]] = {}
+DEFAULTS: Mapping[str, Fraction] = {"demand": F(1), "work": F(1), "arrival": F(0), "fading": F(0), "speed": F(1)}
+"""Entries of absent tables."""
 
 
 def case_of(numbers: CaseNumbers) -> SlotCase | None:
     """The case of these tables; None if a gang does not fit on the empty cluster, or a job arrives after the last slot.
 
-    Tables are ``worth`` (1, n) and ``gpus`` (h, k), perhaps ``demand``, ``work``, ``arrival``, ``fading`` (1, n),
-    ``speed`` (n, k), and ``slots`` (1, 1).
+    Tables are ``worth`` (1, n) and ``gpus`` (h, k), and optionally ``demand``, ``work``, ``arrival``, ``fading``
+    (1, n), ``speed`` (n, k), and ``slots`` (1, 1).
     """
     worth, servers = numbers.row("worth"), tuple(tuple(int(c) for c in row) for row in numbers["gpus"])
 
     def rows(name: str, rows: int, columns: int) -> Rows:
-        return numbers[name] if name in numbers.tables else ((USUAL[name],) * columns,) * rows
+        return numbers[name] if name in numbers.tables else ((DEFAULTS[name],) * columns,) * rows
 
     slots = int(numbers.one("slots")) if "slots" in numbers.tables else 1
     n, k = len(worth), len(servers[0])
@@ -255,18 +240,18 @@ def slot_space(
     n: tuple[int, int] = (1, 3),
     h: tuple[int, int] = (1, 2),
     k: tuple[int, int] = (1, 2),
-    values: Mapping[str, tuple[Fraction, ...]] = NO_TABLES,
+    values: Mapping[str, tuple[Fraction, ...]] | None = None,
 ) -> Space[SlotCase]:
     """Cases for which ``where`` holds.
 
     Parameters
     ----------
     values:
-        Entries of the tables; absent tables have their usual entries.
+        Entries of the tables; absent tables have default entries.
     """
     shapes: dict[str, tuple[str | int, str | int]] = {"gpus": ("h", "k"), "speed": ("n", "k"), "slots": (1, 1)}
-    entries = {"worth": integers(1, 9), "gpus": integers(1, 2), **values}
-    tables = {name: TableShape(*shapes.get(name, (1, "n")), ladder) for name, ladder in entries.items()}
+    entries = {"worth": integers(1, 9), "gpus": integers(1, 2), **(values or {})}
+    tables = {name: TableShape(*shapes.get(name, (1, "n")), allowed) for name, allowed in entries.items()}
 
     def build(numbers: CaseNumbers) -> SlotCase | None:
         case = case_of(numbers)

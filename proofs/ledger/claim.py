@@ -201,12 +201,15 @@ class ClaimEvidence:
         One line.
     tried:
         Activity -> count, e.g. ``{"instances": 50, "searched": 1200}``.
+    pictures:
+        Pictures of computed values; those of a counterexample are in its finding.
     """
 
     verdict: ClaimVerdict
     summary: str
     tried: Mapping[str, int] = field(default_factory=dict)
     counterexample: Counterexample | None = None
+    pictures: tuple[Any, ...] = ()
     curve: GrowthCurve | None = None
     tightness: Tightness | None = None
     checks: tuple[ProofCheck, ...] = ()

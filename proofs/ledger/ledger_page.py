@@ -106,8 +106,10 @@ def _section(one: DecidedClaim, there: set[str], every: Mapping[str, Claim]) -> 
 
 def _evidence(evidence: ClaimEvidence) -> str:
     parts = [f"<p>{escape(evidence.summary)}.</p>"]
-    if (found := evidence.counterexample) is not None:
-        parts.append(f"<div class='pictures'>{''.join(map(picture_svg, found.finding.pictures))}</div>")
+    found = evidence.counterexample
+    if pictures := evidence.pictures if found is None else found.finding.pictures:
+        parts.append(f"<div class='pictures'>{''.join(map(picture_svg, pictures))}</div>")
+    if found is not None:
         if found.finding.certificate:
             parts.append(f"<p class='quiet'>Certified: {escape('; '.join(found.finding.certificate))}.</p>")
         if found.numbers.tables:

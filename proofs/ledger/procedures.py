@@ -121,7 +121,7 @@ class ForAll(Generic[C]):
         verdict, summary = _verdict(claim, best, checks, tried, search)
         tightness = None if best is not None else self._tightness(effort)
         seconds = time.perf_counter() - began
-        return ClaimEvidence(verdict, summary, tried, best, None, tightness, checks, seconds=seconds)
+        return ClaimEvidence(verdict, summary, tried, best, tightness=tightness, checks=checks, seconds=seconds)
 
     def _counterexample(self, numbers: CaseNumbers, finding: Finding) -> Counterexample:
         return Counterexample(numbers, self.space.build(numbers), finding)
@@ -228,15 +228,15 @@ class ByComputation:
         count = len(found.rows)
         summary = found.summary or differences or ("1 quantity agrees" if count == 1 else f"{count} quantities agree")
         values = {row.quantity: (row.claimed, row.computed) for row in found.rows}
-        case = None if not found.pictures else _as_counterexample(found, summary)
-        evidence = ClaimEvidence(
+        return ClaimEvidence(
             ClaimVerdict.TRUE if agree else ClaimVerdict.FALSE,
             summary,
             {"computed": len(found.rows)},
-            case,
+            pictures=found.pictures,
             checks=checks,
+            values=values,
+            seconds=time.perf_counter() - began,
         )
-        return replace(evidence, values=values, seconds=time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
@@ -258,14 +258,9 @@ class Computation:
     pictures: tuple[Any, ...] = ()
 
 
-def _as_counterexample(found: Computation, summary: str) -> Counterexample:
-    slack = Fraction(0) if all(row.agrees for row in found.rows) else Fraction(-1)
-    return Counterexample(CaseNumbers({}), None, Finding(slack, summary, pictures=found.pictures))
-
-
 @dataclass(frozen=True)
 class Growth:
-    """A quantity that is claimed to be bounded grows without bound along a family of cases.
+    """A quantity along a family of cases: it refutes a bound, or converges as claimed.
 
     Attributes
     ----------
@@ -277,8 +272,9 @@ class Growth:
         Size -> value for every size, as the proof shows.
     formula_text, size, quantity:
         The formula as text, and the names of the size and of the measured quantity.
-    bounded:
-        True if the claim is that the quantity tends to the limit of the formula.
+    converges:
+        False: the claim is that the quantity is bounded, and the formula grows without bound. True: the claim is that
+        the quantity converges to the limit of the formula.
     """
 
     sizes: tuple[int, ...]
@@ -288,7 +284,7 @@ class Growth:
     size: str
     quantity: str
     most: int = 10**9
-    bounded: bool = False
+    converges: bool = False
 
     def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Measure the quantity at every size, and compare it with the formula."""
@@ -304,8 +300,8 @@ class Growth:
             text = f"at {self.size} = {off[0]} the {self.quantity} is {value}, not {self.formula_text}"
             return ClaimEvidence(ClaimVerdict.OPEN, text, tried, curve=curve, seconds=seconds)
         last = f"{fraction_text(points[sizes[-1]])} at {self.size} = {sizes[-1]}"
-        verdict = ClaimVerdict.TRUE if self.bounded else ClaimVerdict.FALSE
-        grows = "tends to its limit" if self.bounded else "grows without bound"
+        verdict = ClaimVerdict.TRUE if self.converges else ClaimVerdict.FALSE
+        grows = "tends to its limit" if self.converges else "grows without bound"
         text = f"{self.quantity} {grows}: {self.formula_text}; {last}"
         return ClaimEvidence(verdict, text, tried, curve=curve, seconds=seconds)
 

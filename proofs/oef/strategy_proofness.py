@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -33,11 +34,15 @@ def sharing(case: MisreportCase) -> Finding:
     return misreport_pays(case, case.truth.sharing, case.reported.sharing)
 
 
+NOT_HARMED = F(-1)
+"""Slack if a misreport that should harm does not, whatever its gain."""
+
+
 def misreport_harms(case: MisreportCase) -> Finding:
     """Whether the misreporting tenant loses ("will decrease"): slack below 0 if it does not."""
     found = noncooperative(case)
     lost = found.slack > 0
-    return replace(found, slack=found.slack if lost else F(-1), decided=found.decided)
+    return replace(found, slack=found.slack if lost else NOT_HARMED)
 
 
 def as_ordered(case: MisreportCase) -> bool:
@@ -91,8 +96,6 @@ def with_false_type(case: MisreportCase) -> Finding:
     )
     names = [*(f"u{e + 1}" for e in range(last)), "u1, false type"]
     rates = [case.reported.worth(e, row) for e, row in enumerate(found.share)]
-    from hetopt.proofs.ledger.finding_pictures import shares_picture
-
     pictures = (
         case.truth.picture("honest", case.truth.noncooperative.share),
         shares_picture("with the false type, as reported", found.share, case.truth.gpus, rates, names),
@@ -206,9 +209,7 @@ CLAIMS = (
         key="oef/thm-5.4-decrease",
         paper="OEF",
         place="section 2.3.1 (1)",
-        statement=r"Who over-reports under non-cooperative OEF is worse off: its throughput \"will decrease\".".replace(
-            r"\"", '"'
-        ),
+        statement='A tenant that over-reports under non-cooperative OEF is worse off: its throughput "will decrease".',
         procedure=ForAll(misreport_space(over, where=as_ordered), misreport_harms),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),

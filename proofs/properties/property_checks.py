@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -91,15 +92,12 @@ def certificate(answer: PolicyAnswer) -> tuple[str, ...]:
     return ("the result that the policy returned, read exactly and judged in fractions",)
 
 
-def screened(slack: Fraction, answer: PolicyAnswer) -> Fraction:
+def screened(slack: Fraction, *, exact: bool) -> Fraction:
     """The slack, or 0 for a violation that may be a rounding error."""
-    return F(0) if not answer.exact and -NOISE <= slack < 0 else slack
+    return F(0) if not exact and -NOISE <= slack < 0 else slack
 
 
-Audit = Callable[..., Verdict]
-
-
-def audited(judge: Audit, case: PolicyCase, policy: AnyPolicy) -> Finding:
+def audited(judge: Callable[..., Verdict], case: PolicyCase, policy: AnyPolicy) -> Finding:
     """Decide a property of one allocation by an exact audit."""
     answer = ask_policy(policy, case.instance).comparable()
     verdict = judge(case.instance, answer.share, exact=True)
@@ -112,10 +110,10 @@ def audited(judge: Audit, case: PolicyCase, policy: AnyPolicy) -> Finding:
     assert slack is not None
     if slack < 0 and not answer.exact:  # the float audit may measure a larger violation than the exact witness shows
         rough = judge(case.instance, answer.share.astype(float))
-        slack = min(slack, F(rough.slack)) if rough.slack is not None else slack
+        slack = slack if math.isnan(rough.slack) else min(slack, F(rough.slack))
         verdict = rough if rough.witness is not None and not rough.holds else verdict
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
-    slack = screened(slack, answer)
+    slack = screened(slack, exact=answer.exact)
     pictures = [answer_picture("the policy's allocation", case, answer)]
     if isinstance(verdict.witness, Dominated):
         pictures.append(_better(pictures[0], verdict.witness))
@@ -170,9 +168,8 @@ def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
     held = honest.held(case.instance)
     outcomes = [_outcome(case, policy, honest, misreported, e) for e in case.misreporters]
     losses = [(one.before - one.after) / held.whole[e] for e, one in zip(case.misreporters, outcomes, strict=True)]
-    slack, distance = max(losses), sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
-    if not (honest.exact and misreported.exact) and -NOISE <= slack < 0:
-        slack = F(0)
+    distance = sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
+    slack = screened(max(losses), exact=honest.exact and misreported.exact)
     texts = (
         f"{held.names[e]} {_misreport_text(case, e)} and has {_plain(one.after)} instead of {_plain(one.before)}"
         for e, one in zip(case.misreporters, outcomes, strict=True)
