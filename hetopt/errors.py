@@ -93,7 +93,7 @@ class HetoptError(Exception):
 
     def _with(self, **fields: Any) -> Self:
         changed = copy.copy(self)
-        changed.__dict__ |= fields
+        changed.__dict__ = {**self.__dict__, **fields}  # a copy may share its dictionary, where Dask is imported
         return changed
 
     @property
