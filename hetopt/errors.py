@@ -87,14 +87,18 @@ class HetoptError(Exception):
         """The same error with its table and the label of its row."""
         return self._with(table=table, row=row)
 
+    def with_hint(self, hint: str) -> Self:
+        """The same error with a further hint on its cause or remedy."""
+        return self._with(problem=f"{self.problem}; {hint}")
+
     def _with(self, **fields: Any) -> Self:
         changed = copy.copy(self)
-        changed.__dict__ |= fields
+        changed.__dict__ = {**self.__dict__, **fields}  # a copy may share its dictionary, where Dask is imported
         return changed
 
     @property
     def reason(self) -> str:
-        """The message for a list that already names the subject."""
+        """The message for a list that names the policy anyway."""
         return str(self)
 
 
@@ -107,7 +111,7 @@ class NotApplicable(InvalidInstance):
 
     @property
     def reason(self) -> str:
-        """The message without the policy, so that the reasons of several policies are equal."""
+        """The message without the name of the policy."""
         return self.problem
 
 
@@ -170,6 +174,10 @@ class InvalidPlan(HetoptError, ValueError):
 
 class Stalled(HetoptError, RuntimeError):
     """No job of a simulation makes progress any more, so that it would never end."""
+
+
+class PolicyFailed(HetoptError, RuntimeError):
+    """A policy failed in a run of an experiment, in whatever way; the cause is its error."""
 
 
 class SolverUnavailable(HetoptError, ImportError):  # type: ignore[misc]  # ImportError defines path, too

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 
 import hetopt
+from hetopt import NotSolved
+from hetopt.cli.arguments import error_context
 from hetopt.data.instance import read
 from hetopt.data.instance_files import write
 from hetopt.tolerances import EQUAL
@@ -189,6 +191,16 @@ def test_no_solution_is_exit_code_1(run: Run, two: Path, monkeypatch: pytest.Mon
     assert (code, out) == (1, "")
     assert "promise.row" in err
     assert err.count("\n") == 1
+
+
+def test_the_file_and_the_hint_are_added_to_a_copy_of_an_error() -> None:
+    wide = hetopt.Instance.from_speedups([[1, 2], [1, 5e6]], capacity=[1, 1])
+    problem = NotSolved("the program is infeasible", "infeasible", ("row",))
+    with pytest.raises(NotSolved) as caught, error_context("two.yaml", wide):
+        raise problem
+    assert str(caught.value).startswith("two.yaml: the program is infeasible; numbers far apart: tenants['u2'].")
+    assert (caught.value.status, caught.value.conflict) == ("infeasible", ("row",))
+    assert str(problem) == "the program is infeasible"
 
 
 def test_the_demo_compares_every_policy_and_writes_a_report(run: Run, tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_the_demo_of_ones_own_file(run: Run, odd: Path, tmp_path: Path) -> None:
     assert code == 0
     assert f"every policy on {odd}" in out
     assert "every policy on " + str(odd) in page
-    assert sum("not applicable" in line for line in out.splitlines()) == 1
+    assert sum("no result" in line for line in out.splitlines()) == 1
     assert page.count("the instance has none") == 1
     assert "nothing to place" in out
     assert "nothing to place" in page

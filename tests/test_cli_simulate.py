@@ -48,6 +48,15 @@ def test_a_damaged_record_of_another_run_spoils_nothing(run: Run) -> None:
     assert "is not a record of a run" in err
 
 
+def test_a_policy_that_makes_no_progress_has_failed_and_the_others_are_shown(run: Run) -> None:
+    """Gangs are too large for the servers of Hadar's commitments."""
+    code, out, err = run(*SMALL[:-1], "12", "-p", "hadar-commit,srtf")
+    assert code == 2
+    assert err.startswith("hetopt: hadar-commit on gavel-like, seed 0: no progress in 1000 decisions")
+    assert err.endswith("; the other runs are stored\n")
+    assert [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")] == ["srtf"]
+
+
 def test_json_has_every_metric(run: Run) -> None:
     code, out, _ = run(*SMALL, "-p", "srtf", "--json", "-o", "here")
     (row,) = json.loads(out)
@@ -59,7 +68,7 @@ def test_json_has_every_metric(run: Run) -> None:
 def test_settings_reach_their_systems_and_the_environment(run: Run) -> None:
     words = ("-p", "fft,gavel", "--set", "fft.restart_seconds=30", "--world", "restart_seconds=30", "--round", "120")
     assert run(*SMALL, *words, "--until", "3600")[0] == 0
-    settings = {r.key.system: r.data["settings"] for r in RunStore(Path("runs"))}
+    settings = {r.key.system: r.record.settings for r in RunStore(Path("runs"))}
     assert settings["fft[restart_seconds=30]"]["system_settings"] == {"restart_seconds": 30}
     assert settings["gavel"]["system_settings"] == {}
     assert {s["round_seconds"] for s in settings.values()} == {120}
@@ -90,10 +99,16 @@ def test_a_refused_run_is_reported(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--unknown-models", "keep"), "unknown_models is 'keep'"),
         ((*SMALL, "-p", "srtf", "--models", "absent"), "or give a CSV file or module:Name"),
         ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
-        ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no environment setting 'restart'"),
-        ((*SMALL, "-p", "srtf", "--world", "liar=Zed", "--world", "lie=0.2"), "names 'Zed', which is no tenant"),
-        ((*SMALL, "-p", "srtf", "--world", "mtbf_hours=1e-9", "--world", "mttr_hours=1e-9"), "servers would fail"),
-        ((*SMALL, "-p", "srtf", "--world", "spread"), "--world 'spread' must have the form key=value"),
+        ((*SMALL, "-p", "srtf", "--environment", "restart=1"), "no environment setting 'restart'"),
+        (
+            (*SMALL, "-p", "srtf", "--environment", "liar=Zed", "--environment", "lie=0.2"),
+            "names 'Zed', which is no tenant",
+        ),
+        (
+            (*SMALL, "-p", "srtf", "--environment", "mtbf_hours=1e-9", "--environment", "mttr_hours=1e-9"),
+            "servers would fail",
+        ),
+        ((*SMALL, "-p", "srtf", "--environment", "spread"), "--environment 'spread' must have the form key=value"),
         ((*SMALL, "-p", "srtf", "--trace-set", "x"), "--trace-set 'x' must have the form key=value"),
         ((*SMALL, "-p", "srtf", "--format", "xml"), "must be csv or parquet"),
         ((*SMALL, "-p", "srtf", "--tenants", "rich"), "rich"),
@@ -223,7 +238,7 @@ def test_an_interruption_reports_how_to_continue(run: Run, monkeypatch: pytest.M
 
 
 def test_failures_that_end_before_the_runs_are_reported(run: Run) -> None:
-    words = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2")
+    words = ("-p", "srtf", "--environment", "mtbf_hours=5", "--environment", "failing_hours=2")
     assert "servers fail in the first 2 h only, and runs took longer" in run(*SMALL, *words)[1]
-    longer = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2000")
+    longer = ("-p", "srtf", "--environment", "mtbf_hours=5", "--environment", "failing_hours=2000")
     assert "servers fail" not in run(*SMALL, *longer)[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import pickle
 from pathlib import Path
 
@@ -90,6 +91,22 @@ def test_errors_survive_copies_and_processes(
         assert type(again) is kind
         assert vars(again) == vars(error)
         assert str(again) == str(error)
+
+
+def with_fields(kind: type[HetoptError], fields: dict[str, object]) -> HetoptError:
+    made = kind.__new__(kind)
+    made.__dict__ = fields
+    return made
+
+
+def test_changed_copies_leave_an_error_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where copies share their fields: tblib, which Dask imports, registers such a copy for all errors."""
+    monkeypatch.setitem(copyreg.dispatch_table, InvalidOption, lambda one: (with_fields, (type(one), one.__dict__)))  # type: ignore[index]
+    problem = InvalidOption("is 3; it must be below 2", "gap")
+    assert copy.copy(problem).__dict__ is problem.__dict__
+    changed = problem.within("options").in_file("a.yaml", 7).with_hint("leave it out")
+    assert str(changed) == "a.yaml:7: options.gap is 3; it must be below 2; leave it out"
+    assert str(problem) == "gap is 3; it must be below 2"
 
 
 def test_paths_are_spelled_as_python() -> None:

@@ -101,7 +101,7 @@ def test_the_wait_behind_the_virtual_machine(made: Made) -> None:
     row_of = row(made, "ASRPT-017", "Fraction of A-SRPT's waiting time after a job's completion on the virtual machine")
     parts = []
     for run in (run for run in made.stores["jobs"] if run.key.system == "asrpt"):
-        workload, instance = workload_of(run.data["settings"]["workload"]), instance_of(run)
+        workload, instance = workload_of(run.record.settings["workload"]), instance_of(run)
         assert isinstance(workload, Recurring)
         predictions, _ = workload.predicted(0, {"forest": RandomForest()})
         least, gpus = draw_trace(workload.trace, 0).networks.of, sum(instance.cluster.capacity.values())
@@ -203,7 +203,7 @@ def test_predictors_and_lengths(made: Made) -> None:
 def test_errors_of_predictions(made: Made) -> None:
     """Means and medians by hand, of the groups in the past; the forest's are bounded by what its trees can say."""
     run = next(run for run in made.stores["predictors"] if run.key.system == "asrpt")
-    workload = workload_of(run.data["settings"]["workload"])
+    workload = workload_of(run.record.settings["workload"])
     assert isinstance(workload, Recurring)
     past = past_works(workload)
     off: dict[str, list[float]] = {"mean": [], "median": []}

@@ -269,15 +269,15 @@ def test_findings_without_numbers_and_reasons_by_the_longest_beginning() -> None
             ComparedResult("P-001a", "", "x", "2", 2.0, [1.0, math.nan, 2.0]),
             ComparedResult("P-002", "", "y", "", math.nan),
         ],
-        {"P-001": "short", "P-001a": "long", "P": "any"},
+        {"P-001": "short", "P-00": "of no claim"},
     )
     table = evaluation.compared((), {}).set_index("id")
     assert table.loc["P-001a", ["ours_mean", "ours_min", "ours_max", "pairs"]].to_list() == [1.5, 1.0, 2.0, 2]
     assert table.loc["P-001a", "ratio_ours_over_claimed"] == 0.75
-    assert table["why"].to_dict() == {"P-001a": "long", "P-002": "any"}
+    assert table["why"].to_dict() == {"P-001a": "short", "P-002": ""}
     assert table.loc["P-002", ["ours_mean", "ratio_ours_over_claimed"]].isna().all()
-    part = EvaluationPart("p", "", made_up(), ("P-00", "P-1"))
-    assert [part.compares(claim) for claim in ("P-001", "P-1", "P-2")] == [True, True, False]
+    part = EvaluationPart("p", "", made_up(), ("P-001", "P-1"))
+    assert [part.compares(claim) for claim in ("P-001", "P-001b", "P-1", "P-12")] == [True, True, True, False]
     with pytest.raises(UnknownName, match="there is no P part 'a'; known: none"):
         evaluation.chosen(EvaluationScale(), ["a"])
 

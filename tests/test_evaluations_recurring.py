@@ -113,7 +113,7 @@ def test_it_is_stored_and_made_again(tmp_path: Path) -> None:
     assert instance_of(run) == SMALL.instance(1)
     system = SMALL.prepare(make_system("asrpt", {"predictor": "mean"}), 1)
     log = hetopt.simulate(system, SMALL.instance(1))
-    assert run.data["summary"]["total_flow"] == pytest.approx(log.jobs["jct"].sum())
+    assert run.record.summary["total_flow"] == pytest.approx(log.jobs["jct"].sum())
     assert SMALL.cluster == "16 servers of asrpt/cluster250"
     assert workload_of(TraceWorkload("hadar/m1").as_settings()) == TraceWorkload("hadar/m1")
     assert workload_of(HadarTrace().as_settings()) == HadarTrace()

@@ -10,15 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import hetopt
-from hetopt import Instance, InvalidInstance, InvalidOption, InvalidPlan, UnknownName
-from hetopt.errors import UnusableFile
+from hetopt import Instance, InvalidInstance, InvalidOption, NotSolved, Stalled, UnknownName
+from hetopt.errors import PolicyFailed, UnusableFile
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
-from hetopt.experiments.run_store import TABLES, RunKey, RunStore
+from hetopt.experiments.run_store import ADDED, KINDS, TABLES, RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.overall import summary
 
@@ -43,11 +44,11 @@ def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
             pd.testing.assert_frame_equal(getattr(run.log, name), getattr(log, name), check_dtype=False)
     expected = summary(log, instance)
     timed = [key for key in expected.index if key.startswith("decision")]
-    stored = pd.Series(run.data["summary"], dtype=float).drop(timed)
+    stored = pd.Series(run.record.summary, dtype=float).drop(timed)
     pd.testing.assert_series_equal(stored, expected.drop(timed), check_names=False)
     assert run.key == RunKey("gavel-like", "fft[restart_seconds=30.0]", 3)
-    assert run.data["settings"]["world"] == {"restart_seconds": 30.0, "work_error": 0.2}
-    assert run.data["capacity"] == 60
+    assert run.record.settings["world"] == {"restart_seconds": 30.0, "work_error": 0.2}
+    assert run.record.capacity == 60
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -66,14 +67,14 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, kind: Any) -> None:
     assert reported[-1] == ("gavel on gavel-like, seed 0", 1.0)
     assert [part for _, part in reported] == sorted(part for _, part in reported)
     assert len(store.runs()) == 1
-    first = store.runs()[0].data
+    first = (store.runs()[0].folder / "run.json").read_text()
     assert [str(outcome.key) for outcome in PAIR.run(store)] == [
         "srtf on gavel-like, seed 0",
         "gavel on gavel-like, seed 1",
         "srtf on gavel-like, seed 1",
     ]
     assert PAIR.run(store) == []
-    assert store.runs()[0].data == first
+    assert (store.runs()[0].folder / "run.json").read_text() == first
     table = store.table()
     assert table[["system", "seed"]].to_numpy().tolist() == [["gavel", 0], ["gavel", 1], ["srtf", 0], ["srtf", 1]]
     assert (table["finished"] == 12).all()
@@ -97,7 +98,7 @@ def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
         InvalidOption, match=r'with other settings \(world was \{\} and is to be \{"restart_seconds": 5'
     ):
         other.run(store)
-    assert store.runs()[0].data["settings"]["world"] == {}
+    assert store.runs()[0].record.settings["world"] == {}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -146,6 +147,26 @@ def test_damaged_folders_are_reported(tmp_path: Path, name: str, content: Any, e
         file.write_bytes(gzip.compress(content.encode()))
     with pytest.raises(InvalidInstance, match=expected_message):
         store.runs()[0].log  # noqa: B018
+
+
+def test_a_record_comes_back_with_all_its_fields(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    (made,) = Experiment((SMALL,), (SystemVariant("gavel"),)).run(store)
+    (run,) = store
+    assert set(json.loads((run.folder / "run.json").read_text(encoding="utf-8"))) == {"version", *KINDS}
+    pd.testing.assert_series_equal(pd.Series(run.record.summary), pd.Series(made.summary))
+    assert replace(run.record, summary={}) == replace(made, summary={}, settings=run.record.settings)
+    assert (made.round_seconds, made.end) == (360.0, run.log.end)
+
+
+def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    Experiment((SMALL,), (SystemVariant("srtf"),)).run(store)
+    path = store.runs()[0].folder / "run.json"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({key: value for key, value in data.items() if key not in ADDED}), encoding="utf-8")
+    record = store.runs()[0].record
+    assert (record.seconds, record.source, record.round_seconds) == (0.0, "", None)
 
 
 def test_a_run_that_lost_a_table_is_run_again(tmp_path: Path) -> None:
@@ -203,8 +224,8 @@ def test_a_system_that_cannot_run_says_why_and_others_go_on(tmp_path: Path) -> N
     store = RunStore(tmp_path)
     Experiment((SMALL,), (SystemVariant("allox"), SystemVariant("srtf"))).run(store)
     refused, ran = store.runs()
-    assert "demand" in refused.data["refused"]
-    assert ran.data["refused"] is None
+    assert "demand" in refused.record.refused
+    assert ran.record.refused is None
     assert store.table()["jct_mean"].notna().tolist() == [False, True]
     with pytest.raises(UnusableFile, match="has no table 'jobs'"):
         refused.table("jobs")
@@ -220,9 +241,31 @@ def test_a_policy_that_fails_is_named_once_the_others_have_run(tmp_path: Path, j
     store = RunStore(tmp_path)
     mistaken = SystemVariant(f"{__name__}:broken", label="mine")
     both = Experiment((SMALL,), (mistaken, SystemVariant("srtf")), (0, 1))
-    with pytest.raises(InvalidPlan, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
+    with pytest.raises(PolicyFailed, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
         both.run(store, jobs=jobs)
     assert [str(run.key) for run in store] == ["srtf on gavel-like, seed 0", "srtf on gavel-like, seed 1"]
+
+
+def idle(instance: Instance, state: object = None) -> tuple[hetopt.Plan, None]:
+    """A policy that never gives a GPU to a job."""
+    jobs = instance.entities("jobs")
+    return hetopt.Plan(jobs, np.zeros(jobs.shape)), None
+
+
+def slow(instance: Instance, state: object = None) -> hetopt.Plan:
+    """A policy whose solver finds nothing in time."""
+    raise NotSolved.out_of_time(1.0)
+
+
+@pytest.mark.parametrize(("policy", "cause"), [("idle", Stalled), ("slow", NotSolved)])
+def test_a_policy_without_result_has_failed_and_is_not_stored_as_a_refusal(
+    tmp_path: Path, policy: str, cause: type[Exception]
+) -> None:
+    store, mine = RunStore(tmp_path), SystemVariant(f"{__name__}:{policy}", label="mine")
+    with pytest.raises(PolicyFailed, match=r"^mine on gavel-like, seed 0: .*; the other runs are stored$") as caught:
+        Experiment((SMALL,), (mine, SystemVariant("allox"), SystemVariant("srtf"))).run(store)
+    assert isinstance(caught.value.__cause__, cause)
+    assert {run.key.system: run.record.refused is None for run in store} == {"allox": False, "srtf": True}
 
 
 def dying(instance: Instance, state: object = None) -> hetopt.Plan:

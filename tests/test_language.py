@@ -32,12 +32,11 @@ INTERFACE = (
     "fft/eq-3-nobody",
     "--world",
     '"said"',
-    "said:",
+    "\n      said:\n",
     '"world"',
     "world.restart_seconds",
     "world.spread",
     "(world was",
-    "world setting",
 )
 """Names in commands and files that may not change, and messages that name them."""
 

@@ -67,7 +67,7 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
         ),
         (lambda: EnvironmentSettings(liar="User-1"), r"liar and lie are 'User-1' and 0\.0; give both"),
         (lambda: EnvironmentSettings(lie=0.5), "give both: the tenant, and the part by which it overstates"),
-        (lambda: EnvironmentSettings(liar=3, lie=0.5), "world setting liar is 3; it must be a tenant's name"),  # type: ignore[arg-type]
+        (lambda: EnvironmentSettings(liar=3, lie=0.5), "environment setting liar is 3; it must be a tenant's name"),  # type: ignore[arg-type]
     ],
 )
 def test_lies_that_are_none(make: Any, message: str) -> None:

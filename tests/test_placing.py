@@ -14,6 +14,7 @@ from hetopt.decisions.placers import NoServerFits
 from hetopt.errors import InvalidInstance, NotApplicable
 from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, measure_placed
 from hetopt.models import baselines, fft, gavel, oef
+from hetopt.presentation.comparison_page import page
 from hetopt.presentation.formatting import format_decimals
 from hetopt.tolerances import EQUAL, VISIBLE
 
@@ -122,12 +123,23 @@ def test_the_table_of_placement_is_counted_by_hand() -> None:
 def test_a_result_that_cannot_be_placed_keeps_its_row() -> None:
     """Tenants' shares, but a job of no tenant: solved and judged, and the reason is given."""
     inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1], jobs=(hetopt.Job("j", {"GPU1": 1, "GPU2": 1}, 5),))
-    made = compare(inst, {"oef": oef.cooperative(), "fifo": gavel.fifo()})
+    made = compare(inst, {"oef": oef.cooperative()})
     assert list(made.table.index) == ["oef"]
     assert "jobs['j'].tenant is None" in made.unplaced["oef"]
     assert made.placed.empty
     assert list(made.table.columns) == list(COLUMNS)
     assert list(made.placed.columns) == list(PLACED)
+
+
+def test_a_result_that_cannot_be_measured_is_not_called_a_refusal() -> None:
+    """A policy over jobs solves an instance whose job has no tenant; its rate per tenant is not defined."""
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1], jobs=(hetopt.Job("j", {"GPU1": 1, "GPU2": 1}, 5),))
+    made = compare(inst, {"oef": oef.cooperative(), "fifo": gavel.fifo()})
+    assert list(made.table.index) == ["oef"]
+    assert not made.refused
+    assert "jobs['j'].tenant is None" in made.unmeasured["fifo"]
+    assert made.results["fifo"].entities.kind == "jobs"
+    assert "<h2>Cannot be measured</h2><ul><li><b>fifo</b>: jobs[" in page(made, "title", {})
 
 
 def test_policies_with_the_same_reason_are_listed_together() -> None:

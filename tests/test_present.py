@@ -48,6 +48,12 @@ def test_jobs_that_arrive_later_are_refused_with_the_way_out(policy: str) -> Non
     assert list(run(policy, JOBS.at(600)).entities.names) == ["j1", "j2"]
 
 
+def test_an_instance_where_all_stays_is_not_built_again() -> None:
+    later = JOBS.at(600)
+    assert later.at(600) is later
+    assert JOBS.at(0) is not JOBS
+
+
 def test_where_no_job_has_arrived_the_first_arrival_is_named() -> None:
     later = Instance.from_jobs([[1], [1]], 1, 1, [1], arrival=[900, 30.5])
     with pytest.raises(InvalidInstance, match=r"'j1'.* instance\.at\(30\.5\) has those present then"):

@@ -106,7 +106,7 @@ def test_counterexamples_against_one_policy_are_tried_on_the_others(monkeypatch:
     monkeypatch.setattr(property_matrix, "_decide", lambda task, *_: given[task[0]])
     tasks = [(name, "tenants", at) for name in given]
     with joblib.parallel_config(backend="threading"):  # so that workers use the replaced function
-        found = list(property_matrix.decide_cells(tasks, (), SMALL, jobs))  # type: ignore[arg-type]
+        found = list(property_matrix.decide_cells(tasks, {}, SMALL, jobs))  # type: ignore[arg-type]
     assert [one for task, one in found[:4] if given[task[0]] is not one] == []
     after = {task[0]: one for task, one in found[4:]}
     assert set(after) == {"efficiency-only"}  # the sharing incentive leaves no envy among two

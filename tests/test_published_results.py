@@ -14,8 +14,10 @@ import pytest
 import yaml
 
 from hetopt.errors import InvalidOption
-from hetopt.experiments.paper_comparison import COLUMNS, PublishedResult, compare_with_papers, label_matches
-from hetopt.experiments.published_results import PUBLISHED_RESULTS
+from hetopt.experiments.experiment import SystemVariant
+from hetopt.experiments.paper_comparison import COLUMNS, PublishedResult, compare_with_papers
+from hetopt.experiments.published_results import PUBLISHED_RESULTS, claim_of
+from hetopt.experiments.run_store import label_matches
 from hetopt.metrics import METRICS
 from hetopt.plugins import SYSTEMS
 from hetopt.registry import generator_names, is_named, policy_names
@@ -137,6 +139,12 @@ def test_labels_stand_for_their_system() -> None:
     assert label_matches("b[k=1]", ["a", "b"])
     assert label_matches("b[k=1]", ["b[k=1]"])
     assert not label_matches("b[k=1]", ["b[k=2]", "bb"])
+    assert label_matches(SystemVariant("b", {"k": [1]}).label, ["b"])
+    assert not label_matches(SystemVariant("b", {"k": 1}, "b, one GPU each").label, ["b"])
+
+
+def test_results_belong_to_claims() -> None:
+    assert [claim_of(result) for result in ("OEF-035b", "OEF-035", "FFT-041g")] == ["OEF-035", "OEF-035", "FFT-041"]
 
 
 def test_the_table_names_what_there_is() -> None:

@@ -213,7 +213,7 @@ def test_runs_that_are_not_alike_are_flagged(tmp_path: Path) -> None:
 def test_fairness_needs_only_the_jobs(runs: Path) -> None:
     """What is not read of other seeds does not matter for it."""
     for run in RunFolder.of(runs).runs:
-        if run.data["refused"] is None and run.key.workload == "fft-trace-1":
+        if run.record.refused is None and run.key.workload == "fft-trace-1":
             instance = TRACE.instance(run.key.seed)
             for name in IDEALS:
                 whole, part = (finish_time_fairness(log, instance, name) for log in (run.log, log_of_jobs(run)))

@@ -39,7 +39,7 @@ def load(name: str) -> Instance:
     """
     instance = _found(name)
     if not instance.tenants and not instance.jobs:
-        raise InvalidInstance(f"{name}: has neither tenants nor jobs; add at least one of them")
+        raise InvalidInstance("has neither tenants nor jobs; add at least one of them").in_file(name)
     return instance
 
 
@@ -73,7 +73,7 @@ def load_at(name: str, seconds: float | None = None) -> Instance:
     try:
         there = instance.at(moment)
     except InvalidInstance as problem:
-        raise InvalidInstance(f"{name}: {problem}; choose another with --time SECONDS") from None
+        raise problem.in_file(name).with_hint("choose another with --time SECONDS") from None
     late = sum(job.arrival > moment for job in instance.jobs)
     finished = len(instance.jobs) - len(there.jobs) - late
     left_out = [f"{n} {text}" for n, text in ((late, "have not arrived"), (finished, "are finished")) if n]
@@ -169,8 +169,8 @@ def error_context(name: str, instance: Instance) -> Iterator[None]:
     """Add the file or named instance to errors about the data, and extreme numbers to errors of a solver."""
     try:
         yield
-    except (InvalidInstance, InvalidFormulation, InvalidPlan, NotSolved) as problem:
-        problem.file = problem.file or name
-        if not isinstance(problem, (InvalidInstance, InvalidPlan)) and (far := farthest_apart(instance)):
-            problem.problem += f" (numbers far apart: {far})"
-        raise
+    except (InvalidInstance, InvalidPlan) as problem:
+        raise problem.in_file(name) from None
+    except (InvalidFormulation, NotSolved) as problem:
+        far, found = farthest_apart(instance), problem.in_file(name)
+        raise (found.with_hint(f"numbers far apart: {far}") if far else found) from None

@@ -55,7 +55,7 @@ def report(
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidOption(f"--out is {str(path)!r}; the page is HTML, so its name must end with .html")
     check_writable(path)
-    drawn = sum(run.data["refused"] is None for run in folder.runs) + len(folder.workloads)
+    drawn = sum(run.record.refused is None for run in folder.runs) + len(folder.workloads)
     with console.steps(drawn) as step:
         write(folder, path, options, step)
     if as_json:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from hetopt.cli.arguments import import_from_current_folder, parse_settings
 from hetopt.data.saving import check_folder
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, ProgressCallback, SystemVariant
 from hetopt.experiments.run_store import RunKey, RunStore
@@ -84,8 +84,11 @@ def simulate(
     ] = None,
     environment: Annotated[
         list[str] | None,
-        typer.Option("--world", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
+        typer.Option(
+            "--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."
+        ),
     ] = None,
+    environment_by_former_name: Annotated[list[str] | None, typer.Option("--world", hidden=True)] = None,
     settings: Settings = None,
     trace_settings: Annotated[
         list[str] | None, typer.Option("--trace-set", help="A setting of the generator or reader; repeatable.")
@@ -116,7 +119,9 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
-    around = EnvironmentSettings.of(parse_settings(environment, "--world"))
+    around = EnvironmentSettings.of(
+        parse_settings([*(environment or []), *(environment_by_former_name or [])], "--environment")
+    )
     experiment = Experiment(
         (workload,),
         system_variants(policies, settings, round_seconds),
@@ -129,7 +134,8 @@ def simulate(
     around.check(instance)
     experiment.check(jobs)
     check_folder(out)
-    total = sum(1 for _ in experiment.runs())
+    keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
+    total = len(keys)
     try:
         with progress(total) as watch:
             records = experiment.run(store, jobs=jobs, watch=watch)
@@ -137,19 +143,26 @@ def simulate(
         there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
         console.note(f"stopped; {there} of {total} runs are in {out}; repeat the command for the others")
         raise typer.Exit(130) from None
-    table = store.table(sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed)))
+    except PolicyFailed:
+        stored = [key for key in keys if (out / key.folder() / "run.json").exists()]
+        if stored and not as_json:
+            _show(store.table(stored), workload.name)
+        raise
+    table = store.table(keys)
     if as_json:
         print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
         return
     if instance.source:
         console.say(instance.source)
     if workload.is_instance and seeds > 1:
-        console.say("the jobs of an instance are the same with every seed; only errors and failures of --world differ")
+        console.say("the jobs of an instance are the same with every seed; only errors and failures differ")
     _show(table, workload.name)
     took = table["makespan"][table["refused"].isna()] if "makespan" in table else pd.Series(dtype=float)
     if around.mtbf_hours and not (took <= 3600.0 * around.failing_hours).all():
-        hours = f"{around.failing_hours:g}"
-        console.say(f"servers fail in the first {hours} h only, and runs took longer; --world failing_hours=… for more")
+        console.say(
+            f"servers fail in the first {around.failing_hours:g} h only, and runs took longer; "
+            "--environment failing_hours=… for more"
+        )
     kept = total - len(records)
     console.say(f"{len(records)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
     console.say(f"hetopt report {out}")

@@ -262,7 +262,7 @@ class Instance(InstanceData):
         return dataclasses.replace(self, **changes)
 
     def at(self, time: float) -> Instance:
-        """The instance at another time: with the jobs that have arrived and are unfinished then.
+        """The instance at a time, with the jobs that have arrived and are unfinished then; itself if all stays.
 
         Entries of other jobs in ``held``, ``done`` and ``placed`` are dropped; all else stays, including tenants and
         the work done.
@@ -284,7 +284,9 @@ class Instance(InstanceData):
         >>> [job.name for job in day.at(300).jobs], [job.name for job in day.at(600).jobs]
         (['j1'], ['j1', 'j2'])
         """
-        return self.replace(**_at(self, number(time, "time")))
+        changes = _at(self, number(time, "time"))
+        unchanged = changes["time"] == self.time and len(changes["jobs"]) == len(self.jobs)
+        return self if unchanged else self.replace(**changes)
 
     @cached_property
     def _tenants(self) -> Entities:

@@ -92,21 +92,24 @@ class Comparison:
     results:
         Policy name -> its result.
     table:
-        A row per policy with the columns of :data:`COLUMNS`.
+        A row per measured result with the columns of :data:`COLUMNS`.
     refused:
-        Policy name -> why it does not apply to the instance.
+        Policy name -> why it gave no result, e.g. because it does not apply to the instance.
+    unmeasured:
+        Policy name -> why its result cannot be measured.
     rounds:
         Policy name -> its first round on servers.
     placed:
-        A row per policy with the columns of :data:`PLACED`; empty if the instance has no jobs.
+        A row per placed result with the columns of :data:`PLACED`; empty if the instance has no jobs.
     unplaced:
-        Policy name -> why its result cannot be rounded and placed.
+        Policy name -> why its measured result cannot be rounded and placed.
     """
 
     instance: Instance
     results: Mapping[str, Allocation | Plan]
     table: pd.DataFrame
     refused: Mapping[str, str]
+    unmeasured: Mapping[str, str]
     rounds: Mapping[str, FirstRound]
     placed: pd.DataFrame
     unplaced: Mapping[str, str]
@@ -119,6 +122,7 @@ class Comparison:
             {**self.results, **_renamed(other.results, names)},
             pd.concat([self.table, other.table.rename(index=names)]),
             {name: why for name, why in self.refused.items() if name not in other.results},
+            {**self.unmeasured, **_renamed(other.unmeasured, names)},
             {**self.rounds, **_renamed(other.rounds, names)},
             pd.concat([self.placed, other.placed.rename(index=names)]),
             {**self.unplaced, **_renamed(other.unplaced, names)},
@@ -160,12 +164,13 @@ def compare(
     Returns
     -------
     Comparison
-        With jobs, each result is also rounded and placed for a first round. Policies that refuse the instance are
-        listed with the reason.
+        With jobs, each measured result is also rounded and placed for a first round. What fails for a policy is listed
+        with the reason: no result, a result that cannot be measured, or one that cannot be placed.
     """
     results: dict[str, Allocation | Plan] = {}
     rows: dict[str, dict[str, float]] = {}
     refused: dict[str, str] = {}
+    unmeasured: dict[str, str] = {}
     rounds: dict[str, FirstRound] = {}
     placed: dict[str, dict[str, float]] = {}
     unplaced: dict[str, str] = {}
@@ -173,21 +178,25 @@ def compare(
         progress(name)
         began = time.perf_counter()
         try:
-            result = solve(policy, instance)
-            seconds = time.perf_counter() - began
-            rows[name] = {**measure(instance, result), "seconds": seconds}
-            results[name] = result
+            results[name] = solve(policy, instance)
         except HetoptError as problem:
             refused[name] = problem.reason
             continue
+        seconds = time.perf_counter() - began
+        try:
+            rows[name] = {**measure(instance, results[name]), "seconds": seconds}
+        except HetoptError as problem:
+            unmeasured[name] = problem.reason
+            continue
         try:
             if instance.jobs:
-                first = place(instance, result)
+                first = place(instance, results[name])
                 placed[name] = measure_placed(first, rows[name]["total"])
                 rounds[name] = first
         except HetoptError as problem:
             unplaced[name] = problem.reason
-    return Comparison(instance, results, _frame(rows, COLUMNS), refused, rounds, _frame(placed, PLACED), unplaced)
+    tables = _frame(rows, COLUMNS), _frame(placed, PLACED)
+    return Comparison(instance, results, tables[0], refused, unmeasured, rounds, tables[1], unplaced)
 
 
 def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, Column]) -> pd.DataFrame:
@@ -259,7 +268,7 @@ def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, 
 
 
 def of_one_demand(instance: Instance) -> Instance:
-    """Keep only the jobs with the most frequent demand (AlloX needs equal demands)."""
+    """Keep only the jobs with the most frequent demand, for policies that need equal demands."""
     counts = Counter(job.demand for job in instance.jobs)
     demand = min(counts, key=lambda d: (-counts[d], d))
     kept = {job.name for job in instance.jobs if job.demand == demand}

@@ -83,7 +83,7 @@ class EnvironmentSettings:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            key, value = f"world setting {item.name}", getattr(self, item.name)
+            key, value = f"environment setting {item.name}", getattr(self, item.name)
             if isinstance(item.default, float):
                 object.__setattr__(self, item.name, at_least(value, key, 0.0, InvalidOption))
             elif not isinstance(value, type(item.default)):
@@ -91,7 +91,7 @@ class EnvironmentSettings:
                 raise InvalidOption(f"{key} is {value!r}; it must be {wanted}")
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
-                f"world settings liar and lie are {self.liar!r} and {self.lie!r}; "
+                f"environment settings liar and lie are {self.liar!r} and {self.lie!r}; "
                 "give both: the tenant, and the part by which it overstates"
             )
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from hetopt import __version__
 from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.decisions.system import System
-from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
+from hetopt.errors import (
+    HetoptError,
+    InvalidFormulation,
+    InvalidInstance,
+    InvalidOption,
+    MissingPackage,
+    PolicyFailed,
+    SolverUnavailable,
+)
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
-from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore, default_label
 from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
 from hetopt.parallel import run_parallel
@@ -25,6 +33,9 @@ from hetopt.simulation.simulator import simulate
 
 ProgressCallback = Callable[[RunKey, float], None]
 """Called with a run and the finished part of its jobs; 1 when it is stored."""
+
+REFUSALS = (InvalidInstance, InvalidFormulation, InvalidOption, SolverUnavailable, MissingPackage)
+"""Errors of a system that cannot run an instance in this environment; all others are failures of its policy."""
 
 RunResult: TypeAlias = tuple[RunRecord, Log | None]
 """The record of a run, and its log unless the system refused it."""
@@ -54,8 +65,7 @@ class SystemVariant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", FrozenDict(self.settings))
         if not self.label:
-            settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
-            object.__setattr__(self, "label", f"{self.name}[{settings}]" if settings else self.name)
+            object.__setattr__(self, "label", default_label(self.name, self.settings))
 
     def build(self) -> System:
         """The system; raises as :func:`hetopt.registry.make_system`."""
@@ -150,15 +160,15 @@ class Experiment:
         ------
         UnknownName, InvalidOption, UnusableFile, InvalidInstance
             An invalid system, trace or folder; nothing of that run is stored.
-        InvalidPlan
-            A policy failed; raised after all other runs are stored.
+        PolicyFailed
+            A policy failed, e.g. made no progress; raised after all other runs are stored.
         """
         self.check(jobs)
         specs = [spec for spec in self.runs() if not store.has(spec.key, spec.as_settings())]
         records, failed = [], []
         watch_run = watch if jobs == 1 else None  # a callback cannot be sent to other processes
         for _, result in run_parallel(_run, [(spec, watch_run) for spec in specs], jobs):
-            if isinstance(result, InvalidPlan):
+            if isinstance(result, PolicyFailed):
                 failed.append(result)
                 continue
             record, log = result
@@ -168,7 +178,7 @@ class Experiment:
                 watch(record.key, 1.0)
         if failed:
             more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-            raise InvalidPlan(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
+            raise PolicyFailed(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
         return records
 
 
@@ -208,40 +218,42 @@ class RunSpec:
 
         Raises
         ------
-        InvalidPlan
-            The policy failed, or gave a plan that cannot be carried out.
+        PolicyFailed
+            The policy failed, gave a plan that cannot be carried out, found no solution, or made no progress.
         """
         instance = self.workload.instance(self.seed)
         if self.environment.disk_bytes:
             instance = instance.replace(cluster=self.environment.on(instance.cluster))
-        capacity = float(sum(instance.cluster.capacity.values()))
         environment = self.environment.build(instance.cluster, self.seed)
         progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
         system = self.workload.prepare(self.system.build(), self.seed)
 
-        def record(numbers: dict[str, float], seconds: float, refused: str | None) -> RunRecord:
-            settings, source = self.as_settings(), instance.source
-            return RunRecord(self.key, settings, numbers, seconds, refused, capacity, source, system.seconds)
-
+        record = RunRecord(
+            self.key,
+            self.as_settings(),
+            capacity=float(sum(instance.cluster.capacity.values())),
+            source=instance.source,
+            round_seconds=system.seconds,
+        )
         began = time.perf_counter()
         try:
             log = simulate(system, instance, environment=environment, until=until, progress=progress)
-        except InvalidPlan as problem:
-            raise InvalidPlan(f"{self.key}: {problem}") from None
+        except REFUSALS as problem:
+            refused = " ".join(problem.reason.split())
+            return replace(record, seconds=time.perf_counter() - began, refused=refused), None
         except HetoptError as problem:
-            seconds, refused = time.perf_counter() - began, " ".join(problem.reason.split())
-            return record({}, seconds, refused), None
+            raise PolicyFailed(f"{self.key}: {problem}") from problem
         except (Exception, SystemExit) as problem:
-            raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem
+            raise PolicyFailed(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
         found = {str(name): float(value) for name, value in summary(log, instance).items()}
-        return record(found, seconds, None), log
+        return replace(record, summary=found, seconds=seconds, end=log.end), log
 
 
-def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | InvalidPlan:
+def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | PolicyFailed:
     """The result of a run; a failing policy must not stop other runs."""
     try:
         return spec(watch)
-    except InvalidPlan as problem:
+    except PolicyFailed as problem:
         return problem

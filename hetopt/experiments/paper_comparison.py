@@ -9,6 +9,7 @@ import pandas as pd
 
 from hetopt.data.entities import Floats
 from hetopt.experiments.published_results import PUBLISHED_RESULTS, PublishedResult
+from hetopt.experiments.run_store import label_matches
 
 COLUMNS = (
     "id",
@@ -115,11 +116,6 @@ def _rows(
             elsewhere = result.workloads is not None and not set(where) <= set(result.workloads)
             found = (mean, float(ours.min()), float(ours.max()), len(ours), elsewhere, result.relative(mean), note)
             yield *head, result.metric, result.printed, result.value[0], result.value[-1], *found
-
-
-def label_matches(label: str, names: Sequence[str]) -> bool:
-    """Whether a label is one of ``names``, with or without its settings in brackets."""
-    return label in names or label.split("[", 1)[0] in names
 
 
 def _measured(runs: pd.DataFrame, metric: str, above: str, below: str) -> Floats:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from importlib import resources
+from string import ascii_lowercase
 from typing import Any, Literal
 
 from hetopt.checks import at_least, members
@@ -20,6 +21,11 @@ from hetopt.metrics.definitions import METRICS
 Bound = Literal["", "up to"]
 
 
+def claim_of(result: str) -> str:
+    """The number of the claim that the result with this id belongs to: OEF-035 for OEF-035b."""
+    return result.rstrip(ascii_lowercase)
+
+
 @dataclass(frozen=True)
 class PublishedResult:
     """A number that a paper reports for one system, or for the ratio of two.
@@ -27,7 +33,7 @@ class PublishedResult:
     Parameters
     ----------
     id:
-        Identifier.
+        Number of the claim in its paper, with a letter if the claim has several numbers.
     paper, place, what:
         The paper, the section or figure, and the meaning of the number.
     metric:

@@ -15,8 +15,7 @@ import pandas as pd
 from hetopt.checks import choices
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, UnknownName
-from hetopt.experiments.paper_comparison import label_matches
-from hetopt.experiments.run_store import RunStore, StoredRun
+from hetopt.experiments.run_store import RunStore, StoredRun, label_matches
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.simulation.log import ROUNDS, SPANS, Log
@@ -101,7 +100,7 @@ class WorkloadRuns:
     @property
     def settings(self) -> Mapping[str, Any]:
         """Settings of the workload in its first run."""
-        return dict(self.runs[0].data["settings"].get("workload") or {})
+        return dict(self.runs[0].record.settings.get("workload") or {})
 
     def seed(self, wanted: int | None = None) -> int | None:
         """The seed of charts over time: ``wanted`` if it ran, else the first with most systems; None if nothing ran."""
@@ -111,17 +110,16 @@ class WorkloadRuns:
         return min(set(ran), key=lambda seed: (-ran.count(seed), seed)) if ran else None
 
     def logs(self, seed: int | None) -> Iterator[tuple[StoredRun, Log]]:
-        """The runs that were not refused, with their logs; logs of other seeds have only jobs."""
+        """The runs that were not refused, with their logs, one at a time; logs of other seeds have only jobs."""
         for run in self.runs:
-            if run.data["refused"] is None:
-                yield run, StoredRun(run.folder).log if run.key.seed == seed else log_of_jobs(run)
+            if run.record.refused is None:
+                yield run, run.read_log() if run.key.seed == seed else log_of_jobs(run)
 
 
 def log_of_jobs(run: StoredRun) -> Log:
     """Read only the jobs of a run, a small part of its files, which suffices for completion times and fairness."""
     spans, rounds, events = (pd.DataFrame(columns=columns) for columns in (SPANS, ROUNDS, ["time", "kind", "job"]))
-    end = np.nan if run.data["end"] is None else float(run.data["end"])
-    return Log(run.table("jobs"), spans, rounds, events, pd.DataFrame(), float(run.data["capacity"]), end=end)
+    return Log(run.table("jobs"), spans, rounds, events, pd.DataFrame(), run.record.capacity, end=run.record.end)
 
 
 def instance_of(run: StoredRun) -> Instance:
@@ -133,7 +131,7 @@ def instance_of(run: StoredRun) -> Instance:
         The instance cannot be rebuilt.
     """
     try:
-        return workload_of(run.data["settings"]["workload"]).instance(run.key.seed)
+        return workload_of(run.record.settings["workload"]).instance(run.key.seed)
     except (KeyError, TypeError) as problem:
         raise InvalidInstance(f"{run.folder}: its workload cannot be read: {problem}") from None
 
@@ -142,7 +140,7 @@ SAME = ("arrival", "demand", "work")
 """Attributes of a job that are equal in the log and in the instance."""
 
 
-def check_instance(instance: Instance, log: Log) -> None:
+def check_same_jobs(instance: Instance, log: Log) -> None:
     """Refuse an instance whose jobs differ from those of the log.
 
     Raises

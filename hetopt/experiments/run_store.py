@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.util import find_spec
 from io import BytesIO
@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, shown
+from hetopt.checks import shown
 from hetopt.data.saving import save
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
 from hetopt.metrics.log_reading import seats_in
@@ -127,6 +127,20 @@ def _folder_name(label: str) -> str:
     return re.sub(r"[^\w.=+-]+", "_", label).strip("._") or "_"
 
 
+def default_label(system: str, settings: Mapping[str, Any]) -> str:
+    """The label of a system with settings, such as ``fft[round_seconds=60]``, unless the caller gives another."""
+    listed = ",".join(f"{key}={value}" for key, value in settings.items())
+    return f"{system}[{listed}]" if listed else system
+
+
+def label_matches(label: str, names: Sequence[str]) -> bool:
+    """Whether a label is one of ``names``, or the :func:`default_label` of one with settings.
+
+    A label that the caller gave names another system under test, whatever system it stands for.
+    """
+    return label in names or label.split("[", 1)[0] in names
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """The result of a run.
@@ -145,6 +159,8 @@ class RunRecord:
         GPUs of the cluster; the source of the instance.
     round_seconds:
         Length of a round; None: decisions at arrivals and completions.
+    end:
+        Last second of the simulation; NaN if it was refused.
     """
 
     key: RunKey
@@ -155,6 +171,83 @@ class RunRecord:
     capacity: float = 0.0
     source: str = ""
     round_seconds: float | None = None
+    end: float = math.nan
+
+    def as_dict(self) -> dict[str, Any]:
+        """The contents of ``run.json``; unknown numbers are None."""
+        own = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "key"}
+        own["settings"] = _round_trip(self.settings)
+        own["summary"] = {key: _json_number(value) for key, value in self.summary.items()}
+        own["end"] = _json_number(self.end)
+        return {"version": VERSION, **asdict(self.key), **own}
+
+    @classmethod
+    def read(cls, path: Path) -> RunRecord:
+        """The record in a file ``run.json``.
+
+        Raises
+        ------
+        InvalidInstance
+            It cannot be read, or has an invalid value.
+        """
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            fault = _fault(data)
+        except (OSError, ValueError) as problem:
+            data, fault = {}, f"it is not a record of a run: {problem}"
+        if fault:
+            raise InvalidInstance(f"{path}: {fault}; remove its folder and run it again")
+        key = RunKey(**{item.name: data.pop(item.name) for item in fields(RunKey)})
+        own = {item.name: data[item.name] for item in fields(cls) if item.name in data}
+        own["summary"] = {name: _known_number(value) for name, value in data["summary"].items()}
+        own["end"] = _known_number(data["end"])
+        return cls(key, **own)
+
+
+KINDS: Mapping[str, Any] = {
+    "workload": str,
+    "system": str,
+    "seed": int,
+    "settings": dict,
+    "summary": dict,
+    "seconds": int | float,
+    "refused": str | None,
+    "capacity": int | float,
+    "source": str,
+    "round_seconds": int | float | None,
+    "end": int | float | None,
+}
+"""Key of ``run.json`` -> its type."""
+
+ADDED = {"seconds", "source", "round_seconds"}
+"""Keys that records of earlier versions may lack; they have the defaults of :class:`RunRecord`."""
+
+
+def _fault(data: Any) -> str:
+    """The first fault of the contents of ``run.json``; empty if there is none."""
+    if not isinstance(data, dict) or not {"version", *KINDS} - ADDED <= set(data) or data["version"] != VERSION:
+        return "it is not a record of a run of this version"
+    for key, kind in KINDS.items():
+        if key in data and (not isinstance(data[key], kind) or isinstance(data[key], bool)):
+            return f"{key} is {shown(data[key])}, which is not valid"
+    for key, value in data["summary"].items():
+        if not isinstance(value, int | float | None) or isinstance(value, bool):
+            return f"summary.{key} is {shown(value)}, which is not a number"
+    return ""
+
+
+def _json_number(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _known_number(value: float | None) -> float:
+    """The number that :func:`_json_number` has stored."""
+    return math.nan if value is None else value
+
+
+def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(settings, default=str)))
 
 
 @dataclass(frozen=True)
@@ -195,14 +288,14 @@ class RunStore:
         folder = self.path / key.folder()
         if not (folder / "run.json").exists():
             return False
-        found = _read(folder / "run.json")
-        if (there := StoredRun(folder).key) != key:
+        found = StoredRun(folder).record
+        if found.key != key:
             raise InvalidOption(
-                f"{key} would be stored in {folder}, which holds {there}; name another folder with --out"
+                f"{key} would be stored in {folder}, which holds {found.key}; name another folder with --out"
             )
-        if found["refused"] is not None:
+        if found.refused is not None:
             return False
-        before, now = found["settings"], _round_trip(settings)
+        before, now = found.settings, _round_trip(settings)
         if before != now:
             changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
             was, new = (json.dumps(own.get(changed[0])) for own in (before, now))
@@ -228,19 +321,7 @@ class RunStore:
         for name in TABLES if log is not None else ():
             content, ending = self._encoded(getattr(log, name))
             save(content, folder / f"{name}.{ending}", overwrite=True)
-        data = {
-            "version": VERSION,
-            **asdict(record.key),
-            "settings": _round_trip(record.settings),
-            "summary": {key: _json_number(value) for key, value in record.summary.items()},
-            "seconds": record.seconds,
-            "refused": record.refused,
-            "capacity": record.capacity,
-            "source": record.source,
-            "round_seconds": record.round_seconds,
-            "end": None if log is None else log.end,
-        }
-        save(json.dumps(data, indent=1) + "\n", folder / "run.json", overwrite=True)
+        save(json.dumps(record.as_dict(), indent=1) + "\n", folder / "run.json", overwrite=True)
 
     def _encoded(self, table: pd.DataFrame | pd.Series[Any]) -> tuple[bytes, str]:
         """The bytes of the file of a table, and its ending."""
@@ -284,14 +365,10 @@ class RunStore:
             As of :meth:`runs`, or a run is not there.
         """
         found = self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys]
+        records = [run.record for run in found]
         rows = [
-            {
-                **asdict(run.key),
-                "refused": run.data["refused"],
-                "round_seconds": run.data.get("round_seconds"),
-                **{key: math.nan if value is None else value for key, value in run.data["summary"].items()},
-            }
-            for run in found
+            {**asdict(own.key), "refused": own.refused, "round_seconds": own.round_seconds, **own.summary}
+            for own in records
         ]
         return pd.DataFrame(rows)
 
@@ -312,14 +389,14 @@ class StoredRun:
     folder: Path
 
     @cached_property
-    def data(self) -> Mapping[str, Any]:
-        """The contents of ``run.json``: settings, summary (None for unknown values), wall-clock seconds."""
-        return FrozenDict(_read(self.folder / "run.json"))
+    def record(self) -> RunRecord:
+        """The settings, the summary and further results in ``run.json``."""
+        return RunRecord.read(self.folder / "run.json")
 
     @property
     def key(self) -> RunKey:
         """Which run it is."""
-        return RunKey(self.data["workload"], self.data["system"], self.data["seed"])
+        return self.record.key
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables of the log.
@@ -333,7 +410,7 @@ class StoredRun:
             return read_table(self.folder, name)
         except FileNotFoundError:
             raise UnusableFile(
-                f"{self.folder} has no table {name!r}; {self.data['refused'] or 'run it again'}"
+                f"{self.folder} has no table {name!r}; {self.record.refused or 'run it again'}"
             ) from None
         except (ValueError, OSError, EOFError, ImportError) as problem:
             text = " ".join(str(problem).split())
@@ -343,57 +420,12 @@ class StoredRun:
 
     @cached_property
     def log(self) -> Log:
-        """The log, without its events."""
+        """The log, without its events; it stays in memory."""
+        return self.read_log()
+
+    def read_log(self) -> Log:
+        """Read the log, without its events, for a caller that does not keep it."""
         took = self.table("decision_seconds")["seconds"]
         tables = {name: self.table(name) for name in TABLES if name != "decision_seconds"}
         events = pd.DataFrame(columns=["time", "kind", "job"])
-        return Log(
-            **tables, events=events, capacity=float(self.data["capacity"]), decision_seconds=took, end=self.data["end"]
-        )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read and check ``run.json``."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        fault = _fault(data)
-    except (OSError, ValueError) as problem:
-        data, fault = {}, f"it is not a record of a run: {problem}"
-    if fault:
-        raise InvalidInstance(f"{path}: {fault}; remove its folder and run it again")
-    return dict(data)
-
-
-def _fault(data: Any) -> str:
-    """The first fault of a record; empty if there is none."""
-    if not isinstance(data, dict) or not {"version", *KINDS} <= set(data) or data["version"] != VERSION:
-        return "it is not a record of a run of this version"
-    for key, kind in KINDS.items():
-        if not isinstance(data[key], kind) or isinstance(data[key], bool):
-            return f"{key} is {shown(data[key])}, which is not valid"
-    for key, value in data["summary"].items():
-        if not isinstance(value, int | float | None) or isinstance(value, bool):
-            return f"summary.{key} is {shown(value)}, which is not a number"
-    return ""
-
-
-KINDS: Mapping[str, Any] = {
-    "workload": str,
-    "system": str,
-    "seed": int,
-    "settings": dict,
-    "summary": dict,
-    "refused": str | None,
-    "capacity": int | float,
-    "end": int | float | None,
-}
-"""Key of ``run.json`` -> its type; ``capacity`` in GPUs, ``end`` in seconds."""
-
-
-def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(json.loads(json.dumps(settings, default=str)))
-
-
-def _json_number(value: float) -> float | None:
-    """JSON has no NaN and no infinity."""
-    return float(value) if math.isfinite(value) else None
+        return Log(**tables, events=events, capacity=self.record.capacity, decision_seconds=took, end=self.record.end)

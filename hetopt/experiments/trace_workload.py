@@ -19,7 +19,7 @@ from hetopt.decisions.system import System
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
 from hetopt.registry import generator_names, is_named, make_generator, named_instance
 from hetopt.traces.catalogue import Catalogue
-from hetopt.traces.conversion import Tenants, TooLarge, drop_unknown_models, to_instance
+from hetopt.traces.conversion import Tenants, TooLarge, drop_unknown_models, to_instance, unknown_models
 from hetopt.traces.kinds import read_trace
 from hetopt.traces.offered_load import scale_to_load
 from hetopt.traces.paper_models import CATALOGUES, find_catalogue
@@ -150,16 +150,16 @@ class TraceWorkload:
             source += ", left out: " + ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
         if rounded_up := table.attrs.get("rounded_up", 0):
             source += f", {rounded_up} with a part of a GPU rounded up"
-        if self.unknown_models == "draw" and (known := drop_unknown_models(table, models)) is not table:
+        if self.unknown_models == "draw" and unknown_models(table, models).any():
             source += ", models that are not in the catalogue replaced by drawn ones"
-            table = known
+            table = drop_unknown_models(table, models)
         try:
             if self.load is not None:
                 table = scale_to_load(table, self.load, cluster, models, **options)
             options |= {"tenants": self.tenants, "name": self.name, "source": f"{source}."}
             return to_instance(table, cluster, models, **options)
         except InvalidInstance as problem:
-            raise InvalidInstance(f"{self.trace}: {problem}") from None
+            raise problem.in_file(self.trace) from None
 
     def table(self, seed: int = 0) -> pd.DataFrame:
         """The trace as a table, for that seed."""
@@ -175,7 +175,7 @@ class TraceWorkload:
         try:
             given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
         except InvalidInstance as problem:
-            raise InvalidInstance(f"{problem}; if it is a trace, give its kind (e.g. --kind philly)") from None
+            raise problem.with_hint("if it is a trace, give its kind (e.g. --kind philly)") from None
         if not given.jobs:
             raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
         if self.settings or self.load is not None or self.models is not None:
@@ -189,7 +189,7 @@ class TraceWorkload:
             return find_catalogue(self.models)
         fitting = [known for known in CATALOGUES.values() if set(cluster.type_names) <= set(known.types)]
         if fitting:
-            return next((known for known in fitting if drop_unknown_models(table, known) is table), fitting[0])
+            return next((known for known in fitting if not unknown_models(table, known).any()), fitting[0])
         have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
         raise InvalidOption(
             f"no catalogue of models has all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they have "

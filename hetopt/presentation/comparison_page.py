@@ -63,20 +63,21 @@ def _meaning(columns: Mapping[str, Column]) -> str:
     return f"<details><summary>What the columns mean</summary><dl>{listed}</dl></details>"
 
 
-def _refused(title: str, refused: Mapping[str, str]) -> str:
-    if not refused:
+def _failures(title: str, reasons: Mapping[str, str]) -> str:
+    """A list of policies with the reason of their failure; empty if there is none."""
+    if not reasons:
         return ""
-    rows = (f"<li><b>{escape(', '.join(names))}</b>: {escape(why)}</li>" for why, names in by_reason(refused).items())
+    rows = (f"<li><b>{escape(', '.join(names))}</b>: {escape(why)}</li>" for why, names in by_reason(reasons).items())
     return f"<h2>{title}</h2><ul>{''.join(rows)}</ul>"
 
 
 def _rounded(comparison: Comparison) -> str:
     """The second table: each result in whole GPUs on servers."""
-    refused = _refused("Cannot be rounded or placed", comparison.unplaced)
+    unplaced = _failures("Cannot be rounded or placed", comparison.unplaced)
     if comparison.placed.empty:
-        return refused or "<p>There are no jobs: nothing to place on servers.</p>"
+        return unplaced or "<p>There are no jobs: nothing to place on servers.</p>"
     table = _table(comparison.placed, PLACED)
-    return f"<h2>Rounded and placed: the first round</h2>{table}{_meaning(PLACED)}{refused}"
+    return f"<h2>Rounded and placed: the first round</h2>{table}{_meaning(PLACED)}{unplaced}"
 
 
 def _hosts(comparison: Comparison, name: str) -> str:
@@ -113,6 +114,7 @@ def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str
         f"<h2 id='{escape(name)}'>{escape(name)}</h2>{_hosts(comparison, name)}"
         f"{svg(draw(result, judged=Plan(*by_tenant(comparison.instance, result))))}"  # envy as in the table
         for name, result in comparison.results.items()
+        if name not in comparison.unmeasured
     )
     made = ", ".join(f"{escape(k)} {escape(v)}" for k, v in versions.items())
     source = f"<p class='quiet'>{escape(comparison.instance.source)}</p>" if comparison.instance.source else ""
@@ -120,7 +122,8 @@ def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><style>{STYLE}</style>"
         f"<h1>{escape(title)}</h1><p>{escape(_describe(comparison.instance))}.</p>{source}"
         f"{_table(comparison.table, COLUMNS)}{_meaning(COLUMNS)}"
-        f"{_refused('Not applicable', comparison.refused)}{_rounded(comparison)}{svg(overview(comparison))}{pictures}"
+        f"{_failures('No result', comparison.refused)}{_failures('Cannot be measured', comparison.unmeasured)}"
+        f"{_rounded(comparison)}{svg(overview(comparison))}{pictures}"
         f"<p class='quiet'>Made by {made}.</p></html>"
     )
 

@@ -153,7 +153,7 @@ def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] 
 
 
 def show_comparison(comparison: Comparison, name: str) -> None:
-    """Print both tables, the meaning of their columns, and the policies that do not apply."""
+    """Print both tables, the meaning of their columns, and the policies without numbers, with the reasons."""
     from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason
 
     _policies(f"every policy on {name}", comparison.table, COLUMNS)
@@ -162,8 +162,13 @@ def show_comparison(comparison: Comparison, name: str) -> None:
         _policies(title, comparison.placed, PLACED)
     if not comparison.instance.jobs:
         say("  no jobs: nothing to place on servers")
-    for what, refused in (("not applicable", comparison.refused), ("cannot be placed", comparison.unplaced)):
-        for why, names in by_reason(refused).items():
+    failures = {
+        "no result": comparison.refused,
+        "cannot be measured": comparison.unmeasured,
+        "cannot be placed": comparison.unplaced,
+    }
+    for what, reasons in failures.items():
+        for why, names in by_reason(reasons).items():
             say(f"  {what}: ", bold(", ".join(names)), f": {why}")
 
 

@@ -87,10 +87,16 @@ def with_models(
         drawn[rows] = names[(level[rows] * len(names)).astype(np.int64)]
     model = drawn[kind]
     if "model" in table.columns:
-        column, missing = table["model"], is_blank(table["model"])
-        _refuse_unknown_models(column, missing, catalogue, locate)
-        model = np.where(missing, model, column.to_numpy(dtype=object))
+        _refuse_unknown_models(table, catalogue, locate)
+        model = np.where(is_blank(table["model"]), model, table["model"].to_numpy(dtype=object))
     return table.assign(model=model)
+
+
+def unknown_models(table: pd.DataFrame, catalogue: Catalogue) -> NDArray[np.bool_]:
+    """(rows,) whether a row of a trace names a model that is not in the catalogue."""
+    if "model" not in table.columns:
+        return np.zeros(len(table), dtype=bool)
+    return ~is_blank(table["model"]) & ~table["model"].isin(list(catalogue)).to_numpy()
 
 
 def drop_unknown_models(table: pd.DataFrame, catalogue: Catalogue) -> pd.DataFrame:
@@ -114,12 +120,8 @@ def drop_unknown_models(table: pd.DataFrame, catalogue: Catalogue) -> pd.DataFra
         It is not a trace.
     """
     check_trace(table)
-    if "model" not in table.columns:
-        return table
-    known = table["model"].isin(list(catalogue))
-    if (known | is_blank(table["model"])).all():
-        return table
-    return table.assign(model=table["model"].astype(object).where(known, ""))
+    unknown = unknown_models(table, catalogue)
+    return table.assign(model=table["model"].astype(object).mask(unknown, "")) if unknown.any() else table
 
 
 def is_blank(column: pd.Series[Any]) -> NDArray[np.bool_]:
@@ -127,14 +129,12 @@ def is_blank(column: pd.Series[Any]) -> NDArray[np.bool_]:
     return np.asarray(column.isna() | (column.astype(object) == ""))
 
 
-def _refuse_unknown_models(
-    column: pd.Series[Any], missing: NDArray[np.bool_], catalogue: Catalogue, locate: Locate
-) -> None:
+def _refuse_unknown_models(table: pd.DataFrame, catalogue: Catalogue, locate: Locate) -> None:
     """Refuse a model that is not in the catalogue."""
-    unknown = ~missing & ~column.isin(list(catalogue)).to_numpy()
+    unknown = unknown_models(table, catalogue)
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
-        name = column.iloc[[row]].tolist()[0]
+        name = table["model"].iloc[[row]].tolist()[0]
         raise InvalidInstance(
             f"{locate(row)}: model is {shown(name)}, which is not in {catalogue.name!r}; "
             f"{choices(str(name), catalogue)}; drop_unknown_models() or --unknown-models draw replaces it"

@@ -182,7 +182,7 @@ def _sizes(store: RunStore) -> Iterator[ComparedResult]:
 
 def queue_part(run: StoredRun) -> float:
     """Fraction of the waiting time after a job's completion on the virtual machine; NaN if no job waits."""
-    workload, seed, jobs = _workload(run.data["settings"]["workload"]), run.key.seed, run.table("jobs")
+    workload, seed, jobs = _workload(run.record.settings["workload"]), run.key.seed, run.table("jobs")
     instance, least = workload.instance(seed), draw_trace(workload.trace, seed).networks.of
     predicted = fixed_predictions(workload.trace, seed, make_predictor("forest")).predict(instance.jobs).tolist()
     gpus = sum(instance.cluster.capacity.values())
@@ -239,7 +239,7 @@ def busy_part(run: StoredRun) -> float:
     rounds, arrivals = run.table("rounds"), run.table("jobs")["arrival"]
     during = rounds[rounds["end"] <= arrivals.max()]
     seconds = float(during["end"].max() - arrivals.min())
-    return float(during["trained"].sum()) / (seconds * float(run.data["capacity"])) if seconds > 0 else nan
+    return float(during["trained"].sum()) / (seconds * run.record.capacity) if seconds > 0 else nan
 
 
 def _testbed(store: RunStore) -> Iterator[ComparedResult]:
@@ -271,7 +271,7 @@ def _predictors(store: RunStore) -> Iterator[ComparedResult]:
     names = {FOREST: "forest", **OTHER_PREDICTORS}
     tables = []
     for run in completed_runs(store, FOREST):
-        workload = _workload(run.data["settings"]["workload"])
+        workload = _workload(run.record.settings["workload"])
         predictors = {name: make_predictor(name) for name in names.values()}
         tables.append(errors(*workload.predicted(run.key.seed, predictors)))
     correct = [float(table[CORRECT]["forest"]) for table in tables]

@@ -15,7 +15,7 @@ from hetopt.checks import at_least, choices, lookup
 from hetopt.errors import InvalidOption
 from hetopt.experiments.experiment import Experiment, ProgressCallback
 from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
-from hetopt.experiments.published_results import TIMES
+from hetopt.experiments.published_results import TIMES, claim_of
 from hetopt.experiments.run_store import RunKey, RunStore
 
 Stores = Mapping[str, RunStore]
@@ -35,7 +35,7 @@ class EvaluationPart:
     experiment:
         The runs.
     compared:
-        Whether to compare claims about single runs with this part, or prefixes of the ids of the claims to compare.
+        Whether to compare claims about single runs with this part, or numbers of the claims to compare.
         False for parts that are used only by :class:`ComparedResult`.
     """
 
@@ -44,9 +44,9 @@ class EvaluationPart:
     experiment: Experiment
     compared: bool | tuple[str, ...] = True
 
-    def compares(self, claim: str) -> bool:
-        """Whether to compare the claim of this id with this part."""
-        return self.compared if isinstance(self.compared, bool) else claim.startswith(self.compared)
+    def compares(self, result: str) -> bool:
+        """Whether to compare the result of this id with this part."""
+        return self.compared if isinstance(self.compared, bool) else claim_of(result) in self.compared
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Evaluation:
     results:
         Stores -> results that are not a single metric.
     reasons:
-        Id of a claim, or prefix of ids -> why our number may differ from the paper's, stated before it was measured.
+        Number of a claim -> why our numbers may differ from the paper's, stated before it was measured.
     common_reason:
         Reason that holds for all claims.
     scaled:
@@ -207,9 +207,9 @@ class Evaluation:
         found["why"] = [self.reason(str(key)) for key in found["id"]]
         return found.sort_values("id", kind="stable", ignore_index=True)
 
-    def reason(self, claim: str) -> str:
-        """The reason with the longest matching prefix of the id; empty if none matches."""
-        return self.reasons.get(max(filter(claim.startswith, self.reasons), key=len, default=""), "")
+    def reason(self, result: str) -> str:
+        """The reason of the claim that the result with this id belongs to; empty if there is none."""
+        return self.reasons.get(claim_of(result), "")
 
     def _row(self, result: ComparedResult) -> dict[str, object]:
         ours = [float(value) for value in result.ours if not isnan(value)]

@@ -167,7 +167,7 @@ def profiled_part(store: RunStore) -> list[float]:
     found = []
     for run in completed_runs(store, "fft"):
         log, instance = run.log, instance_of(run)
-        profiling = Profiling(float(run.data["settings"]["world"]["profiling_seconds"]))
+        profiling = Profiling(float(run.record.settings["world"]["profiling_seconds"]))
         count = sum(len(profiling.types(instance.job[name], instance.cluster)) for name in log.jobs.index)
         trained = float((log.spans["end"] - log.spans["start"] - log.spans["lost"]).sum())
         found.append((count * profiling.seconds + float(log.jobs["lost"].sum())) / trained)

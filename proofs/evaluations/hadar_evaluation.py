@@ -239,7 +239,10 @@ EVALUATION = Evaluation(
     parts,
     compared_results,
     reasons={
-        "HADAR-01": f"the paper uses another sample of 480 jobs of the same trace; {_TAIL}",
+        **dict.fromkeys(
+            ("HADAR-015", "HADAR-016", "HADAR-017"),
+            f"the paper uses another sample of 480 jobs of the same trace; {_TAIL}",
+        ),
         "HADAR-018": "the paper uses another sample of 480 jobs of the same trace",
         "HADAR-019": "the paper's GRU is a percentage of 'the total job run-time'; relative to the "
         "cluster's whole time "

@@ -17,7 +17,7 @@ from hetopt.simulation.log import Log
 def completed_runs(store: RunStore, system: str) -> Iterator[StoredRun]:
     """The runs of a system (by label), without refused runs."""
     for run in store.runs():
-        if run.key.system == system and run.data["refused"] is None:
+        if run.key.system == system and run.record.refused is None:
             yield run
 
 

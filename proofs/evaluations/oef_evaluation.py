@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 import hetopt
-from hetopt.data.entities import Floats
+from hetopt.data.entities import Floats, owners
 from hetopt.data.instance import Instance
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
@@ -259,7 +259,8 @@ def _second_type(stores: Stores) -> Iterator[ComparedResult]:
     """User-1's two job types beside the other users, from minute 40 on."""
     if "second-type" in stores:
         rates = throughputs(stores["second-type"], NONCOOPERATIVE, AFTER)
-        types = rates[[name for name in rates.index if str(name).startswith("User-1/")]]
+        owner = owners(instance_of(next(completed_runs(stores["second-type"], NONCOOPERATIVE))))
+        types = rates[[name for name in rates.index if owner[name][0] == "User-1"]]
         others = rates[list(ALL_USERS[1:])]
         what = "Throughput of a job type of User-1 over that of another user"
         yield ComparedResult("OEF-033a", _FIG_5B, what, "half", 0.5, [float(types.mean() / others.mean())])

@@ -172,6 +172,7 @@ def _properties(
     markdown: Path | None,
 ) -> None:
     """Decide the properties of policies; print them and write the files."""
+    from hetopt.cli.arguments import import_from_current_folder, parse_settings
     from hetopt.data.saving import save
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
     from hetopt.proofs.properties import property_report
@@ -180,11 +181,13 @@ def _properties(
     from hetopt.registry import policy_names
 
     asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
+    given = parse_settings(settings)
+    import_from_current_folder(*asked, *given.values())
     with redirect_stdout(sys.stderr):  # standard output contains only the results
-        tasks, refused = plan_cells(asked, settings or [])
+        tasks, refused = plan_cells(asked, given)
     cells = {}
     with console.steps(len(tasks)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
-        for task, cell in decide_cells(tasks, settings or [], effort, jobs):
+        for task, cell in decide_cells(tasks, given, effort, jobs):
             if task not in cells:
                 step(f"{task[0]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell

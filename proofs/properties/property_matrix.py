@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from hetopt import instances
-from hetopt.cli.arguments import named_policy
 from hetopt.errors import InvalidOption, InvalidPlan, UnusableFile
 from hetopt.parallel import run_parallel
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
@@ -24,6 +24,7 @@ from hetopt.proofs.ledger.space import CaseNumbers, Space
 from hetopt.proofs.properties.policy_answers import AnyPolicy, Undecided, UndecidedTie, ask_policy
 from hetopt.proofs.properties.policy_cases import MISREPORTER, EntityKind, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, Property
+from hetopt.registry import make_policy
 
 PROVED: Mapping[tuple[str, EntityKind, str], str] = {
     ("oef-cooperative", "tenants", "envy-free"): "oef/thm-5.1-envy",
@@ -113,7 +114,7 @@ class _CountingCheck:
     judged: int = 0
     refused: int = 0
     tied: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, case: PolicyCase) -> Finding:
         try:
@@ -121,10 +122,10 @@ class _CountingCheck:
         except Undecided as problem:
             self.refused += 1
             self.tied += isinstance(problem, UndecidedTie)
-            self.reasons[str(problem)] = self.reasons.get(str(problem), 0) + 1
+            self.reasons[str(problem)] += 1
             return Finding(Fraction(0), str(problem), decided=False)
         except (InvalidOption, InvalidPlan) as problem:
-            raise type(problem)(f"{problem}; with {case.description}") from problem
+            raise problem.with_hint(f"with {case.description}") from problem
         self.judged += 1
         return found
 
@@ -181,8 +182,8 @@ def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Ef
         case = Counterexample(found[0], space.build(found[0]), found[1])
         return MatrixCell(about, False, judged, refused, tied, searched, case, seconds=seconds)
     if not judged:
-        why = max(counted.reasons, key=lambda text: counted.reasons[text], default="no instance was drawn")
-        return MatrixCell(about, None, 0, refused, tied, why=why, seconds=seconds)
+        reasons = [text for text, _ in counted.reasons.most_common(1)] or ["no instance was drawn"]
+        return MatrixCell(about, None, 0, refused, tied, why=reasons[0], seconds=seconds)
     proved = PROVED.get((name, kind, about.key), "")
     return MatrixCell(about, True, judged, refused, tied, searched, proved=proved, seconds=seconds)
 
@@ -266,13 +267,13 @@ CellKey = tuple[str, EntityKind, int]
 """A policy's name, tenants or jobs, and the position of a property in ``PROPERTIES``."""
 
 
-def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[CellKey], list[MatrixRow]]:
+def plan_cells(names: Sequence[str], settings: Mapping[str, Any]) -> tuple[list[CellKey], list[MatrixRow]]:
     """The cells to decide, and the rows of the entities that a policy refuses.
 
     Parameters
     ----------
     names, settings:
-        As on a command line: announced names or ``module:Name``, and ``key=value`` each.
+        Announced names or ``module:Name``, and the settings of each, as of :func:`hetopt.registry.make_policy`.
 
     Raises
     ------
@@ -281,7 +282,7 @@ def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Cell
     """
     tasks, refused = list[CellKey](), list[MatrixRow]()
     for name in names:
-        for kind, why in supported_kinds(named_policy(name, list(settings))).items():
+        for kind, why in supported_kinds(make_policy(name, settings)).items():
             if why:
                 refused.append(MatrixRow(name, kind, (), why))
             else:
@@ -290,7 +291,7 @@ def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Cell
 
 
 def decide_cells(
-    tasks: Sequence[CellKey], settings: Sequence[str], effort: Effort, jobs: int = 1
+    tasks: Sequence[CellKey], settings: Mapping[str, Any], effort: Effort, jobs: int = 1
 ) -> Iterator[tuple[CellKey, MatrixCell]]:
     """Yield each cell when it is decided, and again if another policy's counterexample gives a first or smaller one."""
     found = dict[CellKey, MatrixCell]()
@@ -304,11 +305,11 @@ def decide_cells(
             yield task, better
 
 
-def _decide(task: CellKey, settings: Sequence[str], effort: Effort) -> MatrixCell:
+def _decide(task: CellKey, settings: Mapping[str, Any], effort: Effort) -> MatrixCell:
     """Decide a cell in a worker; the case is dropped, since its numbers determine it."""
     name, kind, place = task
     try:
-        found = decide_cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
+        found = decide_cell(make_policy(name, settings), kind, PROPERTIES[place], effort, name)
     except (InvalidOption, InvalidPlan) as problem:  # the other cells are still decided
         found = MatrixCell(PROPERTIES[place], None, why=str(problem), broken=True)
     return _without_case(found, place)
@@ -333,11 +334,11 @@ def _counterexamples_of_others(task: CellKey, found: Mapping[CellKey, MatrixCell
 
 
 def _with_counterexample_of_others(
-    task: CellKey, settings: Sequence[str], one: MatrixCell, others: Sequence[CaseNumbers]
+    task: CellKey, settings: Mapping[str, Any], one: MatrixCell, others: Sequence[CaseNumbers]
 ) -> MatrixCell | None:
     """The cell with the first of these that is a counterexample for it; None if there is none."""
     name, kind, place = task
-    about, policy = PROPERTIES[place], named_policy(name, list(settings))
+    about, policy = PROPERTIES[place], make_policy(name, settings)
     for numbers in others:
         case = about.space(kind).build(numbers)
         assert case is not None

@@ -12,7 +12,7 @@ import pandas as pd
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError
-from hetopt.experiments.run_folder import WorkloadRuns, check_instance, instance_of
+from hetopt.experiments.run_folder import WorkloadRuns, check_same_jobs, instance_of
 from hetopt.experiments.run_store import StoredRun
 from hetopt.metrics.finish_time import finish_time_fairness
 from hetopt.simulation.log import Log
@@ -97,14 +97,14 @@ def load_runs(runs: WorkloadRuns, seed: int | None, fairness: str, step: Step = 
         step(str(run.key))
         system, jobs = run.key.system, log.jobs_with_work
         found.jct[system] = found.jct.get(system, EMPTY) + JobSample(_known(jobs["jct"]), len(jobs))
-        key = json.dumps([run.data["settings"].get("workload"), run.key.seed])
+        key = json.dumps([run.record.settings.get("workload"), run.key.seed])
         if key not in made:
             made[key] = _instance(run)
         try:
             instance = made[key]
             if isinstance(instance, HetoptError):
                 raise instance
-            check_instance(instance, log)
+            check_same_jobs(instance, log)
             rho = _known(finish_time_fairness(log, instance, fairness)["rho"])
             found.rho[system] = found.rho.get(system, EMPTY) + JobSample(rho, len(jobs))
         except HetoptError as problem:

@@ -202,7 +202,7 @@ OWN = ("seed", "system", "system_settings", "system_files", "round_seconds")
 
 def common_settings(run: StoredRun) -> dict[str, str]:
     """Settings that all runs of one workload should have in common, as text; without defaults."""
-    own = {key: value for key, value in run.data["settings"].items() if key not in OWN}
+    own = {key: value for key, value in run.record.settings.items() if key not in OWN}
     flat: dict[str, Any] = {}
     for key, value in own.items():
         items = value.items() if isinstance(value, Mapping) else [("", value)]
@@ -237,8 +237,8 @@ def _workload(part: WorkloadRuns, loaded: LoadedRuns) -> str:
         there = ", ".join(f"{number} {escape(kind)}" for kind, number in instance.cluster.capacity.items())
         tenants = f", {len(instance.tenants)} tenants" if instance.tenants else ""
         lines.append(f"{len(instance.cluster.servers)} servers with {there}; {len(instance.jobs)} jobs{tenants}")
-    elif part.runs[0].data["capacity"]:
-        lines.append(f"{part.runs[0].data['capacity']:g} GPUs")
+    elif capacity := part.runs[0].record.capacity:
+        lines.append(f"{capacity:g} GPUs")
     seeds = sorted({run.key.seed for run in part.runs})
     lines.append(f"seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else f"seed {seeds[0]}")
     differ = differing_settings(part.runs)
@@ -249,8 +249,8 @@ def _workload(part: WorkloadRuns, loaded: LoadedRuns) -> str:
     ]
     lines.append(f"settings: {escape('; '.join(same))}")
     text = f"<h3>{escape(part.name)}</h3><ul>{''.join(f'<li>{line}.</li>' for line in lines)}</ul>"
-    if source := part.runs[0].data.get("source"):
-        text += f"<p class='quiet source'>{escape(str(source))}</p>"
+    if source := part.runs[0].record.source:
+        text += f"<p class='quiet source'>{escape(source)}</p>"
     return text + "".join(f"<p class='warn'>{line}</p>" for line in _warnings(part, differ, seeds)) + _refused(part)
 
 
@@ -292,13 +292,12 @@ def _systems(folder: RunFolder, styles: Mapping[str, SystemStyle]) -> str:
     rows = []
     for name in folder.systems:
         own = [run for run in folder.runs if run.key.system == name]
-        data = own[0].data["settings"]
-        given = ", ".join(f"{key} = {value}" for key, value in (data.get("system_settings") or {}).items())
-        ran = [run for run in own if run.data["refused"] is None]
-        seconds = sum(float(run.data.get("seconds", 0.0)) for run in ran)
-        length = own[0].data.get("round_seconds")
+        settings, length = own[0].record.settings, own[0].record.round_seconds
+        given = ", ".join(f"{key} = {value}" for key, value in (settings.get("system_settings") or {}).items())
+        ran = [run for run in own if run.record.refused is None]
+        seconds = sum(run.record.seconds for run in ran)
         cells = [
-            str(data.get("system", name)),
+            str(settings.get("system", name)),
             given or "default",
             "at events" if length is None else f"{length:g} s",
         ]
