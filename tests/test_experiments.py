@@ -22,6 +22,7 @@ from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_store import ADDED, KINDS, TABLES, RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.overall import summary
+from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart
 
 SMALL = TraceWorkload("gavel-like", "hadar/cluster60", count=12)
 PAIR = Experiment((SMALL,), (SystemVariant("gavel"), SystemVariant("srtf")), (0, 1))
@@ -244,6 +245,16 @@ def test_a_policy_that_fails_is_named_once_the_others_have_run(tmp_path: Path, j
     with pytest.raises(PolicyFailed, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
         both.run(store, jobs=jobs)
     assert [str(run.key) for run in store] == ["srtf on gavel-like, seed 0", "srtf on gavel-like, seed 1"]
+
+
+def test_a_failing_policy_does_not_keep_an_evaluation_from_its_other_parts(tmp_path: Path) -> None:
+    parts = tuple(
+        EvaluationPart(name, "none", Experiment((SMALL,), (SystemVariant(system),)))
+        for name, system in (("first", f"{__name__}:broken"), ("second", "srtf"))
+    )
+    with pytest.raises(PolicyFailed, match="KeyError"):
+        Evaluation("FFT", lambda scale: parts).run(parts, RunStore(tmp_path))
+    assert [run.key.system for run in RunStore(tmp_path / "second")] == ["srtf"]
 
 
 def idle(instance: Instance, state: object = None) -> tuple[hetopt.Plan, None]:

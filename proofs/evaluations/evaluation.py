@@ -12,7 +12,7 @@ from math import isnan, nan
 import pandas as pd
 
 from hetopt.checks import at_least, choices, lookup
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.experiment import Experiment, ProgressCallback
 from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
 from hetopt.experiments.published_results import TIMES, claim_of
@@ -179,10 +179,23 @@ class Evaluation:
     def run(
         self, parts: Sequence[EvaluationPart], out: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None
     ) -> Stores:
-        """Execute the missing runs; each part has its own folder in the folder of ``out``."""
+        """Execute the missing runs; each part has its own folder in the folder of ``out``.
+
+        Raises
+        ------
+        PolicyFailed
+            A policy failed; raised after all other runs of all parts are stored.
+        """
         stores = {part.name: RunStore(out.path / part.name, out.format) for part in parts}
+        failed = []
         for part in parts:
-            part.experiment.run(stores[part.name], jobs=jobs, watch=None if watch is None else _of_part(part, watch))
+            watch_part = None if watch is None else _of_part(part, watch)
+            try:
+                part.experiment.run(stores[part.name], jobs=jobs, watch=watch_part)
+            except PolicyFailed as problem:
+                failed.append(problem)
+        if failed:
+            raise failed[0]
         return stores
 
     def compared(self, parts: Sequence[EvaluationPart], stores: Stores) -> pd.DataFrame:
