@@ -253,7 +253,7 @@ def test_a_failing_policy_does_not_keep_an_evaluation_from_its_other_parts(tmp_p
         for name, system in (("first", f"{__name__}:broken"), ("second", "srtf"))
     )
     with pytest.raises(PolicyFailed, match="KeyError"):
-        Evaluation("FFT", lambda scale: parts).run(parts, RunStore(tmp_path))
+        Evaluation("FFT", lambda _: parts).run(parts, RunStore(tmp_path))
     assert [run.key.system for run in RunStore(tmp_path / "second")] == ["srtf"]
 
 
