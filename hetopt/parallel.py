@@ -52,7 +52,7 @@ def run_parallel(
         return
     from joblib import Parallel, delayed
 
-    start = (os.getpid(), next(CALLS))  # with other arguments than before, joblib starts new processes
+    start = (os.getpid(), sys.path, next(CALLS))  # with other arguments than before, joblib starts new processes
     pool = Parallel(jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=start)
     try:
         for i, result in pool(delayed(_run)(work, i, task) for i, task in enumerate(tasks)):
@@ -67,7 +67,8 @@ def _run(work: Callable[..., Result], i: int, task: tuple[Any, ...]) -> tuple[in
     return i, work(*task)
 
 
-def _start_worker(parent: int, _call: int) -> None:
+def _start_worker(parent: int, search_path: list[str], _call: int) -> None:
+    sys.path[:] = search_path  # joblib replaces "" by the folder in which the parent began
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr
     Thread(target=_end_with_parent, args=(parent,), daemon=True).start()

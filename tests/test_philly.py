@@ -202,8 +202,8 @@ def test_settings_change_what_they_name() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"jobs": {}}, "at least one number of GPUs must have a share"),
-        ({"jobs": {1: 0}}, "at least one number of GPUs must have a share"),
+        ({"jobs": {}}, "at least one must have a share above 0"),
+        ({"jobs": {1: 0}}, "at least one must have a share above 0"),
         ({"jobs": {1: -1}}, r"PhillyLike.jobs\[1\] is -1; it must be a finite number >= 0"),
         ({"jobs": {0: 1}}, "a key of PhillyLike.jobs is 0"),
         ({"jobs": {1.5: 1}}, "a key of PhillyLike.jobs is 1.5; it must be a whole number from 1"),
