@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hetopt
+from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.registry import factory, policy_names
 
 ROOT = Path(__file__).parents[1]
@@ -97,3 +98,10 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_every_model_is_in_the_reference() -> None:
     for name in policy_names():
         assert factory(name).__module__ in REFERENCE, f"{name} is not in docs/reference/models.md"
+
+
+def test_the_page_of_a_computed_claim_shows_its_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    claim = all_claims()["fft/fig-2-moving"]
+    assert "<svg" in importlib.import_module("claims").section(claim)
