@@ -69,9 +69,10 @@ def test_a_killed_worker_is_reported() -> None:
 
 
 WAITING = """
-import time
+import signal, time
 from hetopt.parallel import run_parallel
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background of a shell
 for _ in run_parallel(time.sleep, [(0,), (600,), (600,)], 2):
     print("ready", flush=True)
 """
