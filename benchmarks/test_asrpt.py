@@ -34,14 +34,14 @@ Case = tuple[Pipeline, Servers]
 SIZES = [(8, 8, 12), (16, 4, 16)]
 CASES = 50
 WITHIN = 0.01
-"""Local search is to be this near to the shortest iteration."""
+"""Required distance of local search from the shortest iteration."""
 
 IN_TIME = 0.0085
-"""Seconds after which the hurried local search begins no further step: so that it stays under 10 ms."""
+"""Time limit in seconds of the local search, which begins no step after it and so stays under 10 ms."""
 
 
 def patterns(name: str, gpus: int, cases: int) -> list[Case]:
-    """A network's job on servers of 8 V100s with 1 to 8 free GPUs, just as many as it needs: Table II's cases."""
+    """Cases of Table II: a network's job on servers with 1 to 8 free V100s each, in total as many as it needs."""
     pipeline = Pipeline.of(networks.configuration(name, gpus))
     rng, made = np.random.default_rng(gpus), []
     while len(made) < cases:

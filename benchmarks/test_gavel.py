@@ -99,7 +99,7 @@ def peer(name: str, inst: hetopt.Instance) -> float:
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
 def test_cvxpy_with_ecos(benchmark: BenchmarkFixture, full: bool, name: str) -> None:
-    """Its optimum is ours, so both have solved the same program."""
+    """Assert that the peer's optimum equals ours."""
     values = measured(benchmark, lambda inst: peer(name, inst), size(full))
     for seed, value in enumerate(values):
         ours = hetopt.solve(POLICIES[name](), jobs(seed, size(full))).certificate.objective

@@ -32,7 +32,7 @@ SEEDS = range(5)
 
 
 def nodes(number: int, each: bool) -> Cluster:
-    """So many nodes with 4 GPUs of one type in turn, or with 4 of each."""
+    """A cluster of ``number`` nodes with 4 GPUs of one type in turn, or with 4 of each type."""
     servers = [Server(f"n{i}", dict.fromkeys(TYPES if each else [TYPES[i % 3]], 4)) for i in range(number)]
     return Cluster(tuple(map(GPUType, TYPES)), tuple(servers))
 
@@ -44,7 +44,7 @@ def queue(jobs: int, seed: int, cluster: Cluster) -> Instance:
 
 @pytest.mark.parametrize("each", [False, True], ids=["240 GPUs", "720 GPUs"])
 def test_growth(benchmark: BenchmarkFixture, full: bool, pictures: Path | None, each: bool) -> None:
-    """Seconds of one decision for 32 to 2,048 waiting jobs; no job that waits would have had room."""
+    """Measure one decision for 32 to 2,048 waiting jobs, and assert that no waiting job fits."""
     cluster = nodes(60, each)
     sizes = [2**k for k in range(5, 12)] if full else [32]
     waiting = {n: [queue(n, seed, cluster) for seed in (SEEDS if full else range(1))] for n in sizes}

@@ -1,4 +1,4 @@
-"""OEF for many tenants and 10 GPU types, the whole way from an `Instance` to an `Allocation`.
+"""OEF for many tenants and 10 GPU types, from an `Instance` to an `Allocation`.
 
 Peers in the same run: HiGHS with the same program (all envy rows from the start), and cvxpy with ECOS, which
 OEF's authors use, up to the sizes where they finish in about a minute.

@@ -1,4 +1,4 @@
-"""How many rounds a second the simulator does, and how long 20,000 jobs take.
+"""Rounds per second of the simulator, and the time for 20,000 jobs.
 
 Gavel's published simulator does 710 rounds/s (100 jobs on 8 + 8 + 8 GPUs) and 150 (600 jobs on 36 + 36 + 36) under
 max-min fairness, 139 and 11 under finish-time fairness; it cannot be installed beside us. The peer in the same run does
@@ -52,7 +52,7 @@ POLICIES = {"max-min": gavel.max_min_fairness(), "finish-time": gavel.finish_tim
 
 
 def workload(jobs: int, gpus: int) -> Instance:
-    """Jobs as Gavel generates them, all there at the start, on so many GPUs of each of its three types."""
+    """Jobs like Gavel's, all present at the start, on ``gpus`` GPUs of each of its three types."""
     cluster = hetopt.Cluster.of({"K80": gpus, "P100": gpus, "V100": gpus})
     table = GavelLike(jobs_per_hour=None).table(jobs, seed=0)
     return to_instance(table, cluster, GAVEL, reference="V100")
