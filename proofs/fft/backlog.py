@@ -8,8 +8,9 @@ from functools import cache
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.simulator import simulate
 
@@ -99,9 +100,8 @@ $s^2 / 2$."""
 SIZES = (2, 3, 4, 5, 6)
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/thm-4.1-fractional",
-        paper="FFT",
         place="Theorem 4.1",
         statement="The fractional JCT under FFT (equation (2), in total) is at most a constant times the optimal JCT.",
         procedure=Growth(
@@ -114,14 +114,12 @@ CLAIMS = (
             most=3,
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         proof=FRACTIONAL,
         note="The second half of the theorem; the paper gives no proof. The ratio grows like $2 s / 5$, $s$ the "
         "number of long jobs; JCT itself is larger than fractional JCT. No strongest true version is known.",
     ),
-    Claim(
+    fft_claim(
         key="fft/thm-4.1-unfinished",
-        paper="FFT",
         place="Theorem 4.1",
         statement=r"The number of unfinished jobs under FFT is at most $O(\sqrt N)$: of jobs that FFT has not "
         "finished when the optimal schedule has.",
@@ -135,7 +133,6 @@ CLAIMS = (
             most=3,
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         proof=UNFINISHED,
         note="The first half of the theorem. It does not say when the unfinished jobs are counted: at the end there "
         "are none, at the start N. It is read as the paper explains it: most jobs are completed before they would "

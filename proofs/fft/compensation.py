@@ -9,8 +9,9 @@ from functools import cached_property
 from itertools import pairwise
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -169,67 +170,57 @@ def falls_while_running(case: JobHistory) -> Finding:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-5-nonnegative",
-        paper="FFT",
         place="equation (5)",
         statement=r"$\rho_j(t) \ge 0$ in all rounds.",
         procedure=ForAll(PASTS, never_negative),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"$\rho_j(a_j) = 0$, and (5) takes the larger of 0 and something.",
     ),
-    Claim(
+    fft_claim(
         key="fft/rho-behind",
-        paper="FFT",
         place="section 4.2.2",
         statement=r"$\rho_j(t)$ captures the amount by which job $j$ falls behind what it would have received under a "
         r"fair scheduler since its arrival.",
         procedure=ForAll(PASTS, behind_as_it_should),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/fig-5-starved",
         note=r"$\mu_j$ weighs what is missed in each round, and what is ahead is forgotten at 0. Read as: it is that "
         "amount, or 0 for who is not behind.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-5-starved",
-        paper="FFT",
         place="Fig. 5",
         statement=r"$\rho_j$ increases continuously during periods of starvation.",
         procedure=ForAll(PASTS, grows_while_starved),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
 With $x_j(t) = 0$, equation (5) adds $\mu_j(t) W_j / (\tau_j - a_j)$ with $\mu_j(t) = (t - a_j) / (\tau_j - a_j) > 0$
 for $t > a_j$.""",
         note=r"Read of rounds after that of the arrival, in which $\mu_j = 0$ and nothing is added.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-5-served",
-        paper="FFT",
         place="Fig. 5",
         statement=r"$\rho_j$ decreases when the desired resources are obtained: it does not grow in a round with "
         r"$\sum_i \theta_j^i x_j^i \ge W_j / (\tau_j - a_j)$, and falls if the left side is larger, $\rho_j > 0$ and "
         r"$t > a_j$.",
         procedure=ForAll(PASTS, falls_while_served),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
 What (5) adds to $\rho_j$ is $\mu_j(t) \ge 0$ times a difference that is not positive, or negative; and the larger of
 0 and a number below $\rho_j > 0$ is below $\rho_j$. On the fastest type with room for its gang a job takes
 $p \le \tau_j - a_j$ rounds and does at least its fair part.""",
         note="The desired resources are read as those on which the job does its fair part of a round.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-5-running",
-        paper="FFT",
         place="equation (5)",
         statement=r"$\rho_j$ does not grow in a round in which the job runs.",
         procedure=ForAll(PASTS, falls_while_running),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/fig-5-served",
         note="On a slow type it may do less than its fair part.",
     ),

@@ -6,8 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -80,15 +81,13 @@ def _space(packed: bool) -> Space[RoundCase]:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/fig-5-chances",
-        paper="FFT",
         place="Fig. 5",
         statement=r"As $\rho_j$ grows, so do the job's chances of being scheduled: with a larger $\rho_j$, all else "
         r"equal, $\sum_i \theta_j^i x_j^i$ of the round is at least as large, in every optimum.",
         procedure=ForAll(_space(False), grows, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
 Let $u(x) = \sum_i \theta_j^i x_j^i$, and $c(x)$ the cost without $-\rho_j u(x)$. Let $x$ be optimal at $\rho$ and $y$
 at $\rho' > \rho$; the plans to choose from, those with $K^*$ GPUs, are the same. Then
@@ -96,21 +95,18 @@ $c(x) - \rho u(x) \le c(y) - \rho u(y)$ and $c(y) - \rho' u(y) \le c(x) - \rho' 
 $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         note=r"So a job that runs at $\rho_j$ also runs at a larger one, on types that are as fast together.",
     ),
-    Claim(
+    fft_claim(
         key="fft/rho-large",
-        paper="FFT",
         place="section 4.2.2",
         statement=r"If $\rho_j(t)$ is large, the scheduler prioritises job $j$: it runs once $\rho_j$ is large enough.",
         procedure=ForAll(_space(False), runs_at_last, slack=lambda case: F(0) if _packed(case) else F(-1)),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/rho-large-packed",
         note="The constraint (7) comes before the cost: a gang that no fullest plan has waits for as long as that "
         "stays so; see `fft/thm-4.2-stream`.",
     ),
-    Claim(
+    fft_claim(
         key="fft/rho-large-packed",
-        paper="FFT",
         place="section 4.2.2",
         statement=r"If some plan with $K^*$ GPUs has job $j$, every optimum has it once $\rho_j$ exceeds "
         r"$\min_x (c(x) - c(y)) / u(x)$ and 0: $c$ the cost and $u(x) = \sum_i \theta_j^i x_j^i$ the progress of "
@@ -119,7 +115,6 @@ $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         procedure=ForAll(_space(True), runs_above, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 Let $x$ attain the minimum. At such a $\rho_j$ its cost $c(x) - \rho_j u(x)$ is below $c(y)$, the least without $j$;
 so no plan without $j$ is optimal.""",

@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -148,51 +149,51 @@ PAIR = {"rounds": TableShape(1, 2, integers(1, 8)), "age": TableShape(1, 2, inte
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-2",
-        paper="FFT",
         place="equation (2)",
         statement=r"$\sum_{t \ge a_j} (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ is a lower bound of the completion "
         r"time $C_j = \min\{L : \sum_{t=a_j}^L \sum_i x_j^i(t)\, \theta_j^i \ge W_j\} - a_j$.",
         procedure=ForAll(SERVICES, as_printed),
         expected=ClaimVerdict.FALSE,
+        policies=(),
         instead="fft/eq-2-truncated",
         note="By this definition a job that is complete in the round of its arrival has $C_j = 0$; with the finishing "
         "round counted, $C_j + 1$, the sum is no bound either.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-2-truncated",
-        paper="FFT",
         place="equation (2)",
         statement="It is a lower bound where the last round counts only the work $w$ that is left. As printed it is "
         r"larger by $C_j\,(\theta - w) / W_j$, with $\theta$ of that round.",
         procedure=ForAll(SERVICES, truncated, ratio=nearness),
         expected=ClaimVerdict.TRUE,
         printed=False,
+        policies=(),
         proof=r"""
 Let $f_t$ be the part of the job done in round $t$; with the last round cut, $f_t \ge 0$ and $\sum_t f_t = 1$. Work is
 done in rounds $t \le L$ only, so $\sum_t (t - a_j) f_t \le (L - a_j) \sum_t f_t = C_j$. Equality where all is done in
 round $L$. As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_j\,(\theta - w) / W_j$.""",
     ),
-    Claim(
+    fft_claim(
         key="fft/age-term",
-        paper="FFT",
         place="section 4.2.1",
         statement=r"Minimising $\sum_j (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ in a round always gives "
         r"priority to jobs with large completion time $W_j / \theta_j^i$.",
         procedure=ForAll(Space({}, PAIR, two_ages), by_age),
         expected=ClaimVerdict.FALSE,
+        policies=(),
         instead="fft/age-term-equal",
         note="About the problem that equation (3) corrects.",
     ),
-    Claim(
+    fft_claim(
         key="fft/age-term-equal",
-        paper="FFT",
         place="section 4.2.1",
         statement="It gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",
         procedure=ForAll(Space({}, PAIR, one_age, _equal_ages), by_age),
         expected=ClaimVerdict.TRUE,
         printed=False,
+        policies=(),
         proof=r"With $p_j = W_j / \theta_j^i$ the terms are $(t - a) / p_j$, which falls in $p_j$ since $t - a > 0$.",
     ),
 )

@@ -11,7 +11,8 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.gavel import max_min_fairness
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
@@ -171,9 +172,8 @@ $\bigl(\sum_l v_l\bigr)^2 = \bigl(\sum_l \frac{v_l}{\sqrt{r_l}} \sqrt{r_l}\bigr)
 \le \sum_l \frac{v_l^2}{r_l} \sum_l r_l$, by Cauchy and Schwarz, with equality where all $v_l / r_l$ are equal."""
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/cauchy-schwarz",
-        paper="FFT",
         place="section 2.3",
         statement=r"$\sum_l W_l / r_l \ge \bigl(\sum_l \sqrt{W_l}\bigr)^2 / \sum_l r_l$ for all works and rates (two "
         "in the paper).",
@@ -189,9 +189,8 @@ CLAIMS = (
         proof=r"With $W_l = v_l^2$, $v_l > 0$: " + CAUCHY.strip(),
         mechanical=(by_sympy("the difference for two jobs is a square over positive numbers", gap_of_two),),
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-gavel",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement=r"$\frac{16}{8 m_0 + m_1} + \frac{16}{8 n_0 + n_1} \ge \frac{64}9$ for all parts of the time of "
         r"both jobs, attained at $m_0 = m_1 = n_0 = n_1 = \frac12$ (and nowhere else with $m_0 + m_1 \le 1$, "
@@ -207,9 +206,8 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         note="Without the rows on a job's own time, which the paper does not print, $(9/16, 0)$ and $(7/16, 1)$ are "
         "as good.",
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-makespan",
-        paper="FFT",
         place="section 2.3",
         statement="With the makespan as Gavel's objective, and the rows of a GPU's and a job's whole time, the same "
         "allocation results.",
@@ -217,9 +215,8 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         expected=ClaimVerdict.TRUE,
         policies=("gavel-makespan",),
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-3",
-        paper="FFT",
         place="Fig. 3",
         statement="With these parts, and migration taking 40% of a round, the utilisation is as low as 60%.",
         procedure=ByComputation(utilisation),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -146,32 +147,27 @@ EXACT = {
 }
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-3-shorter",
-        paper="FFT",
         place="equation (3)",
         statement=r"The scheduler prioritises jobs with shorter processing time $W_j / \theta_j^i$ (of two jobs of "
         "equal age and demand).",
         procedure=ForAll(Space({}, LENGTHS, two_lengths), shorter_first, slack=shorter),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-order",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-faster",
-        paper="FFT",
         place="equation (3)",
         statement="A job of any age runs on the faster of two idle GPU types, where its processing time is shorter.",
         procedure=ForAll(Space({}, LENGTHS, two_types), faster_first, slack=faster),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-order",
         note=r"`refuted/fft-slow-gpu` is a larger case. Both have $\rho_j = 0$, as (3) has it; `fft/eq-6-faster` is "
         "about a run with compensation.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-order",
-        paper="FFT",
         place="equations (3), (4)",
         statement=r"Let a job (or two jobs of equal demand $d$, age $a$ and compensation $\rho$, in parts of the "
         r"job) take $p < q$ rounds in two ways. Then $p$ rounds cost less if and only if $a - \rho < d\, p\, q$, and "
@@ -180,7 +176,6 @@ CLAIMS = (
         procedure=ForAll(Space({}, EXACT, pairs, _pairs), exactly),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 The cost is $(a - \rho)/p + d p$. So
 $$\Bigl(\frac{a - \rho}{q} + d q\Bigr) - \Bigl(\frac{a - \rho}{p} + d p\Bigr)

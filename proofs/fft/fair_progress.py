@@ -5,8 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.proofs.fft.compensation import fair_rounds
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -74,9 +75,8 @@ def reachable_by_library(case: RoundCase) -> Finding:
 AT_ONCE = r"All jobs together can progress by $W_j / (\tau_j - a_j)$ in every round, in shares of the time, with "
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/tau",
-        paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
         procedure=ForAll(
@@ -86,7 +86,6 @@ CLAIMS = (
             share=F(1, 2),
         ),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
 Without preemption a job stays on one type $i$ of its part, where it has $Y_i / |A|$ GPUs and so runs for
 $\min(1,\, Y_i / (|A| d_j))$ of the time. That takes at most $Y_i / |A|$ GPUs of the type. Over all jobs these are at
@@ -94,29 +93,25 @@ most $Y_i$, and no job runs for more than all the time.""",
         note="What W / (tau - a) means: the progress under a fair scheduler. Parts of GPUs are read as parts of the "
         "time. hetopt's policy takes a simpler estimate, see `fft/tau-fastest`.",
     ),
-    Claim(
+    fft_claim(
         key="fft/tau-fastest",
-        paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE
         + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, $p_j$ the rounds on the fastest type.",
         procedure=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), reachable_by_library),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/tau-fastest-one-type",
         note="The estimate that hetopt's policy uses. Not every job can be on the fastest type, so that every job "
         "may be behind, and compensated, at once.",
     ),
-    Claim(
+    fft_claim(
         key="fft/tau-fastest-one-type",
-        paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ where there is one GPU type.",
         procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), reachable_by_library, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 It is enough that job $j$ runs for $\min(1,\, Y / (d_j |A|))$ of the time, which takes at most $Y / |A|$ GPUs; over
 all jobs at most $Y$.""",

@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -87,28 +88,24 @@ def mu_grows(case: ArrivalCase, *, undisturbed: bool = False) -> Finding:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/mu-grows",
-        paper="FFT",
         place="section 4.2.2",
         statement=r"The fairness coefficient $\mu_j(t) = (t - a_j)/(\tau_j - a_j)$ increases with the duration a job "
         "has stayed in the cluster.",
         procedure=ForAll(ARRIVALS, mu_grows),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/mu-grows-constant",
         note=r"$\tau_j$ is estimated again when jobs arrive, and with more jobs it is later.",
     ),
-    Claim(
+    fft_claim(
         key="fft/mu-grows-constant",
-        paper="FFT",
         place="section 4.2.2",
         statement=r"$\mu_j$ increases from one round to the next unless a job arrives between them, the GPUs being the "
         "same.",
         procedure=ForAll(ARRIVALS, lambda case: mu_grows(case, undisturbed=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 The age $t - a_j$ grows by 1. $\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, and with the paper's estimate on
 $1/|A|$ of the cluster likewise, does not grow when $|A|$ stays or falls.""",

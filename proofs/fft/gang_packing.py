@@ -7,8 +7,9 @@ from itertools import combinations
 
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
@@ -168,34 +169,29 @@ it can be left out. The rest of the GPUs and the smaller gangs are a smaller cas
 there is nothing to show."""
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-1",
-        paper="FFT",
         place="equation (1)",
         statement=r"The plans of FFT give each job one GPU type or none, $\sum_i x_j^i \le 1$, and no type is "
         r"over-subscribed, $\sum_j d_j x_j^i \le Y_i$; $x_j^i = 0$ where the memory is too small (section 4.4.1).",
         procedure=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), keeps_rows, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
 Both are rows of the round's program, and $x_j^i$ is binary, and fixed to 0 where the job cannot run. Afterwards, ties
 are settled by exchanging the places of two gangs of equal demand, or by moving a gang to a type that has room for it;
 both keep the rows.""",
     ),
-    Claim(
+    fft_claim(
         key="fft/work-conserving",
-        paper="FFT",
         place="section 4.1",
         statement="The schedule is work-conserving: no job that waits would fit on the GPUs that are idle.",
         procedure=ForAll(round_space(n=(1, 5), ages=integers(0, 9)), leaves_no_fitting_job, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof="The plan uses as many GPUs as can be packed; with such a job beside it more would be in use.",
         note='Read for gangs: "always keeping the GPU devices busy if there are jobs applicable to be scheduled".',
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-7",
-        paper="FFT",
         place="equation (7)",
         statement=r"$\sum_i \sum_j d_j x_j^i(t) \ge K(t)$ can be met, with $K(t)$ the minimum of the available GPUs "
         "and the demanded GPUs, both in total.",
@@ -205,87 +201,79 @@ both keep the rows.""",
             slack=lambda case: largest_packing(case) - wanted(case),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-7-packed",
         note="`refuted/fft-gang-capacity` is a larger case. Table 2 has gangs of 3 beside gangs of 8: three and "
         "four of them ask for 36 GPUs, of which the 12 + 12 + 12 of section 6.1.1 take 33. With "
         '"considering the per-type resource constraint" read as what can be packed, $K(t)$ is $K^*$ of '
         "`fft/eq-7-packed`, and (7) is right.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-7-packed",
-        paper="FFT",
         place="equation (7)",
         statement=r"The policy's plans use exactly $K^*$ GPUs, the largest $\sum_{i,j} d_j x_j^i$ under equation (1).",
         procedure=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), reaches_most, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 The first stage of the round maximises $\sum_{i,j} d_j x_j^i$ under (1); its value is $K^*$. The second stage keeps
 $\sum_{i,j} d_j x_j^i \ge K^*$, which is feasible, and more than $K^*$ is not. Settling ties keeps the demands
 that run, counted with multiplicity.""",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-7-powers",
-        paper="FFT",
         place="equation (7)",
         statement=r"The printed $K(t) = \min\{\sum_i Y_i, \sum_j d_j\}$ can be met where all demands are powers of "
         "two, every $Y_i$ is a multiple of the largest demand, and every job can use every type.",
         procedure=ForAll(MULTIPLES, reaches_printed),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 Take the largest first. Whenever it is the turn of a gang of $d$, the GPUs free of each type are a multiple of $d$:
 $Y_i$ is, and so are all demands before. So a gang waits only when no GPU is free, and then $\sum_i Y_i$ are in use;
 else all run, on $\sum_j d_j$.""",
     ),
-    Claim(
+    fft_claim(
         key="fft/variables",
-        paper="FFT",
         place="section 4.2.4",
         statement="The variables are related to the number of GPU types rather than the number of GPUs: one for each "
         "job and type.",
         procedure=ByComputation(sizes),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
     ),
-    Claim(
+    fft_claim(
         key="fft/largest-first",
-        paper="FFT",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs; every job can use "
         "every type.",
         procedure=ForAll(round_space(n=(1, 5), k=(1, 2), speeds=integers(1, 1)), packs_most),
         expected=ClaimVerdict.FALSE,
         printed=False,
+        policies=(),
         instead="fft/largest-first-powers",
     ),
-    Claim(
+    fft_claim(
         key="fft/largest-first-memory",
-        paper="FFT",
         place="equation (7)",
         statement="The same where all demands are powers of two and jobs may be unable to use some types.",
         procedure=ForAll(round_space(n=(1, 4), k=(1, 2), speeds=integers(0, 1), demands=POWERS[:3]), packs_most),
         expected=ClaimVerdict.FALSE,
         printed=False,
+        policies=(),
         instead="fft/largest-first-powers",
     ),
-    Claim(
+    fft_claim(
         key="fft/largest-first-powers",
-        paper="FFT",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs where all demands are "
         "powers of two and every job can use every type that has GPUs enough.",
         procedure=ForAll(POWERS_OF_TWO, packs_most),
         expected=ClaimVerdict.TRUE,
         printed=False,
+        policies=(),
         proof=LARGEST_FIRST,
     ),
-    Claim(
+    fft_claim(
         key="fft/packing-hard",
-        paper="FFT",
         place="section 4.2.4",
         statement="Whether a given number of GPUs can be in use is NP-complete (numbers being written in binary), "
         "already with one GPU type: positive whole "
@@ -294,7 +282,6 @@ else all run, on $\sum_j d_j$.""",
         procedure=ForAll(Space({"n": (2, 7)}, {"number": TableShape(1, "n", integers(1, 9))}, _numbers), halves),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 All $h$ GPUs are in use if and only if the demands of the gangs that run sum to $h$, and then those of the others do.
 So PARTITION, which is NP-complete, is a special case (a number above $h$ decides it at once); and whether a plan uses

@@ -8,9 +8,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -81,9 +82,8 @@ def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-6-faster",
-        paper="FFT",
         place="equation (6)",
         statement="FFT, run from the first round with its compensation on jobs that take at least a round on every "
         "type, has no job on a slow GPU beside an idle fast one.",
@@ -99,7 +99,6 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/eq-3-order",
         note="Jobs that wait among others for long are compensated too little, since tau counts on all of them.",
     ),

@@ -9,7 +9,8 @@ from fractions import Fraction
 from hetopt import instances
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
 
@@ -203,60 +204,57 @@ def _placed(round_seconds: float) -> str | None:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/state-size",
-        paper="FFT",
         place="Fig. 1(b)",
         statement="J4 (OPT-6.7B) with gradient accumulation and Adam has state files of 107 GB.",
         procedure=ByComputation(states),
         expected=ClaimVerdict.TRUE,
+        policies=(),
         note="16 bytes a parameter: weights, gradients and both moments of Adam in single precision.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-moving",
-        paper="FFT",
         place="Fig. 2(a)",
         statement="Moved at every event, J4, 1.6 times as fast on the A10, takes 25% longer than the 14.4 minutes "
         "on the T4.",
         procedure=ByComputation(moving_everywhere),
         expected=ClaimVerdict.TRUE,
+        policies=(),
         note="1.6 is the lower end of Fig. 1(a): at a speedup of s it takes 14 + 6.4/s "
         'minutes, which is 18 for 1.6 only. The paper writes "improved by 25%".',
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-srtf",
-        paper="FFT",
         place="Fig. 2(a)",
         statement="The execution follows the order of the shortest remaining time.",
         procedure=ByComputation(fastest_gpu_order),
         expected=ClaimVerdict.FALSE,
+        policies=(),
         note="It follows the order of the whole time on the A10. By remaining time J4 would be complete sooner than "
         "on the T4 alone, so that the example needs the other order.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-staying",
-        paper="FFT",
         place="Fig. 2(b)",
         statement="It is more effective to leave J4 on the T4 at minute 5.",
         procedure=ByComputation(staying_is_better),
         expected=ClaimVerdict.TRUE,
+        policies=(),
         note="Than Fig. 2(a).",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-cost",
-        paper="FFT",
         place="Fig. 2(b)",
         statement="FFT's cost (6) leaves J4 on the T4 at minute 5, with two minutes of switching.",
         procedure=ByComputation(placement_by_cost),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         note="The paper shows Fig. 2(b) as what is wanted, not as a run of FFT. The cost weighs the whole job, 14.4 "
         "minutes against 9 and a move of 2, and knows of no job to come; it moves J4.",
     ),
-    Claim(
+    fft_claim(
         key="fft/wasted",
-        paper="FFT",
         place="section 2.2",
         statement="If J4 is long and short jobs continuously enter, nearly 40% of its training time is wasted on "
         "migration.",
@@ -271,6 +269,7 @@ CLAIMS = (
             converges=True,
         ),
         expected=ClaimVerdict.TRUE,
+        policies=(),
         proof=r"""
 A job like J1 comes every 10 minutes and holds the A10 for 5. So J4 moves in minutes $5, 10, 15, \dots$, for 2 minutes
 each: $2c - 1$ times before minute $10 c$, which takes $2 (2c - 1) / (10 c) = \frac25 - \frac1{5c}$ of its time.""",

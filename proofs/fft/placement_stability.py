@@ -12,7 +12,8 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -122,16 +123,14 @@ def packed_in_place(case: StayingCase) -> Finding:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/placement",
-        paper="FFT",
         place="sections 4.2.3, 4.3",
         statement="Jobs that stay on their GPU type can stay on their servers, so that no switching is charged, and a "
         "gang that comes is packed into one server where some placement of all jobs has it on one.",
         procedure=ForAll(SERVERS, packed_in_place),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         note="Each half holds alone; 4.2.3 assumes the first and 4.3 strives for the second. Fig. 6 moves $J_2$, "
         "which stays on its type.",
     ),

@@ -8,8 +8,9 @@ from fractions import Fraction
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.cost_order import runs_instead
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -115,9 +116,8 @@ def running_is_cheap() -> list[object]:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-3-fewer",
-        paper="FFT",
         place="equation (3)",
         statement="The scheduler prioritises jobs with fewer GPUs $d_j$ (of two jobs of equal age and processing "
         "time).",
@@ -136,13 +136,11 @@ CLAIMS = (
             slack=lambda case: F(0) if (0, WAITS) in case.optima else F(-1),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-fewer-cost",
         note="The constraint (7) comes before the cost.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-fewer-cost",
-        paper="FFT",
         place="equation (3)",
         statement="Of two jobs of equal age and processing time the one with fewer GPUs costs less.",
         procedure=ForAll(
@@ -161,12 +159,10 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"The cost $a / p + d p$ grows with $d$ by $p > 0$ for each GPU.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-srsf",
-        paper="FFT",
         place="equation (3)",
         statement="The scheduler behaves as the shortest remaining service first: of two jobs on one GPU it runs the "
         "one with less work left.",
@@ -176,32 +172,27 @@ CLAIMS = (
             slack=lambda case: case.present.cost(1, 0) - case.present.cost(0, 0),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-service",
         note='The paper says "similarly to". The cost looks at the whole job, and its first term grows with the age, '
         "so that a new job stops an equal one that is almost done.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-service",
-        paper="FFT",
         place="equation (3)",
         statement=r"Of jobs that have just arrived the one with the smallest service $d_j W_j / \theta_j^i$, done or "
         "not, costs least.",
         procedure=ForAll(round_space(n=(2, 3)), by_service),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"With $t = a_j$ and $\rho_j = 0$ the cost is $d_j W_j / \theta_j^i$.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-nobody",
-        paper="FFT",
         place="equation (3)",
         statement="Without the constraint (7), the only solution of (3) runs no job.",
         procedure=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), idle_plan_is_cheapest),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"Every coefficient $(t - a_j)\theta_j^i / W_j + d_j W_j / \theta_j^i$ is positive, since $d_j > 0$, "
         r"$W_j > 0$ and $\theta_j^i > 0$: every job that runs adds to the cost.",
         mechanical=(by_z3("the cost of a job that runs is positive", running_is_cheap),),

@@ -10,8 +10,9 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -158,9 +159,8 @@ PACKED = Space(
 )
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/thm-4.2",
-        paper="FFT",
         place="Theorem 4.2",
         statement="Each job has been executed in at least one round within a constant time from its arrival.",
         procedure=Growth(
@@ -173,14 +173,12 @@ CLAIMS = (
             most=8,
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/thm-4.2-packed",
         proof="N jobs of one round, all there from the start, on one GPU: whatever the policy, one of them runs in a "
         "round, so that the last one waits for N - 1 rounds.",
     ),
-    Claim(
+    fft_claim(
         key="fft/thm-4.2-stream",
-        paper="FFT",
         place="Theorem 4.2",
         statement="The same with a constant that depends on the sizes of the jobs and on how many are there at a time.",
         procedure=Growth(
@@ -194,7 +192,6 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/thm-4.2-packed",
         proof=r"""
 Two GPUs; a job of one GPU and one round, and a gang of two GPUs and one round that comes in each of the rounds
@@ -202,9 +199,8 @@ $0, \dots, n - 1$. In each of them the gang just come fills the cluster, $K^* = 
 its $\rho$. So the gang runs and the job waits for $n$ rounds; never more than two jobs are there.""",
         note="A policy without the constraint (7) could run the job at once.",
     ),
-    Claim(
+    fft_claim(
         key="fft/thm-4.2-packed",
-        paper="FFT",
         place="Theorem 4.2",
         statement="If in no round a job that waits would fit on the idle GPUs, then "
         r"$\text{wait}_j \sum_i \max(0, Y_i - d_j + 1) \le \sum_{k \ne j} d_k \lceil \max_i W_k / \theta_k^i \rceil$, "
@@ -213,7 +209,6 @@ its $\rho$. So the gang runs and the job waits for $n$ rounds; never more than t
         procedure=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 While $j$ waits in a round, each type $i$ that it can use has fewer than $d_j$ idle GPUs, so at least
 $\max(0, Y_i - d_j + 1)$ busy ones. Over the rounds of its wait that is the left side, in GPU rounds. They are used by

@@ -11,7 +11,8 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -149,51 +150,46 @@ $1/n$ of the time on each GPU). The quotient is $162 n^2 / (81 n^2 + 99 n + 2 - 
 takes at least $\frac{16}9 \cdot \frac{n(n+1)}2$ in total, and the quotient is at most $\frac{2n}{n+1}$."""
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/table-1-optimum",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement="An optimal policy runs I0 on GPU0 and I1 on GPU1, and moves I1 to GPU0 when I0 is complete: no "
         "schedule of both jobs takes less than 23/4 minutes in total.",
         procedure=ForAll(SCHEDULES, no_better, ratio=lambda case: BEST / case.total),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
 Let $C_1 \le C_2$ be the completion times. $C_1 \ge 2$, since a job does at most 8 epochs a minute. Both together do
 at most 9 a minute until $C_1$ and 8 after it, so $32 \le 9 C_1 + 8 (C_2 - C_1)$, that is $C_2 \ge 4 - C_1 / 8$. So
 $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $2 + \frac{14}8$.""",
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-jct",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement=r"This results in an overall JCT of $4 + (16 - 2)/8 = 5.75$ minutes.",
         procedure=ByComputation(optimum),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-reduction",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement="That is 20% less than under Gavel.",
         procedure=ByComputation(reduction("20")),
         expected=ClaimVerdict.FALSE,
+        policies=(),
         instead="fft/table-1-reduction-corrected",
         note="Compared as a whole number of percent.",
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-reduction-corrected",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement=r"It is $1 - \frac{23}4 / \frac{64}9 = \frac{49}{256}$, 19.1%, less than under Gavel.",
         procedure=ByComputation(reduction("19.1")),
         expected=ClaimVerdict.TRUE,
         printed=False,
+        policies=(),
     ),
-    Claim(
+    fft_claim(
         key="fft/gap-twice",
-        paper="FFT",
         place="section 2.3",
         statement="With more such jobs the gap can be up to twice as large: Gavel's total over that of the optimum.",
         procedure=Growth(

@@ -8,9 +8,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -123,9 +124,8 @@ UNITS = Space(
 )
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/units",
-        paper="FFT",
         place="equations (4) to (6)",
         statement=r"What FFT decides does not depend on the unit in which work is counted: $W_j$ and $\theta_j^i$ of "
         "all jobs times the same $u > 0$.",
@@ -136,14 +136,12 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/units-normalised",
         note=r"Epochs or iterations. $\rho_j$ is in units of work, so that $\rho_j \theta_j^i$ grows with $u^2$ "
         "while the rest of the cost stays. hetopt's policy does so with `normalise=False`.",
     ),
-    Claim(
+    fft_claim(
         key="fft/units-normalised",
-        paper="FFT",
         place="equations (4) to (6)",
         statement=r"What FFT decides does not depend on it with $\theta_j^i / W_j$ in place of $\theta_j^i$ in "
         r"$\rho_j \theta_j^i$ and in "
@@ -151,7 +149,6 @@ CLAIMS = (
         procedure=ForAll(UNITS, lambda case: independent(case, normalise=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 Work enters only as $\theta_j^i / W_j$: in $\varphi_j^i$, in $\tau_j - a_j$, a multiple of $\min_i W_j / \theta_j^i$,
 in $\mu_j$, in (5), and in what is left to do. All these stay when both are multiplied by $u$, and so, round by round,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations, pairwise
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -183,9 +184,8 @@ RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j <
 ANY_ORDER = tenant_space(ratio_ordered, chosen=choose_ratio_ordered)
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1",
-        paper="OEF",
         place="Lemma 3.1",
         statement=r"The slowest user, $w_1^j = \min_l w_l^j$ for all $j$, "
         + TYPES_OF
@@ -196,9 +196,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/lemma-3.1-ratio",
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-ratio",
-        paper="OEF",
         place="Lemma 3.1",
         statement=f"The same for ratio-ordered users: {RATIO} (non-cooperative OEF, every optimum).",
         procedure=ForAll(ANY_ORDER, lambda c: filled_everywhere(c, c.noncooperative, c.equal_rows())),
@@ -207,9 +206,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative",
-        paper="OEF",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for cooperative OEF, with its order: $w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
         procedure=ForAll(
@@ -221,9 +219,8 @@ CLAIMS = (
         instead="oef/lemma-3.1-cooperative-two",
         note="Its proof is used for the cooperative program in Theorems 3.2 and 3.3.",
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative-two",
-        paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with two ratio-ordered users (every optimum): {RATIO}.",
         procedure=ForAll(
@@ -235,9 +232,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=COOPERATIVE_2,
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative-three",
-        paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with three ratio-ordered users (every optimum): {RATIO}.",
         procedure=ForAll(
@@ -249,9 +245,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=COOPERATIVE_3,
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative-more",
-        paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with four or more ratio-ordered users: {RATIO}.",
         procedure=ForAll(
@@ -261,9 +256,8 @@ CLAIMS = (
         printed=False,
         policies=("oef-cooperative",),
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-sharing",
-        paper="OEF",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
         r"$w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
@@ -273,9 +267,8 @@ CLAIMS = (
         instead="oef/lemma-3.1-sharing-ratio",
         note="Its proof is used for that program in Theorem 3.3.",
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-sharing-ratio",
-        paper="OEF",
         place="Lemma 3.1",
         statement="Lemma 3.1 and Theorem 5.2 for the largest total under the sharing incentive, for ratio-ordered "
         f"users (every optimum): {RATIO}.",
@@ -287,9 +280,8 @@ CLAIMS = (
         + " All still have what their part of the cluster is worth, and the total is larger: a contradiction."
         + SORTED,
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2",
-        paper="OEF",
         place="Theorem 5.2",
         statement=r"Non-cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
@@ -299,9 +291,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-ratio",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-ratio",
-        paper="OEF",
         place="Theorem 5.2",
         statement=f"Every optimum of non-cooperative OEF gives ratio-ordered users adjacent types: {RATIO}.",
         procedure=ForAll(ANY_ORDER, lambda c: adjacent_everywhere(c, cooperative=False)),
@@ -310,9 +301,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-ties",
-        paper="OEF",
         place="Theorem 5.2",
         statement=r"The same where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} w_h^j$, all positive "
         "(every optimum).",
@@ -325,9 +315,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-sorted",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-sorted",
-        paper="OEF",
         place="Theorem 5.2",
         statement=r"Where ratios may be equal, every optimum with the largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives "
         "adjacent types; positive speedups.",
@@ -338,9 +327,8 @@ CLAIMS = (
         proof=SECOND_STAGE,
         note="What `oef.noncooperative(canonical=True)` solves.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-cooperative",
-        paper="OEF",
         place="Theorem 5.2",
         statement=r"Cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
@@ -353,9 +341,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-cooperative-more",
-        paper="OEF",
         place="Theorem 5.2",
         statement=f"The same for three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
         procedure=ForAll(
@@ -373,9 +360,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-cooperative-two",
-        paper="OEF",
         place="Theorem 5.2",
         statement=f"Every optimum of cooperative OEF gives two ratio-ordered users adjacent types: {RATIO}.",
         procedure=ForAll(

@@ -12,10 +12,11 @@ from hetopt.auditing.verdict import Verdict
 from hetopt.data.instance import Instance
 from hetopt.models import oef
 from hetopt.models.objectives import SwitchingCost
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase
 
 F = Fraction
@@ -81,9 +82,8 @@ def held_gpus_space() -> Space[HeldGPUsCase]:
 
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/switching-envy",
-        paper="OEF",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained stays envy-free (every optimum).",
         procedure=ForAll(
@@ -97,9 +97,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof="Envy-freeness is among its rows, and a price changes the objective alone.",
     ),
-    Claim(
+    oef_claim(
         key="oef/switching-sharing",
-        paper="OEF",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained gives the sharing incentive.",
         procedure=ForAll(

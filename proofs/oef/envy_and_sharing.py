@@ -7,10 +7,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -125,9 +126,8 @@ others are
 worth nothing to it."""
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-envy",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"Cooperative OEF is envy-free: $w_l x_l \ge w_l x_i$; with weights $\pi_i w_l x_l \ge \pi_l w_l "
         r"x_i$.",
@@ -136,9 +136,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof="These are the rows of its program, eq. (10c) as meant.",
     ),
-    Claim(
+    oef_claim(
         key="oef/eq-10c",
-        paper="OEF",
         place="eq. (10c)",
         statement=r"Equation (10c) as printed, $\sum_j w_l^j x_l^j \ge \sum_j w_l^j x_l^j$, makes allocations "
         r"envy-free.",
@@ -147,9 +146,8 @@ CLAIMS = (
         instead="oef/thm-5.1-envy",
         note="A misprint: the right side is that of $x_i$.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-sharing",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"Cooperative OEF gives the sharing incentive: $w_l x_l \ge w_l m / n$; with weights "
         r"$w_l x_l \ge w_l m\, \pi_l / \sum_i \pi_i$.",
@@ -162,9 +160,8 @@ CLAIMS = (
             for n, k in ((2, 2), (3, 2), (3, 3))
         ),
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-all-used",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"Cooperative OEF uses up every type $j$ that some user can use, $\sum_i x_i^j = m_j$.",
         procedure=ForAll(WEIGHTED, lambda c: idle(c, c.cooperative)),
@@ -173,9 +170,8 @@ CLAIMS = (
         proof=SHARING_INCENTIVE.split("Envy-freeness")[0],
         note="Used in the proof of Theorem 5.1 without proof.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-optimal",
-        paper="OEF",
         place="Theorem 5.1",
         statement="Cooperative OEF achieves the optimal resource efficiency, the largest total of eq. (4).",
         procedure=ForAll(tenant_space(rising), as_large_as_all),
@@ -184,9 +180,8 @@ CLAIMS = (
         instead="oef/totals",
         note='"Optimal" holds among envy-free allocations, by definition of the program.',
     ),
-    Claim(
+    oef_claim(
         key="oef/totals",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(cooperative) $\le$ total(sharing incentive only) $\le$ "
         r"total(free), for equal weights.",
@@ -201,9 +196,8 @@ envy-free (every user can afford what any user has), so cooperative OEF has at l
 incentive (Theorem 5.1), so the program that asks for nothing else has at least its total; and the free one has the
 largest of all.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/totals-equal-budgets",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(equal budgets) $\le$ total(cooperative).",
         procedure=ForAll(tenant_space(speeds=rationals(1, 6, 2)), between, share=F(1, 2)),

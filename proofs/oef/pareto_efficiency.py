@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
 
 F = Fraction
@@ -71,9 +72,8 @@ contradiction."""
 PARETO = "gives no user more than some other allocation that harms no user: it is Pareto-efficient"
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/thm-5.3",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient also where some speedups are 0, $w_l^1 = 1$.",
         procedure=ForAll(
@@ -88,9 +88,8 @@ CLAIMS = (
         "user's slowest, so it "
         "has none.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-positive",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient where all speedups are positive (every optimum).",
         procedure=ForAll(
@@ -103,9 +102,8 @@ Every user has $t^*$, the largest level that all can have. If some allocation gi
 less, $u_l$ can hand every other user a little of its GPUs, each worth something to every user, and keep more than
 $t^*$. Then all have more than $t^*$: a contradiction.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient.",
         procedure=ForAll(
@@ -119,9 +117,8 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         "the proof is not envy-free. Who wants envy-freeness, the sharing incentive and "
         "Pareto efficiency together has them with equal budgets (policy `ceei`).",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative-two-types",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two GPU types.",
         procedure=ForAll(
@@ -133,9 +130,8 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative-two",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two users (every optimum).",
         procedure=ForAll(
@@ -149,9 +145,8 @@ For two users envy-freeness is the sharing incentive, $w_l x_l \ge w_l m / 2$ (u
 allocation
 that harms no user keeps it, and its total would be larger than the largest.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative-three",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive "
         "(every optimum).",

@@ -13,6 +13,7 @@ from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
 from hetopt.proofs.oef.envy_and_sharing import SHARING_INCENTIVE, least_surplus, most_envy
 from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.strategy_proofness import OVER
@@ -235,9 +236,8 @@ CLAIMS = (
         mark=f"{BOTH} Against any report it is not: `oef/thm-5.4`.",
     ),
     NONCOOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
-    Claim(
+    oef_claim(
         key="oef/second-price",
-        paper="OEF",
         place="section 2.4",
         statement="The second price of Gandiva_fair prevents the fastest-accelerating user from misreported about its "
         "speedup on fast GPUs.",
@@ -248,9 +248,8 @@ CLAIMS = (
         "another buy first, and buys what is left at a lower price. In eq. (1) u3 reports 2.5, buys at 9/4 instead of "
         "3 and has 52/27 instead of 16/9.",
     ),
-    Claim(
+    oef_claim(
         key="oef/gandiva-two-types",
-        paper="OEF",
         place="Table 1",
         statement="Gandiva_fair is Pareto-efficient for two GPU types where all speedups are positive.",
         procedure=ForAll(tenant_space(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),

@@ -14,10 +14,11 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.rounders import WholeGPUs
 from hetopt.models.baselines import by_rule
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.oef.oef_claim import oef_claim
 
 F = Fraction
 ROUNDS = 24
@@ -169,9 +170,8 @@ x_i + 1$: between $\lfloor t x_i \rfloor$ and $\lceil t x_i \rceil$ GPUs. So the
 of $T$ rounds is within $1/T$ of the share."""
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/rounding-deviation",
-        paper="OEF",
         place="section 4.3",
         statement=r"With $real = round(ideal + dev)$ and $dev \leftarrow dev + ideal - real$ every deviation stays "
         r"within "
@@ -182,9 +182,8 @@ CLAIMS = (
         r"is the "
         r"sum of the shares but for it, so the mean is within $1/(2T)$.",
     ),
-    Claim(
+    oef_claim(
         key="oef/rounding-capacity",
-        paper="OEF",
         place="section 4.3",
         statement=r"Rounding each user's share, $real = round(ideal + dev)$, hands out no more GPUs than there are.",
         procedure=ForAll(constant_shares_space(), lambda c: within_capacity(c, starve=False)),
@@ -192,9 +191,8 @@ CLAIMS = (
         instead="oef/rounding-deadlines",
         note="Implied by the use of the result as a placement.",
     ),
-    Claim(
+    oef_claim(
         key="oef/rounding-deadlines",
-        paper="OEF",
         place="section 4.3",
         statement="Handing out every next GPU by the earliest deadline uses all GPUs, none twice, and keeps every "
         r"deviation below 1, for constant shares with $\sum_i x_i = m$.",
@@ -204,9 +202,8 @@ CLAIMS = (
         proof=EARLIEST,
         note="The rounder `WholeGPUs`; the schedules of Tijdeman and of proportionate fairness.",
     ),
-    Claim(
+    oef_claim(
         key="oef/rounding-gangs",
-        paper="OEF",
         place="section 4.3",
         statement=r"Where gangs need several GPUs and the shares are a mean of usable points, taking the usable point "
         r"nearest to $ideal + dev$ keeps $|dev|^2 \le T D^2$ after $T$ rounds, $D$ the largest distance of two points.",
@@ -217,9 +214,8 @@ CLAIMS = (
 Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev + share - p|^2 = |dev|^2 +
 \sum_p \lambda_p |share - p|^2 \le |dev|^2 + D^2$, and the nearest point is at least as near as this mean.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/starvation-rule",
-        paper="OEF",
         place="section 4.3",
         statement="Where every share is below the smallest demand of its tenant, setting it to 0 until enough has "
         "accumulated keeps within the GPUs that there are.",

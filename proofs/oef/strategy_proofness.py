@@ -8,12 +8,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over, row_text
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, rising
 
 F = Fraction
@@ -157,9 +158,8 @@ the allocation and $t'$ its level. Every honest user has $t'$; a misreporting us
 truth: a contradiction. So no over-report, alone or together, makes all misreporting users better off."""
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/thm-3.2",
-        paper="OEF",
         place="Theorem 3.2",
         statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
         procedure=Exists(ForAll(misreport_space(over, where=as_ordered), cooperative)),
@@ -167,18 +167,16 @@ CLAIMS = (
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
         note="Every mechanism of the kind is one that picks an optimum of the same program.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-3.3",
-        paper="OEF",
         place="Theorem 3.3",
         statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
         procedure=Exists(ForAll(misreport_space(over, where=as_ordered), sharing)),
         expected=ClaimVerdict.TRUE,
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.4",
-        paper="OEF",
         place="Theorem 5.4",
         statement="Non-cooperative OEF is strategy-proof: no report of other speedups pays.",
         procedure=ForAll(misreport_space(any_report), noncooperative),
@@ -187,9 +185,8 @@ CLAIMS = (
         instead="oef/thm-5.4-over",
         note="Section 2.3.1 speaks of vectors with no element below the truth; the proof, of marginal over-reports.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.4-over",
-        paper="OEF",
         place="Theorem 5.4",
         statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the misreporting users, "
         r"alone or together, not every one of them gains (every optimum).",
@@ -205,9 +202,8 @@ CLAIMS = (
             for n, k in ((2, 2), (2, 3))
         ),
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.4-decrease",
-        paper="OEF",
         place="section 2.3.1 (1)",
         statement='A tenant that over-reports under non-cooperative OEF is worse off: its throughput "will decrease".',
         procedure=ForAll(misreport_space(over, where=as_ordered), misreport_harms),
@@ -216,9 +212,8 @@ CLAIMS = (
         instead="oef/thm-5.4-over",
         note="It will not increase.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.4-slowest",
-        paper="OEF",
         place="Theorem 5.4",
         statement="Over-reports of raw throughputs, which the profiler divides by the slowest, do not pay under "
         "non-cooperative OEF.",
@@ -229,9 +224,8 @@ CLAIMS = (
         instead="oef/thm-5.4-over",
         note="Raising the slowest alone is an under-report after the division.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.4-first-type",
-        paper="OEF",
         place="Theorem 5.4",
         statement=r"Under non-cooperative OEF with positive speedups no user who gets GPUs of the first type only "
         r"gains by "
@@ -250,9 +244,8 @@ the misreport, and $t' \ge t^*$: every honest user has at least $t^*$. If the mi
 in truth, it can give every other user a little, worth something to each; then all have more than $t^*$ in truth: a
 contradiction.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/false-types",
-        paper="OEF",
         place="section 4.2.4",
         statement="Under non-cooperative OEF no user gains by a false job type, with its weight divided.",
         procedure=ForAll(false_type_space(any_report), with_false_type),
@@ -262,9 +255,8 @@ contradiction.""",
         instead="oef/false-types-over",
         note="Its GPUs are used for the true jobs.",
     ),
-    Claim(
+    oef_claim(
         key="oef/false-types-over",
-        paper="OEF",
         place="section 4.2.4",
         statement=r"A false job type that over-reports, $w'' \ge w_l$, does not pay (every optimum).",
         procedure=ForAll(false_type_space(over), with_false_type, all_optima=True),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -72,9 +73,8 @@ def several_types(case: TenantCase, found: Optimum) -> Finding:
 RISING = rationals(1, 9, 2)
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/nonzeros",
-        paper="OEF",
         place="section 4.4",
         statement=r"Every optimum of non-cooperative OEF has at most $n + k - 1$ shares above 0.",
         procedure=ForAll(tenant_space(rising, n=(2, 3), k=(2, 3)), most_shares),
@@ -84,9 +84,8 @@ CLAIMS = (
         instead="oef/nonzeros-vertex",
         note="The paper solves with ECOS, an interior-point method, which ends amid all optima.",
     ),
-    Claim(
+    oef_claim(
         key="oef/nonzeros-vertex",
-        paper="OEF",
         place="section 4.4",
         statement=r"A vertex optimum of non-cooperative OEF, as the simplex method finds it, has at most $n + k - 1$ "
         "shares above 0.",
@@ -98,9 +97,8 @@ CLAIMS = (
 The program has $k$ rows of capacity and $n$ rows of equal rates over the shares and the level $t$. At a vertex at
 most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of them.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/one-type",
-        paper="OEF",
         place="section 4.4",
         statement="When the number of GPU types is smaller than the number of tenants, most tenants get one type "
         "of GPU only (non-cooperative OEF).",
@@ -119,9 +117,8 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         instead="oef/one-type-vertex",
         note="Most are read as more than half.",
     ),
-    Claim(
+    oef_claim(
         key="oef/one-type-vertex",
-        paper="OEF",
         place="section 4.4",
         statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
         procedure=ForAll(tenant_space(positive), lambda c: several_types(c, c.noncooperative)),
@@ -131,9 +128,8 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) every user has one, as $t^* > 0$. The other "
         "$k - 1$ make at most as many tenants have several.",
     ),
-    Claim(
+    oef_claim(
         key="oef/nonzeros-cooperative",
-        paper="OEF",
         place="section 4.4",
         statement=r"The optimum of cooperative OEF has at most $n + k - 1$ shares above 0.",
         procedure=ForAll(

@@ -8,11 +8,12 @@ from fractions import Fraction
 from math import lcm
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -156,9 +157,8 @@ $A$: what $A$ has is worth to it at least $\pi_A / \pi_B$ times the even split o
 with weight $\pi_B$ (and $A$ itself) it is the sharing incentive."""
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/weights-cooperative",
-        paper="OEF",
         place="section 4.2.3",
         statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the total of as many "
         r"copies of every "
@@ -175,9 +175,8 @@ $u_l$
 gets the sum over its copies: summing the rows of all pairs of copies of $u_l$ and $u_i$ gives
 $\pi_i w_l x_l \ge \pi_l w_l x_i$. Both ways keep the total and the GPUs used.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-noncooperative",
-        paper="OEF",
         place="section 4.2.3",
         statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the level of as many copies of "
         r"every user.",
@@ -189,9 +188,8 @@ $\pi_i w_l x_l \ge \pi_l w_l x_i$. Both ways keep the total and the GPUs used.""
 Copies of $u_l$ with rate $t$ each have $\pi_l t$ together; conversely $x_l / \pi_l$ for every copy has rate
 $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-fair",
-        paper="OEF",
         place="section 4.2.3",
         statement="With weights the fairness properties of Theorem 5.1 stay: cooperative OEF is envy-free and gives "
         "the sharing incentive, each in proportion to the weights; job types as virtual users are such.",
@@ -205,9 +203,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         proof="Theorem 5.1 with weights; a job type is a tenant with its part of the weight.",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-twice",
-        paper="OEF",
         place="section 4.2.3",
         statement="Under non-cooperative OEF a user of twice the weight has twice the throughput.",
         procedure=ForAll(WEIGHTED, lambda c: twice_as_much(c, c.noncooperative), all_optima=True),
@@ -215,9 +212,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-noncooperative",),
         proof=r"These are the rows of its program, $w_l x_l / \pi_l = t$.",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-twice-cooperative",
-        paper="OEF",
         place="section 4.2.3",
         statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
         procedure=ForAll(
@@ -227,9 +223,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         instead="oef/weights-fair",
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-split-envy",
-        paper="OEF",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs if those are split evenly among the job "
         "types (cooperative OEF, every optimum).",
@@ -239,9 +234,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         proof=SPLIT,
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-split-sharing",
-        paper="OEF",
         place="section 4.2.4",
         statement="Users with several job types have at least what their part of the cluster is worth, split evenly "
         "among "
@@ -252,9 +246,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         proof=SPLIT,
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-reuse-envy",
-        paper="OEF",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs, each used for the job type that is "
         "fastest on "
@@ -265,9 +258,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         instead="oef/job-types-split-envy",
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-reuse-sharing",
-        paper="OEF",
         place="section 4.2.4",
         statement="Users with several job types have at least what their part of the cluster is worth to them, "
         "every GPU used "
