@@ -59,8 +59,8 @@ def section(claim: Claim) -> str:
         parts.append(f"{as_markdown(there.summary)}.")
         if there.curve is not None:
             parts.append(pictures(curve_svg(there.curve)))
-        elif there.counterexample is not None:
-            parts.append(pictures(*map(picture_svg, there.counterexample.finding.pictures)))
+        elif there.pictures:
+            parts.append(pictures(*map(picture_svg, there.pictures)))
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
     if claim.proof:
