@@ -1,4 +1,4 @@
-"""Check parts of proofs by machine: identities by sympy, statements over all real data by z3."""
+"""Machine-checked parts of proofs: identities by sympy, statements over all real numbers by z3."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from hetopt.proofs.ledger.claim import ProofCheck, ProofPart
 
 Z3_SECONDS = 30
-"""Time limit of z3; a part that exceeds it counts as not run."""
+"""Time limit of z3 for a part; a part that exceeds it counts as not run."""
 
 
 def by_sympy(name: str, problem: Callable[[], str]) -> ProofPart:
-    """A part that sympy checks: ``problem`` returns what is wrong, or an empty text."""
+    """A part checked by sympy: ``problem`` returns a description of the error, or an empty text."""
     return partial(_sympy, name, problem)
 
 
 def by_z3(name: str, build: Callable[[], list[Any]]) -> ProofPart:
-    """A part that z3 checks: ``build`` returns hypotheses and negated conclusion, to be unsatisfiable."""
+    """A part checked by z3: the hypotheses and the negated conclusion from ``build`` must be unsatisfiable."""
     return partial(_z3, name, build)
 
 

@@ -17,7 +17,7 @@ import typer
 from hetopt.presentation import console
 
 PER_CELL = 4.0
-"""Default seconds of search for each property of a policy."""
+"""Default seconds of search for each property and policy."""
 
 if TYPE_CHECKING:
     from hetopt.proofs.ledger.claim import Claim, Effort
@@ -29,14 +29,14 @@ def verify(
         list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
     paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances a claim.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[
-        int | None, typer.Option(help="Instances drawn for each claim.", show_default="200; 50 with --quick")
+        int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="Search for counterexamples, for each claim or property; 0: none.",
+            help="Search for counterexamples per claim or property; 0: none.",
             show_default="60; 4 with --policy; 0 with --quick",
         ),
     ] = None,
@@ -68,8 +68,7 @@ def verify(
     """Decide the claims of the papers: theorems, tables of properties, printed numbers; print verdicts and evidence.
 
     With --policy: test properties of that policy; print the number of instances and the smallest counterexamples.
-    Ends with exit code 1 if a verdict differs from the one that the ledger asserts. After Ctrl-C it prints the claims
-    decided so far.
+    The exit code is 1 if a verdict differs from the expected one. After Ctrl-C the claims decided so far are printed.
     """
     from hetopt.checks import at_least
     from hetopt.data.saving import check_folder, check_writable
@@ -79,10 +78,10 @@ def verify(
     from hetopt.proofs.ledger.counterexample_files import unreadable
     from hetopt.proofs.ledger.discovery import all_claims, select_claims
 
-    standard = QUICK if quick else Effort()
-    search = standard.seconds if policy is None or quick else PER_CELL
+    default = QUICK if quick else Effort()
+    search = default.seconds if policy is None or quick else PER_CELL
     effort = Effort(
-        instances=standard.instances if instances is None else instances,
+        instances=default.instances if instances is None else instances,
         seconds=search if seconds is None else seconds,
         seed=seed,
     )
@@ -92,22 +91,20 @@ def verify(
             check_writable(path)
     if policy is not None:
         if claims or paper or show or keep:
-            raise InvalidOption(
-                "--policy is about properties, not about claims; leave out claims, --paper, --list, --keep"
-            )
+            raise InvalidOption("--policy tests properties, not claims; leave out claims, --paper, --list and --keep")
         _properties(policy, settings, effort, processes, as_json=as_json, html=html, markdown=markdown)
         return
     if settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
-    wanted = select_claims(claims or (), paper)
+    selected = select_claims(claims or (), paper)
     if show:
-        _list_claims(wanted, as_json=as_json)
+        _list_claims(selected, as_json=as_json)
         return
-    made = keep is not None and not keep.exists()
+    new_folder = keep is not None and not keep.exists()
     if keep is not None:
         check_folder(keep)
     began = time.perf_counter()
-    results, stopped = _decide(wanted, effort, processes)
+    results, stopped = _decide(selected, effort, processes)
     spent = time.perf_counter() - began
     if html is not None:
         from hetopt.proofs.ledger.ledger_page import write_ledger_page
@@ -119,10 +116,10 @@ def verify(
         _print_verdicts(results, spent)
     if keep is not None:
         stored = _store(results, keep)
-        if made and not stored:
+        if new_folder and not stored:
             keep.rmdir()
         if not as_json:
-            console.say("\n".join(f"kept: {path}" for path in stored) or "kept: none, as none is new or smaller")
+            console.say("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
     if html is not None and not as_json:
         console.say(f"page: {html}")
     broken_files = unreadable()
@@ -145,7 +142,7 @@ def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
-    """The decided claims in the order of the ledger, and whether Ctrl-C stopped the work."""
+    """The decided claims in the order of the ledger, and whether Ctrl-C interrupted the work."""
     from hetopt.proofs.ledger import verification
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 
@@ -171,7 +168,7 @@ def _properties(
     html: Path | None,
     markdown: Path | None,
 ) -> None:
-    """Decide the properties of policies; print them and write the files."""
+    """Decide the properties of policies, print the results and write the files."""
     from hetopt.cli.arguments import import_from_current_folder, parse_settings
     from hetopt.data.saving import save
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
@@ -180,18 +177,18 @@ def _properties(
     from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
     from hetopt.registry import policy_names
 
-    asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
+    policies = policy_names() if names == ["all"] else list(dict.fromkeys(names))
     given = parse_settings(settings)
-    import_from_current_folder(*asked, *given.values())
+    import_from_current_folder(*policies, *given.values())
     with redirect_stdout(sys.stderr):  # standard output contains only the results
-        tasks, refused = plan_cells(asked, given)
+        tasks, refused = plan_cells(policies, given)
     cells = {}
     with console.steps(len(tasks)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
         for task, cell in decide_cells(tasks, given, effort, jobs):
             if task not in cells:
                 step(f"{task[0]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
-    found = matrix_rows(asked, cells, refused)
+    found = matrix_rows(policies, cells, refused)
     if html is not None:
         save(property_report.page(found, effort), html, overwrite=True)
     if markdown is not None:
@@ -218,14 +215,13 @@ def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
         console.show_table(paper, ["claim", "s", "verdict", "evidence"], rows, sentences=1, light=True)
     counts = Counter(one.claim.label_of(one.evidence.verdict) for one in results)
     total = ", ".join(f"{count} {label}" for label, count in counts.items())
-    unexpected = [one.claim.key for one in results if not one.as_expected]
     console.say(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
-    for key in unexpected:
-        console.note(f"{key}: not the verdict that the ledger asserts")
+    for key in (one.claim.key for one in results if not one.as_expected):
+        console.note(f"{key}: not the expected verdict")
 
 
 def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
-    """Write new counterexamples to files; return their paths."""
+    """Write new counterexamples to files, and return their paths."""
     from dataclasses import replace
 
     from hetopt.proofs.ledger.counterexample_files import store_counterexample
