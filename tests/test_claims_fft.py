@@ -110,7 +110,7 @@ class AtLeast:
 
 def test_the_printed_k_is_infeasible_for_the_solver() -> None:
     case = stored_case("fft/eq-7")
-    assert gang_packing.wanted(case) == 3
+    assert gang_packing.printed_most(case) == 3
     with pytest.raises(NotSolved, match="infeasible"):
         hetopt.solve(fft.FFT().formulation(case.instance) + AtLeast(3), case.instance)
     assert gang_packing.reaches_printed(RoundCase(case.gangs[:1], (3,))).slack == 0

@@ -42,7 +42,7 @@ CLAIMS = (
         "2.03 and 6.35.",
         procedure=Untestable(TRACES),
         expected=ClaimVerdict.UNTESTABLE,
-        note='The abstract says "more than 2.2 times", section 1 "nearly 2.2 times".',
+        note='The abstract has "more than 2.2 times", section 1 "nearly 2.2 times".',
     ),
     fft_claim(
         key="fft/overheads-measured",
@@ -58,7 +58,7 @@ CLAIMS = (
         place="section 4.2.5",
         statement=r"The algorithm is the first step of a dual approach, $\rho_j$ the multiplier and $\mu_j$ the "
         "learning rate.",
-        procedure=Untestable("an interpretation; nothing follows from it that could be computed"),
+        procedure=Untestable("an interpretation without computable consequences"),
         expected=ClaimVerdict.UNTESTABLE,
         note="The paper derives Theorems 4.1 and 4.2 from it.",
     ),

@@ -1,4 +1,4 @@
-"""FFT from the first round to the last: in fractions, and by the library's policy."""
+"""FFT over all rounds: in fractions, and by the library's policy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fractions import Fraction
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.fft.compensation import fair_rounds
-from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob
-from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob, runs_picture
+from hetopt.proofs.ledger.finding_pictures import Timeline
 
 F = Fraction
 
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """A round of a run.
+    """One of the rounds.
 
     Attributes
     ----------
@@ -32,14 +32,14 @@ class PlayedRound:
 
     @property
     def executed(self) -> TypeOfJob:
-        """The first optimum, for each present gang."""
+        """The first optimum, which is executed."""
         return self.round.optima[0]
 
 
 def play_rounds(gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], *, normalise: bool) -> Iterator[PlayedRound]:
-    """All rounds with a present job.
+    """Yield all rounds with a present job.
 
-    rho follows [FFT, eq. 5], tau is estimated again when jobs arrive or complete, and moves take no time.
+    rho is that of [FFT, eq. 5], tau is estimated again when jobs arrive or complete, and moves take no time.
     """
     done, rho = [F(0)] * len(gangs), [F(0)] * len(gangs)
     time = min(gang.arrival for gang in gangs)
@@ -51,17 +51,17 @@ def play_rounds(gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], *, normalise
             yield step
             for j, i in zip(there, step.executed, strict=True):
                 gang = gangs[j]
-                fair, did = fair_rounds(gang, len(there), gpus), F(0) if i == WAITS else gang.speed[i]
-                behind = 1 / fair - did / gang.work if normalise else gang.work / fair - did
-                rho[j] = max(F(0), rho[j] + (time - gang.arrival) / fair * behind)
-                done[j] += did
+                fair, work = fair_rounds(gang, len(there), gpus), F(0) if i == WAITS else gang.speed[i]
+                lag = 1 / fair - work / gang.work if normalise else gang.work / fair - work
+                rho[j] = max(F(0), rho[j] + (time - gang.arrival) / fair * lag)
+                done[j] += work
         time += 1
 
 
 def library_decisions(
     gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], rounds: int, *, normalise: bool
 ) -> list[TypeOfJob]:
-    """The plans of the library's policy for the present gangs, in at most ``rounds`` of these rounds."""
+    """The plans of the library's policy for the present gangs, in the first ``rounds`` rounds with a present job."""
     whole_run = RoundCase(gangs, gpus).instance
     names, types = [job.name for job in whole_run.jobs], whole_run.cluster.type_names
     policy, state, done = FFT(normalise=normalise), None, dict.fromkeys(names, 0.0)
@@ -82,12 +82,19 @@ def unique_so_far(steps: list[PlayedRound]) -> bool:
     return all(len(step.round.optima) == 1 for step in steps)
 
 
+CONFIRMED = ("all plans up to this round are unique optima in fractions", "the library's policy makes the same plans")
+"""Certificate of rounds that the library confirms."""
+
+
+def confirmed_by_library(
+    gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], steps: list[PlayedRound], *, normalise: bool
+) -> bool:
+    """Whether the optima of these rounds are unique, and the library's policy makes the same plans."""
+    plans = [step.executed for step in steps]
+    return unique_so_far(steps) and library_decisions(gangs, gpus, len(steps), normalise=normalise) == plans
+
+
 def rounds_picture(title: str, steps: list[PlayedRound]) -> Timeline:
-    """Picture of the jobs on each type, round by round."""
-    bars = (
-        TimelineBar(f"GPU{i + 1}", F(step.round.time), F(step.round.time + 1), f"j{j + 1}")
-        for step in steps
-        for j, i in zip(step.there, step.executed, strict=True)
-        if i != WAITS
-    )
-    return Timeline(title, tuple(bars), "rounds")
+    """Picture of the jobs on each type in these rounds."""
+    runs = ((step.round.time, j, i) for step in steps for j, i in zip(step.there, step.executed, strict=True))
+    return runs_picture(title, runs)

@@ -43,6 +43,18 @@ class CaseNumbers:
 
     tables: Mapping[str, Rows]
 
+    @classmethod
+    def of(cls, **tables: Fraction | Sequence[Fraction] | Sequence[Sequence[Fraction]]) -> CaseNumbers:
+        """Create tables from single entries, single rows, or several rows."""
+
+        def rows(value: Any) -> Rows:
+            if isinstance(value, Fraction):
+                return ((value,),)
+            one_row = not value or isinstance(value[0], Fraction)
+            return (tuple(value),) if one_row else tuple(map(tuple, value))
+
+        return cls({name: rows(value) for name, value in tables.items()})
+
     def __getitem__(self, name: str) -> Rows:
         return self.tables[name]
 

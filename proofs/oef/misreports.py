@@ -65,13 +65,13 @@ def misreport_space(
         return case if allowed and case.misreporters and where(case) else None
 
     def chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-        speed = tuple(tuple(choose(speeds) for _ in range(sizes["k"] - 1)) for _ in range(sizes["n"]))
-        gpus = tuple(choose(GPUS) for _ in range(sizes["k"]))
+        speed = [[choose(speeds) for _ in range(sizes["k"] - 1)] for _ in range(sizes["n"])]
+        gpus = [choose(GPUS) for _ in range(sizes["k"])]
         if slow:
-            speed, gpus = tuple(sorted(speed)), tuple(sorted(gpus, reverse=True))
+            speed, gpus = sorted(speed), sorted(gpus, reverse=True)
         misreporting = speed if all_misreport else speed[:1]
-        report = tuple(tuple(choose([s for s in speeds if way(w, s)] or [w]) for w in row) for row in misreporting)
-        return CaseNumbers({"speed": speed, "gpus": (gpus,), "report": report})
+        report = [[choose([s for s in speeds if way(w, s)] or [w]) for w in row] for row in misreporting]
+        return CaseNumbers.of(speed=speed, gpus=gpus, report=report)
 
     tables = {
         "speed": TableShape("n", "k-1", speeds),

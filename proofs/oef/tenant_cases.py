@@ -272,7 +272,7 @@ def choose_ratio_ordered(choose: ValueChooser, sizes: Mapping[str, int]) -> Case
             step += choose((F(1, 2), F(1), F(2), F(5)))
             row.append(row[-1] * step)
     gpus = tuple(choose(GPUS) for _ in range(k))
-    return CaseNumbers({"speed": tuple(tuple(row[1:]) for row in rows), "gpus": (gpus,)})
+    return CaseNumbers.of(speed=[row[1:] for row in rows], gpus=gpus)
 
 
 def rising(case: TenantCase) -> bool:
