@@ -63,9 +63,10 @@ def test_a_search_finds_counterexamples_from_the_claim_alone(key: str) -> None:
 @FEW
 @given(cases(work_units.UNITS), st.booleans())
 def test_runs_are_the_librarys_as_long_as_optima_are_unique(case: work_units.WorkUnitCase, normalise: bool) -> None:
-    steps = list(round_sequences.play_rounds(case.gangs, (1,), normalise=normalise))
+    run = RoundCase(case.gangs, (1,), normalise=normalise)
+    steps = list(round_sequences.play_rounds(run))
     first = next((t for t, step in enumerate(steps) if len(step.round.optima) > 1), len(steps))
-    own = round_sequences.library_decisions(case.gangs, (1,), first, normalise=normalise)
+    own = round_sequences.library_decisions(run, first)
     assert own == [step.executed for step in steps[:first]]
     assert round_sequences.unique_so_far(steps) == (first == len(steps))
 

@@ -121,8 +121,8 @@ CLAIMS = (
     fft_claim(
         key="fft/thm-4.1-unfinished",
         place="Theorem 4.1",
-        statement=r"The number of unfinished jobs under FFT, which the optimal schedule has finished, is at most "
-        r"$O(\sqrt N)$.",
+        statement=r"The number of unfinished jobs under FFT is at most $O(\sqrt N)$: of jobs that the optimal schedule "
+        "has finished.",
         procedure=Growth(
             SIZES,
             behind,

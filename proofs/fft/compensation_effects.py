@@ -47,10 +47,9 @@ def runs_at_last(case: RoundCase) -> Finding:
     large = with_compensation(case, LARGE_RHO)
     if all(map(_runs, large.optima)):
         return Finding(F(0), "j1 runs")
-    demands = ", ".join(str(gang.demand) for gang in case.gangs)
+    demands, gpus = ", ".join(str(gang.demand) for gang in case.gangs), ", ".join(map(str, case.gpus))
     words = (
-        f"gangs of {demands} on {', '.join(map(str, case.gpus))} GPU(s): no plan that uses "
-        f"{case.most} GPUs contains j1, so it waits for any rho"
+        f"gangs of {demands} on {gpus} GPU(s): no plan that uses {case.most} GPUs contains j1, which waits for any rho"
     )
     pictures = (large.picture("FFT, for any rho", large.planned()),)
     certificate = ("all plans within the capacity were enumerated", "the library's policy returns the same plan")

@@ -10,7 +10,7 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -87,8 +87,7 @@ def as_printed(case: ServedJob) -> Finding:
     """Whether equation (2) with the full theta in every round is a lower bound."""
     bound = case.average(case.speeds)
     words = (
-        f"a job of work {fraction_text(case.work)} that does "
-        f"{', '.join(map(fraction_text, case.speeds))} in rounds 0, 1, … is "
+        f"a job of work {fraction_text(case.work)} that does {fractions_text(case.speeds)} in rounds 0, 1, … is "
         f"complete in round {fraction_text(case.completion)}; equation (2) gives {fraction_text(bound)}"
     )
     return Finding(case.completion - bound, words, ("both sides in fractions",), (case.picture,))
@@ -133,9 +132,9 @@ def by_age(case: RoundCase) -> Finding:
     short, long = ((case.time - gang.arrival) / gang.rounds(0) for gang in case.gangs)
     ages = [case.time - gang.arrival for gang in case.gangs]
     words = (
-        f"jobs of {fraction_text(case.gangs[0].work)} and {fraction_text(case.gangs[1].work)} rounds "
-        f"and of ages {ages[0]} and "
-        f"{ages[1]}: the terms are {fraction_text(short)} and {fraction_text(long)}, so the shorter job goes first"
+        f"jobs of {fraction_text(case.gangs[0].work)} and {fraction_text(case.gangs[1].work)} rounds and of ages "
+        f"{ages[0]} and {ages[1]}: the terms are {fraction_text(short)} and {fraction_text(long)}, so the shorter job "
+        "goes first"
     )
     return Finding(short - long, words, ("both terms in fractions",), (case.picture("least term", (0, -1)),))
 

@@ -276,9 +276,9 @@ all run, on $\sum_j d_j$.""",
     fft_claim(
         key="fft/packing-hard",
         place="section 4.2.4",
-        statement="Whether a given number of GPUs can be in use is NP-complete (numbers being written in binary), "
-        r"even with one GPU type: positive whole numbers $d_1, \dots, d_n \le h$ with sum $2h$ can be parted into "
-        "two halves of equal sum if and only if $K^* = h$ for gangs of these demands on $h$ GPUs.",
+        statement="To decide whether a given number of GPUs can be in use is NP-complete (with numbers in binary), "
+        r"even with one GPU type: positive integers $d_1, \dots, d_n \le h$ with sum $2h$ can be partitioned into two "
+        "sets of equal sum if and only if $K^* = h$ for gangs of these demands on $h$ GPUs.",
         procedure=ForAll(Space({"n": (2, 7)}, {"number": TableShape(1, "n", integers(1, 9))}, _numbers), halves),
         expected=ClaimVerdict.TRUE,
         printed=False,

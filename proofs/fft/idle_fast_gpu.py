@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
-from hetopt.data.instance import Instance
 from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
@@ -17,42 +14,27 @@ from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChoo
 
 F = Fraction
 
-GPUS = (1, 1)
-"""A slow and a fast GPU."""
 
-
-@dataclass(frozen=True)
-class TwoGPUCase:
-    """Jobs of one GPU each, all present from round 0, on a slow GPU1 and a fast GPU2."""
-
-    gangs: tuple[RoundJob, ...]
-
-    @cached_property
-    def instance(self) -> Instance:
-        """The jobs at time 0."""
-        return RoundCase(self.gangs, GPUS).instance
-
-
-def until_idle(case: TwoGPUCase) -> list[PlayedRound]:
+def until_idle(case: RoundCase) -> list[PlayedRound]:
     """The rounds up to the first in which a single job runs on the slow GPU; empty without such a round.
 
     With more jobs both GPUs are in use.
     """
     steps: list[PlayedRound] = []
-    for step in play_rounds(case.gangs, GPUS, normalise=True):
+    for step in play_rounds(case):
         steps.append(step)
         if (0,) in step.round.optima:
             return steps
     return []
 
 
-def margin(case: TwoGPUCase) -> Fraction:
+def margin(case: RoundCase) -> Fraction:
     """The smallest excess of the cost on the slow GPU over the cost on the fast GPU in a round with one job."""
-    single = [step.round for step in play_rounds(case.gangs, GPUS, normalise=True) if len(step.there) == 1]
+    single = [step.round for step in play_rounds(case) if len(step.present) == 1]
     return min((now.cost(0, 0) - now.cost(0, 1) for now in single), default=F(1))
 
 
-def never_idle(case: TwoGPUCase) -> Finding:
+def never_idle(case: RoundCase) -> Finding:
     """Whether the fast GPU is in use whenever the slow one is."""
     steps = until_idle(case)
     if not steps:
@@ -60,16 +42,16 @@ def never_idle(case: TwoGPUCase) -> Finding:
     last = steps[-1]
     slow, fast = (last.round.cost(0, i) for i in (0, 1))
     words = (
-        f"in round {last.round.time} j{last.there[0] + 1} runs on the slow GPU1 while the fast GPU2 is idle: the costs "
+        f"in round {last.round.time} j{last.present[0] + 1} runs on the slow GPU1 while GPU2 is idle: the costs "
         f"are {fraction_text(slow)} and {fraction_text(fast)}, with rho = {fraction_text(last.round.rho[0])}"
     )
-    confirmed = confirmed_by_library(case.gangs, GPUS, steps, normalise=True)
-    return Finding(slow - fast, words, CONFIRMED, (rounds_picture("FFT", steps),), confirmed)
+    return Finding(slow - fast, words, CONFIRMED, (rounds_picture("FFT", steps),), confirmed_by_library(case, steps))
 
 
-def _jobs(numbers: CaseNumbers) -> TwoGPUCase | None:
+def _jobs(numbers: CaseNumbers) -> RoundCase | None:
+    """Jobs of one GPU each, all present from round 0, on a slow GPU1 and a fast GPU2."""
     gangs = tuple(RoundJob(1, work, speed) for work, speed in zip(numbers.row("work"), numbers["speed"], strict=True))
-    return TwoGPUCase(gangs) if all(gang.speed[0] < gang.speed[1] <= gang.work for gang in gangs) else None
+    return RoundCase(gangs, (1, 1)) if all(gang.speed[0] < gang.speed[1] <= gang.work for gang in gangs) else None
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:

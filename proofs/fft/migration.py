@@ -63,20 +63,20 @@ PlacementRule = Callable[[Sequence[MovingJob]], dict[str, MovingJob]]
 """Rule that assigns the present jobs: GPU type -> job."""
 
 
-def shortest_total(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
+def shortest_total(present: Sequence[MovingJob]) -> dict[str, MovingJob]:
     """Fig. 2(a): the job with the shortest total time on the A10 runs on the A10, the next job on the T4."""
-    return dict(zip(GPU_TYPES, sorted(there, key=lambda job: job.alone["A10"]), strict=False))
+    return dict(zip(GPU_TYPES, sorted(present, key=lambda job: job.alone["A10"]), strict=False))
 
 
-def shortest_remaining(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
+def shortest_remaining(present: Sequence[MovingJob]) -> dict[str, MovingJob]:
     """The job with the shortest remaining time on the A10 runs on the A10, the next job on the T4."""
-    return dict(zip(GPU_TYPES, sorted(there, key=lambda job: job.minutes("A10")), strict=False))
+    return dict(zip(GPU_TYPES, sorted(present, key=lambda job: job.minutes("A10")), strict=False))
 
 
-def staying(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
+def staying(present: Sequence[MovingJob]) -> dict[str, MovingJob]:
     """Fig. 2(b): running jobs stay; other jobs take free GPUs, the shortest job and the A10 first."""
-    where = {job.gpu_type: job for job in there if job.gpu_type}
-    new = sorted((job for job in there if not job.gpu_type), key=lambda job: job.alone["A10"])
+    where = {job.gpu_type: job for job in present if job.gpu_type}
+    new = sorted((job for job in present if not job.gpu_type), key=lambda job: job.alone["A10"])
     return where | dict(zip((gpu_type for gpu_type in GPU_TYPES if gpu_type not in where), new, strict=False))
 
 
@@ -94,8 +94,8 @@ def simulate_moves(jobs: Sequence[MovingJob], rule: PlacementRule, until: Fracti
     now, jct, bars = F(0), dict[str, Fraction](), list[TimelineBar]()
     lost = {job.name: F(0) for job in jobs}
     while (until is None or now < until) and len(jct) < len(jobs):
-        there = [job for job in jobs if job.arrival <= now and job.left > 0]
-        where = rule(there)
+        present = [job for job in jobs if job.arrival <= now and job.left > 0]
+        where = rule(present)
         for gpu_type, job in where.items():
             if job.gpu_type not in ("", gpu_type):
                 job.moving = MOVE
@@ -210,7 +210,7 @@ CLAIMS = (
         procedure=ByComputation(states),
         expected=ClaimVerdict.TRUE,
         policies=(),
-        note="16 bytes a parameter: weights, gradients and both moments of Adam in single precision.",
+        note="16 bytes per parameter: weights, gradients and both moments of Adam in single precision.",
     ),
     fft_claim(
         key="fft/fig-2-moving",
@@ -221,7 +221,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         policies=(),
         note="1.6 is the smallest speedup of Fig. 1(a): with a speedup of s it takes 14 + 6.4/s minutes, which is 18 "
-        "only for 1.6. The paper writes that the JCT is improved by 25%.",
+        'only for 1.6. The paper writes "improved by 25%".',
     ),
     fft_claim(
         key="fft/fig-2-srtf",

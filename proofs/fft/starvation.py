@@ -73,8 +73,8 @@ class PackedCase:
     def _packed(self, time: int, left: list[Fraction]) -> dict[int, int]:
         now = [row[time % len(row)] for row in self.priority]
         free, where = list(self.gpus), dict[int, int]()
-        there = [j for j, gang in enumerate(self.gangs) if gang.arrival <= time and left[j]]
-        for j in sorted(there, key=lambda j: -now[j]):
+        present = [j for j, gang in enumerate(self.gangs) if gang.arrival <= time and left[j]]
+        for j in sorted(present, key=lambda j: -now[j]):
             types = self.gangs[j].usable(self.gpus)
             for i in reversed(types) if now[j] % 2 else types:
                 if free[i] >= self.gangs[j].demand:

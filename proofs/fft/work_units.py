@@ -48,13 +48,16 @@ class WorkUnitCase:
             for gang in self.gangs
         )
 
+    def runs(self, *, normalise: bool) -> list[RoundCase]:
+        """The jobs in both units on the GPU."""
+        return [RoundCase(gangs, GPU, normalise=normalise) for gangs in (self.gangs, self.in_new_units())]
+
 
 def difference(case: WorkUnitCase, *, normalise: bool) -> tuple[list[PlayedRound], list[PlayedRound]] | None:
     """The rounds in both units up to the first round with different optima, or None without a difference."""
     old: list[PlayedRound] = []
     new: list[PlayedRound] = []
-    runs = (play_rounds(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.in_new_units()))
-    for first, second in zip(*runs, strict=False):
+    for first, second in zip(*map(play_rounds, case.runs(normalise=normalise)), strict=False):
         old.append(first)
         new.append(second)
         if first.round.optima != second.round.optima:
@@ -67,7 +70,7 @@ def independent(case: WorkUnitCase, *, normalise: bool) -> Finding:
     runs = difference(case, normalise=normalise)
     if runs is None:
         return Finding(F(0), "the same plans in both units")
-    last = [steps[-1].there[steps[-1].executed.index(0)] + 1 for steps in runs]
+    last = [steps[-1].present[steps[-1].executed.index(0)] + 1 for steps in runs]
     words = (
         f"jobs of {', '.join(str(gang.work) for gang in case.gangs)} rounds that arrive in rounds "
         f"{', '.join(str(gang.arrival) for gang in case.gangs)}: in round {runs[0][-1].round.time} j{last[0]} runs "
@@ -75,10 +78,7 @@ def independent(case: WorkUnitCase, *, normalise: bool) -> Finding:
     )
     titles = ("one unit of work per round", f"{case.unit} units of work per round")
     pictures = tuple(map(rounds_picture, titles, runs))
-    confirmed = all(
-        confirmed_by_library(gangs, GPU, steps, normalise=normalise)
-        for gangs, steps in zip((case.gangs, case.in_new_units()), runs, strict=True)
-    )
+    confirmed = all(map(confirmed_by_library, case.runs(normalise=normalise), runs))
     return Finding(F(-1), words, CONFIRMED, pictures, confirmed)
 
 
@@ -125,8 +125,8 @@ CLAIMS = (
     fft_claim(
         key="fft/units-normalised",
         place="equations (4) to (6)",
-        statement=r"The plans of FFT do not depend on the unit of work with $\theta_j^i / W_j$ in place of "
-        r"$\theta_j^i$ in $\rho_j \theta_j^i$ and in equation (5), and $1$ in place of $W_j$ there.",
+        statement=r"With $\theta_j^i / W_j$ in place of $\theta_j^i$ in $\rho_j \theta_j^i$ and in equation (5), and "
+        r"$1$ in place of $W_j$ there, the plans of FFT do not depend on the unit of work.",
         procedure=ForAll(UNITS, lambda case: independent(case, normalise=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -42,16 +42,21 @@ def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], eff
         own = [one for one in decided if one.claim.paper == paper]
         parts.append(f"<h2 id='{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</h2>{_table(own)}")
         parts += [_section(one, on_page, every) for one in own]
-    made = ", ".join(f"{name} {text}" for name, text in versions().items())
-    how = f"{effort.instances} instances a claim, {effort.seconds:g} s of search, seed {effort.seed}"
-    how += f"; {seconds:.0f} s in all"
-    title = "What the papers claim, and what is true"
-    return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-        f"<title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style><h1>{title}</h1>"
+    installed = ", ".join(f"{name} {text}" for name, text in versions().items())
+    settings = f"{effort.instances} instances per claim, {effort.seconds:g} s of search, seed {effort.seed}"
+    introduction = (
         "<p>Verdicts are computed: counterexamples are certified in exact fractions, and true claims have a proof on "
         "this page. No verdict depends on a tolerance.</p>"
-        f"{''.join(parts)}<p class='quiet'>{escape(how)}. Versions: {escape(made)}.</p></html>\n"
+    )
+    end = f"<p class='quiet'>{escape(settings)}; {seconds:.0f} s in total. Versions: {escape(installed)}.</p>"
+    return html_page("What the papers claim, and what is true", introduction, *parts, end)
+
+
+def html_page(title: str, *parts: str) -> str:
+    """A self-contained page in the style of the ledger."""
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+        f"<title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style><h1>{title}</h1>{''.join(parts)}</html>\n"
     )
 
 
@@ -68,7 +73,7 @@ def _overview(decided: Sequence[DecidedClaim], papers: Sequence[str]) -> str:
         own = [one.claim.label_of(one.evidence.verdict) for one in decided if one.claim.paper == paper]
         link = f"<a href='#{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</a>"
         rows.append([link, *(str(own.count(label) or "") for label in labels)])
-    return _html_table(["paper", *map(escape, labels)], rows, range(1, len(labels) + 1))
+    return html_table(["paper", *map(escape, labels)], rows, range(1, len(labels) + 1))
 
 
 def _table(decided: Sequence[DecidedClaim]) -> str:
@@ -82,10 +87,10 @@ def _table(decided: Sequence[DecidedClaim]) -> str:
         ]
         for one in decided
     )
-    return _html_table(["claim", "place", "verdict", "evidence", "s"], rows, [4])
+    return html_table(["claim", "place", "verdict", "evidence", "s"], rows, [4])
 
 
-def _html_table(head: Iterable[str], rows: Iterable[Iterable[str]], numeric: Collection[int]) -> str:
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], numeric: Collection[int] = ()) -> str:
     """A table of cells in HTML, with these numeric columns."""
 
     def row(cells: Iterable[str], tag: str) -> str:
@@ -136,7 +141,7 @@ def _evidence(evidence: ClaimEvidence) -> str:
         parts.append(f"<p>Largest quotient of both sides found: {fraction_text(ratio)} ({float(ratio):.3g}).</p>")
     if evidence.values:
         rows = (map(escape, (name, *values)) for name, values in evidence.values.items())
-        table = _html_table(["quantity", "claimed", "computed"], rows, [1, 2])
+        table = html_table(["quantity", "claimed", "computed"], rows, [1, 2])
         parts.append(f"<details><summary>Numbers</summary>{table}</details>")
     if evidence.checks:
         text = "; ".join(f"{c.name}: {_outcome(c.holds)}{f' ({c.why})' if c.why else ''}" for c in evidence.checks)

@@ -56,16 +56,17 @@ def _with_unit(time: Fraction, unit: str) -> str:
 def _shares(picture: SharesPicture) -> str:
     """Draw a bar for each GPU type, divided among the owners; idle GPUs are grey."""
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
-    left = _label_width(f"{fraction_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True))
-    for j, (name, m) in enumerate(zip(picture.types, picture.capacity, strict=True)):
-        body.append(_text(0, y + HIGH - 7, f"{fraction_text(m)} {name}"))
+    labels = [f"{fraction_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True)]
+    left = _label_width(labels)
+    for j, (label, m) in enumerate(zip(labels, picture.capacity, strict=True)):
+        body.append(_text(0, y + HIGH - 7, label))
         body.append(f"<rect x='{left}' y='{y}' width='{WIDTH}' height='{HIGH}' fill='#dddddd'/>")
         x = float(left)
         for e, owner in enumerate(picture.names):
             amount = picture.gpus[e][j]
             if amount:
                 width = float(amount / m) * WIDTH if m else 0.0
-                tip = f"{owner}: {fraction_text(amount)} of {fraction_text(m)} {name}"
+                tip = f"{owner}: {fraction_text(amount)} of {label}"
                 body.append(_bar(x, y, width, COLOURS[e % len(COLOURS)], fraction_text(amount), tip))
                 x += width
         y += HIGH + GAP

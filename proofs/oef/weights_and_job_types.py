@@ -154,8 +154,8 @@ CLAIMS = (
     oef_claim(
         key="oef/weights-cooperative",
         place="section 4.2.3",
-        statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the total of as many copies "
-        "of every user; weights may be rational.",
+        statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the same total as with "
+        r"$\pi_l$ copies of every user $l$; weights may be rational.",
         procedure=ForAll(COPIED, same_total),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -169,8 +169,8 @@ $\pi_i w_l x_l \ge \pi_l w_l x_i$. Both maps preserve the total and the GPUs in 
     oef_claim(
         key="oef/weights-noncooperative",
         place="section 4.2.3",
-        statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the level of as many copies of "
-        r"every user.",
+        statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the same level as with $\pi_l$ "
+        r"copies of every user $l$.",
         procedure=ForAll(COPIED, same_level),
         expected=ClaimVerdict.TRUE,
         printed=False,

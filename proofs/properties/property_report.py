@@ -7,9 +7,8 @@ from html import escape
 from typing import Any
 
 from hetopt.presentation import console
-from hetopt.presentation.comparison_page import STYLE
 from hetopt.proofs.ledger.claim import Effort, fraction_text
-from hetopt.proofs.ledger.ledger_page import LEDGER_STYLE
+from hetopt.proofs.ledger.ledger_page import html_page, html_table
 from hetopt.proofs.ledger.picture_svg import picture_svg
 from hetopt.proofs.properties.property_checks import PROPERTIES
 from hetopt.proofs.properties.property_matrix import CellOutcome, MatrixCell, MatrixRow
@@ -123,27 +122,21 @@ def _sign(one: MatrixCell) -> str:
 def page(found: Sequence[MatrixRow], effort: Effort) -> str:
     """The matrix as an HTML page with pictures of the counterexamples."""
     title = "Which policy has which property"
-    head = "".join(f"<th title='{escape(p.statement, quote=True)}'>{escape(p.title)}</th>" for p in PROPERTIES)
-    rows, parts = [], []
+    head = (f"<span title='{escape(p.statement, quote=True)}'>{escape(p.title)}</span>" for p in PROPERTIES)
+    rows, sections = [], []
     for line in found:
         if line.why:
             continue
-        name = f"{line.policy}, {line.kind}"
-        cells = "".join(f"<td>{escape(_sign(one))}</td>" for one in line.cells)
-        rows.append(f"<tr><td><a href='#{escape(name)}'>{escape(name)}</a></td>{cells}</tr>")
-        parts.append(
-            f"<section id='{escape(name)}'><h3>{escape(name)}</h3>{''.join(map(_section, line.cells))}</section>"
-        )
+        name = escape(f"{line.policy}, {line.kind}")
+        rows.append([f"<a href='#{name}'>{name}</a>", *(escape(_sign(one)) for one in line.cells)])
+        sections.append(f"<section id='{name}'><h3>{name}</h3>{''.join(map(_section, line.cells))}</section>")
     legend = "".join(f"<dt>{escape(one.title)}</dt><dd>{escape(one.statement)}</dd>" for one in PROPERTIES)
-    return (
-        "<!doctype html><html lang='en'><meta "
-        f"charset='utf-8'><title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style>"
-        f"<h1>{title}</h1><p>A number: the property held on this number of instances, which is no proof. ✗: the "
-        f"smallest counterexample is below. -: not judged. °: on other instances "
-        f"it fails for the returned optimum, but may hold for another one.</p><dl>{legend}</dl>"
-        f"<table><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
-        f"{''.join(parts)}<p class='quiet'>{escape(_effort(effort))}</p></html>\n"
+    signs = (
+        "A number: the property held on this number of instances, which is no proof. ✗: the smallest counterexample is "
+        "below. -: not judged. °: on other instances it fails for the returned optimum, but may hold for another one."
     )
+    table, end = html_table(["policy", *head], rows), f"<p class='quiet'>{escape(_effort(effort))}</p>"
+    return html_page(title, f"<p>{signs}</p><dl>{legend}</dl>", table, *sections, end)
 
 
 def _section(one: MatrixCell) -> str:
