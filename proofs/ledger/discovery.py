@@ -43,10 +43,10 @@ def _claims_from(point: EntryPoint) -> list[Claim]:
         claims = list(point.load()())
     except Exception as problem:  # the code of another package may fail in any way
         raise InvalidOption(f"no claims from {point.value!r}: {raised(problem)}") from problem
-    for one in claims:
-        if not isinstance(one, Claim):
+    for claim in claims:
+        if not isinstance(claim, Claim):
             raise InvalidOption(
-                f"{point.value!r} returns {shown(one)}; an entry point of {GROUP} must return only claims"
+                f"{point.value!r} returns {shown(claim)}; an entry point of {GROUP} must return only claims"
             )
     return claims
 

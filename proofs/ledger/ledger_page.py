@@ -35,13 +35,13 @@ def write_ledger_page(
 
 def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
     """The page as HTML."""
-    on_page = {one.claim.key for one in decided}
-    papers = list(dict.fromkeys(one.claim.paper for one in decided))
+    on_page = {result.claim.key for result in decided}
+    papers = list(dict.fromkeys(result.claim.paper for result in decided))
     parts = [_overview(decided, papers)]
     for paper in papers:
-        own = [one for one in decided if one.claim.paper == paper]
+        own = [result for result in decided if result.claim.paper == paper]
         parts.append(f"<h2 id='{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</h2>{_table(own)}")
-        parts += [_section(one, on_page, every) for one in own]
+        parts += [_section(result, on_page, every) for result in own]
     installed = ", ".join(f"{name} {text}" for name, text in versions().items())
     settings = f"{effort.instances} instances per claim, {effort.seconds:g} s of search, seed {effort.seed}"
     introduction = (
@@ -60,17 +60,17 @@ def html_page(title: str, *parts: str) -> str:
     )
 
 
-def _badge(one: DecidedClaim) -> str:
-    verdict = one.evidence.verdict
-    unlike = "" if one.as_expected else " unlike"
-    return f"<span class='v {verdict}{unlike}'>{escape(one.claim.label_of(verdict))}</span>"
+def _badge(result: DecidedClaim) -> str:
+    verdict = result.evidence.verdict
+    unlike = "" if result.as_expected else " unlike"
+    return f"<span class='v {verdict}{unlike}'>{escape(result.claim.label_of(verdict))}</span>"
 
 
 def _overview(decided: Sequence[DecidedClaim], papers: Sequence[str]) -> str:
-    labels = list(dict.fromkeys(one.claim.label_of(one.evidence.verdict) for one in decided))
+    labels = list(dict.fromkeys(result.claim.label_of(result.evidence.verdict) for result in decided))
     rows = []
     for paper in papers:
-        own = [one.claim.label_of(one.evidence.verdict) for one in decided if one.claim.paper == paper]
+        own = [result.claim.label_of(result.evidence.verdict) for result in decided if result.claim.paper == paper]
         link = f"<a href='#{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</a>"
         rows.append([link, *(str(own.count(label) or "") for label in labels)])
     return html_table(["paper", *map(escape, labels)], rows, range(1, len(labels) + 1))
@@ -79,13 +79,13 @@ def _overview(decided: Sequence[DecidedClaim], papers: Sequence[str]) -> str:
 def _table(decided: Sequence[DecidedClaim]) -> str:
     rows = (
         [
-            f"<a href='#{slug(one.claim.key)}'>{escape(one.claim.key)}</a>",
-            escape(one.claim.place),
-            _badge(one),
-            escape(one.evidence.summary),
-            f"{one.evidence.seconds:.1f}",
+            f"<a href='#{slug(result.claim.key)}'>{escape(result.claim.key)}</a>",
+            escape(result.claim.place),
+            _badge(result),
+            escape(result.evidence.summary),
+            f"{result.evidence.seconds:.1f}",
         ]
-        for one in decided
+        for result in decided
     )
     return html_table(["claim", "place", "verdict", "evidence", "s"], rows, [4])
 
@@ -101,11 +101,11 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], numeric: Coll
     return f"<table><thead>{row(head, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
-def _section(one: DecidedClaim, on_page: set[str], every: Mapping[str, Claim]) -> str:
-    claim, evidence = one.claim, one.evidence
+def _section(result: DecidedClaim, on_page: set[str], every: Mapping[str, Claim]) -> str:
+    claim, evidence = result.claim, result.evidence
     origin = "as printed" if claim.printed else "not printed in the paper"
     parts = [
-        f"<section id='{slug(claim.key)}'><h3>{escape(claim.key)} {_badge(one)} "
+        f"<section id='{slug(claim.key)}'><h3>{escape(claim.key)} {_badge(result)} "
         f"<span class='where'>{escape(claim.paper)}, {escape(claim.place)}; {origin}</span></h3>",
         f"<p>{as_html(claim.statement)}</p>",
         f"<p class='quiet'>{as_html(claim.note)}</p>" if claim.note else "",

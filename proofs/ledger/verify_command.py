@@ -111,7 +111,7 @@ def verify(
 
         write_ledger_page(results, all_claims(), html, effort, spent)
     if as_json:
-        print(json.dumps([verdict_tables.claim_as_dict(one) for one in results], indent=2))
+        print(json.dumps([verdict_tables.claim_as_dict(result) for result in results], indent=2))
     else:
         _print_verdicts(results, spent)
     if keep is not None:
@@ -127,7 +127,7 @@ def verify(
         console.note(f"instance {name} cannot be read")
     if stopped:
         raise typer.Exit(130)
-    if broken_files or not all(one.as_expected for one in results):
+    if broken_files or not all(result.as_expected for result in results):
         raise typer.Exit(1)
 
 
@@ -149,9 +149,9 @@ def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[De
     decided, stopped = dict[str, "DecidedClaim"](), False
     try:
         with console.steps(len(claims)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
-            for one in verification.decide_all(claims, effort, jobs):
-                step(one.claim.key)
-                decided[one.claim.key] = one
+            for result in verification.decide_all(claims, effort, jobs):
+                step(result.claim.key)
+                decided[result.claim.key] = result
     except KeyboardInterrupt:
         stopped = True
         console.note(f"stopped; {len(decided)} of {len(claims)} claims are decided")
@@ -194,29 +194,29 @@ def _properties(
     if markdown is not None:
         save(property_report.markdown(found, effort), markdown, overwrite=True)
     if as_json:
-        print(json.dumps([property_report.as_dict(line) for line in found], indent=2))
+        print(json.dumps([property_report.as_dict(row) for row in found], indent=2))
     else:
         property_report.show(found)
-    broken = [(line.policy, one) for line in found for one in line.cells if one.broken]
-    for name, one in broken:
-        console.note(f"{name}, {one.about.key}: {one.why}")
+    broken = [(row.policy, cell) for row in found for cell in row.cells if cell.broken]
+    for name, cell in broken:
+        console.note(f"{name}, {cell.about.key}: {cell.why}")
     if broken:
         raise typer.Exit(2)
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
-    for paper in dict.fromkeys(one.claim.paper for one in results):
+    for paper in dict.fromkeys(result.claim.paper for result in results):
         rows = []
-        for one in results:
-            if one.claim.paper == paper:
-                label = one.claim.label_of(one.evidence.verdict)
-                verdict = label if one.as_expected else f"{label}, not {one.claim.label}"
-                rows.append([one.claim.key, f"{one.evidence.seconds:.1f}", verdict, one.evidence.summary])
+        for result in results:
+            if result.claim.paper == paper:
+                label = result.claim.label_of(result.evidence.verdict)
+                verdict = label if result.as_expected else f"{label}, not {result.claim.label}"
+                rows.append([result.claim.key, f"{result.evidence.seconds:.1f}", verdict, result.evidence.summary])
         console.show_table(paper, ["claim", "s", "verdict", "evidence"], rows, sentences=1, light=True)
-    counts = Counter(one.claim.label_of(one.evidence.verdict) for one in results)
+    counts = Counter(result.claim.label_of(result.evidence.verdict) for result in results)
     total = ", ".join(f"{count} {label}" for label, count in counts.items())
     console.say(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
-    for key in (one.claim.key for one in results if not one.as_expected):
+    for key in (result.claim.key for result in results if not result.as_expected):
         console.note(f"{key}: not the expected verdict")
 
 
@@ -228,10 +228,10 @@ def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
     from hetopt.proofs.ledger.procedures import universal_part
 
     paths = []
-    for one in results:
-        found, universal = one.evidence.counterexample, universal_part(one.claim.procedure)
+    for result in results:
+        found, universal = result.evidence.counterexample, universal_part(result.claim.procedure)
         if found is None or found.name or universal is None:
             continue
         case = universal.space.build(found.numbers)
-        paths.append(store_counterexample(one.claim, replace(found, case=case), folder))
+        paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
     return paths

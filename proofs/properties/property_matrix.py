@@ -235,7 +235,7 @@ def stored_refutations() -> tuple[StoredRefutation, ...]:
 @cache
 def known_counterexamples() -> tuple[CaseNumbers, ...]:
     """The numbers of all readable stored counterexamples to policies and claims."""
-    found = [one.numbers for one in stored_refutations()]
+    found = [refutation.numbers for refutation in stored_refutations()]
     for name in instances.names():
         with suppress(Exception):  # other instances, and broken files of any content
             found.append(stored_numbers(name))
@@ -284,10 +284,10 @@ def decide_cells(
 ) -> Iterator[tuple[CellKey, MatrixCell]]:
     """Yield each decided cell, and again if a counterexample to another policy is its first or smallest one."""
     found = dict[CellKey, MatrixCell]()
-    for (task, *_), one in run_parallel(_decide, [(task, settings, effort) for task in tasks], jobs):
-        found[task] = one
-        yield task, one
-    others = [(task, settings, one, _counterexamples_of_others(task, found)) for task, one in found.items()]
+    for (task, *_), cell in run_parallel(_decide, [(task, settings, effort) for task in tasks], jobs):
+        found[task] = cell
+        yield task, cell
+    others = [(task, settings, cell, _counterexamples_of_others(task, found)) for task, cell in found.items()]
     others = [given for given in others if given[-1]]
     for (task, *_), better in run_parallel(_with_counterexample_of_others, others, jobs):
         if better is not None:
@@ -304,9 +304,9 @@ def _decide(task: CellKey, settings: Mapping[str, Any], effort: Effort) -> Matri
     return _without_case(found, place)
 
 
-def _without_case(one: MatrixCell, place: int) -> MatrixCell:
-    case = one.counterexample
-    return replace(one, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
+def _without_case(cell: MatrixCell, place: int) -> MatrixCell:
+    case = cell.counterexample
+    return replace(cell, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
 
 
 def _counterexamples_of_others(task: CellKey, found: Mapping[CellKey, MatrixCell]) -> list[CaseNumbers]:
@@ -316,14 +316,14 @@ def _counterexamples_of_others(task: CellKey, found: Mapping[CellKey, MatrixCell
         return []
     every = {
         case.numbers.key(): case.numbers
-        for (_, *about), one in found.items()
-        if (case := one.counterexample) is not None and about == list(task[1:])
+        for (_, *about), cell in found.items()
+        if (case := cell.counterexample) is not None and about == list(task[1:])
     }
     return [n for n in sorted(every.values(), key=weight) if own is None or weight(n) < weight(own.numbers)]
 
 
 def _with_counterexample_of_others(
-    task: CellKey, settings: Mapping[str, Any], one: MatrixCell, others: Sequence[CaseNumbers]
+    task: CellKey, settings: Mapping[str, Any], cell: MatrixCell, others: Sequence[CaseNumbers]
 ) -> MatrixCell | None:
     """The cell with the first of ``others`` that refutes its property; None if none does."""
     name, kind, place = task
@@ -333,7 +333,7 @@ def _with_counterexample_of_others(
         assert case is not None
         with suppress(Undecided):
             if (finding := about.check(case, policy)).refutes:
-                smaller = replace(one, holds=False, proved="", counterexample=Counterexample(numbers, None, finding))
+                smaller = replace(cell, holds=False, proved="", counterexample=Counterexample(numbers, None, finding))
                 return _without_case(smaller, place)
     return None
 

@@ -29,28 +29,28 @@ The properties:
 SIGNS = {CellOutcome.FAILS: "✗", CellOutcome.NOT_JUDGED: "-", CellOutcome.ERROR: "error"}
 
 
-def as_dict(line: MatrixRow) -> dict[str, Any]:
+def as_dict(row: MatrixRow) -> dict[str, Any]:
     """A row as plain data for JSON."""
     return {
-        "policy": line.policy,
-        "about": line.kind,
-        "refuses": line.why or None,
-        "properties": {one.about.key: _cell(one) for one in line.cells},
+        "policy": row.policy,
+        "about": row.kind,
+        "refuses": row.why or None,
+        "properties": {cell.about.key: _cell(cell) for cell in row.cells},
     }
 
 
-def _cell(one: MatrixCell) -> dict[str, Any]:
-    found = one.counterexample
+def _cell(cell: MatrixCell) -> dict[str, Any]:
+    found = cell.counterexample
     return {
-        "says": one.about.statement,
-        "holds": one.holds,
-        "instances": one.instances,
-        "refused": one.refused,
-        "tied": one.tied,
-        "searched": one.searched,
-        "proved": one.proved or None,
-        "why": one.why or None,
-        "broken": one.broken,
+        "says": cell.about.statement,
+        "holds": cell.holds,
+        "instances": cell.instances,
+        "refused": cell.refused,
+        "tied": cell.tied,
+        "searched": cell.searched,
+        "proved": cell.proved or None,
+        "why": cell.why or None,
+        "broken": cell.broken,
         "counterexample": None
         if found is None
         else {
@@ -59,40 +59,42 @@ def _cell(one: MatrixCell) -> dict[str, Any]:
             "found": found.finding.explanation,
             "certificate": list(found.finding.certificate),
         },
-        "seconds": one.seconds,
+        "seconds": cell.seconds,
     }
 
 
 def show(found: Sequence[MatrixRow]) -> None:
     """Print a table per policy and kind: property, result, and smallest counterexample."""
-    for line in found:
-        if line.why:
-            console.say(f"{line.policy} does not support {line.kind}: {line.why}")
+    for row in found:
+        if row.why:
+            console.say(f"{row.policy} does not support {row.kind}: {row.why}")
             continue
-        rows = [[one.about.key, one.text, _explanation(one)] for one in line.cells]
-        title, head = f"{line.policy}, {line.kind}", ["property", "on instances", "meaning, or the counterexample"]
+        rows = [[cell.about.key, cell.text, _explanation(cell)] for cell in row.cells]
+        title, head = f"{row.policy}, {row.kind}", ["property", "on instances", "meaning, or the counterexample"]
         console.show_table(title, head, rows, sentences=1, light=True)
 
 
-def _explanation(one: MatrixCell) -> str:
-    if one.counterexample is not None:
-        return one.counterexample.finding.explanation
-    return one.why or one.about.statement + (f" ({one.proved})" if one.proved else "")
+def _explanation(cell: MatrixCell) -> str:
+    if cell.counterexample is not None:
+        return cell.counterexample.finding.explanation
+    return cell.why or cell.about.statement + (f" ({cell.proved})" if cell.proved else "")
 
 
 def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
     """The matrix as a page of the docs, with a row per policy and kind and the counterexamples below."""
-    head = ["policy, about", *(one.title for one in PROPERTIES)]
-    legend = [f"- **{one.title}** ({one.key}): {one.statement}." for one in PROPERTIES]
+    head = ["policy, about", *(p.title for p in PROPERTIES)]
+    legend = [f"- **{p.title}** ({p.key}): {p.statement}." for p in PROPERTIES]
     rows = [HEADING, *legend, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    judged = [line for line in found if not line.why]
-    rows += ["| " + " | ".join([f"`{line.policy}`, {line.kind}", *map(_sign, line.cells)]) + " |" for line in judged]
-    cells = [(f"`{line.policy}`, {line.kind}, {one.about.key}", one) for line in judged for one in line.cells]
-    proved = [f"- {where}: `{one.proved}`." for where, one in cells if one.proved]
+    judged = [row for row in found if not row.why]
+    rows += ["| " + " | ".join([f"`{row.policy}`, {row.kind}", *map(_sign, row.cells)]) + " |" for row in judged]
+    cells = [(f"`{row.policy}`, {row.kind}, {cell.about.key}", cell) for row in judged for cell in row.cells]
+    proved = [f"- {where}: `{cell.proved}`." for where, cell in cells if cell.proved]
     found_cells = [
-        f"- {where}: {_inline(one.counterexample.finding.explanation)}." for where, one in cells if one.counterexample
+        f"- {where}: {_inline(cell.counterexample.finding.explanation)}."
+        for where, cell in cells
+        if cell.counterexample
     ]
-    refused = [f"- `{line.policy}` does not support {line.kind}: {_inline(line.why)}." for line in found if line.why]
+    refused = [f"- `{row.policy}` does not support {row.kind}: {_inline(row.why)}." for row in found if row.why]
     sections = {"Proved properties": proved, "Smallest counterexamples": found_cells, "Not judged": refused}
     for title, lines in sections.items():
         if lines:
@@ -113,10 +115,10 @@ def _inline(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")
 
 
-def _sign(one: MatrixCell) -> str:
-    if one.proved:
+def _sign(cell: MatrixCell) -> str:
+    if cell.proved:
         return "proved"
-    return f"{one.instances}{' °' * bool(one.tied)}" if one.holds else SIGNS[one.outcome]
+    return f"{cell.instances}{' °' * bool(cell.tied)}" if cell.holds else SIGNS[cell.outcome]
 
 
 def page(found: Sequence[MatrixRow], effort: Effort) -> str:
@@ -124,13 +126,13 @@ def page(found: Sequence[MatrixRow], effort: Effort) -> str:
     title = "Which policy has which property"
     head = (f"<span title='{escape(p.statement, quote=True)}'>{escape(p.title)}</span>" for p in PROPERTIES)
     rows, sections = [], []
-    for line in found:
-        if line.why:
+    for row in found:
+        if row.why:
             continue
-        name = escape(f"{line.policy}, {line.kind}")
-        rows.append([f"<a href='#{name}'>{name}</a>", *(escape(_sign(one)) for one in line.cells)])
-        sections.append(f"<section id='{name}'><h3>{name}</h3>{''.join(map(_section, line.cells))}</section>")
-    legend = "".join(f"<dt>{escape(one.title)}</dt><dd>{escape(one.statement)}</dd>" for one in PROPERTIES)
+        name = escape(f"{row.policy}, {row.kind}")
+        rows.append([f"<a href='#{name}'>{name}</a>", *(escape(_sign(cell)) for cell in row.cells)])
+        sections.append(f"<section id='{name}'><h3>{name}</h3>{''.join(map(_section, row.cells))}</section>")
+    legend = "".join(f"<dt>{escape(p.title)}</dt><dd>{escape(p.statement)}</dd>" for p in PROPERTIES)
     signs = (
         "A number: the property held on this number of instances, which is no proof. ✗: the smallest counterexample is "
         "below. -: not judged. °: on other instances it fails for the returned optimum, but may hold for another one."
@@ -139,13 +141,13 @@ def page(found: Sequence[MatrixRow], effort: Effort) -> str:
     return html_page(title, f"<p>{signs}</p><dl>{legend}</dl>", table, *sections, end)
 
 
-def _section(one: MatrixCell) -> str:
-    if one.counterexample is None:
-        text = f"{one.about.title}: {one.text}" + (f"; {one.why}" if one.why else f" ({one.about.statement})")
+def _section(cell: MatrixCell) -> str:
+    if cell.counterexample is None:
+        text = f"{cell.about.title}: {cell.text}" + (f"; {cell.why}" if cell.why else f" ({cell.about.statement})")
         return f"<p class='quiet'>{escape(text)}</p>"
-    found = one.counterexample.finding
+    found = cell.counterexample.finding
     pictures = "".join(map(picture_svg, found.pictures))
     return (
-        f"<p><b>{escape(one.about.title)}</b> fails ({escape(one.about.statement)}): {escape(found.explanation)}.</p>"
+        f"<p><b>{escape(cell.about.title)}</b> fails ({escape(cell.about.statement)}): {escape(found.explanation)}.</p>"
         f"<div class='pictures'>{pictures}</div>"
     )
