@@ -63,9 +63,10 @@ def test_a_search_finds_counterexamples_from_the_claim_alone(key: str) -> None:
 @FEW
 @given(cases(work_units.UNITS), st.booleans())
 def test_runs_are_the_librarys_as_long_as_optima_are_unique(case: work_units.WorkUnitCase, normalise: bool) -> None:
-    steps = list(round_sequences.play_rounds(case.gangs, (1,), normalise=normalise))
+    run = RoundCase(case.gangs, (1,), normalise=normalise)
+    steps = list(round_sequences.play_rounds(run))
     first = next((t for t, step in enumerate(steps) if len(step.round.optima) > 1), len(steps))
-    own = round_sequences.library_decisions(case.gangs, (1,), first, normalise=normalise)
+    own = round_sequences.library_decisions(run, first)
     assert own == [step.executed for step in steps[:first]]
     assert round_sequences.unique_so_far(steps) == (first == len(steps))
 
@@ -110,7 +111,7 @@ class AtLeast:
 
 def test_the_printed_k_is_infeasible_for_the_solver() -> None:
     case = stored_case("fft/eq-7")
-    assert gang_packing.wanted(case) == 3
+    assert gang_packing.printed_most(case) == 3
     with pytest.raises(NotSolved, match="infeasible"):
         hetopt.solve(fft.FFT().formulation(case.instance) + AtLeast(3), case.instance)
     assert gang_packing.reaches_printed(RoundCase(case.gangs[:1], (3,))).slack == 0

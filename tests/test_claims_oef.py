@@ -207,7 +207,6 @@ def test_misreporters_are_tenants_with_a_different_report() -> None:
     case = misreports.MisreportCase(truth, truth.reporting(1, (F(1), F(5))))
     assert case.misreporters == (1,)
     assert all(misreports.over(a, b) for a, b in zip(truth.speed[1], case.reported.speed[1], strict=True))
-    assert not misreports.under(F(2), F(3))
     both = misreports.MisreportCase(truth, truth.reporting(1, (F(1), F(5))).reporting(0, (F(1), F(4))))
     assert misreports.gain(both, truth.cooperative, both.reported.cooperative)[0] == min(
         both.truth.worth(e, both.reported.cooperative.share[e]) - truth.worth(e, truth.cooperative.share[e])

@@ -155,7 +155,7 @@ def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
     found = run("oef/thm-5.4", *QUICK, "--html", str(page), "--keep", str(tmp_path / "kept"))
     assert found.exit_code == 0
     assert "<svg" in page.read_text()
-    assert "kept: none" in found.output  # nothing smaller than what is stored
+    assert "stored: none" in found.output  # nothing smaller than what is stored
     assert not (tmp_path / "kept").exists()
 
 
@@ -169,7 +169,7 @@ def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
         (["--jobs", "-1"], InvalidOption, "jobs is -1"),
         (["--jobs", "0"], InvalidOption, "jobs is 0"),
         (["--policy", "nothing"], UnknownName, "there is no policy 'nothing'"),
-        (["--policy", "fft", "oef/eq-6"], InvalidOption, "--policy is about properties, not about claims"),
+        (["--policy", "fft", "oef/eq-6"], InvalidOption, "--policy tests properties, not claims"),
         (["--policy", "fft", "--set", "nothing=1"], InvalidOption, "has no setting 'nothing'"),
         (["--markdown", "x.md"], InvalidOption, "--set and --markdown are for --policy"),
         (["--html", "/nowhere/x.html"], HetoptError, "/nowhere"),

@@ -77,7 +77,7 @@ def test_without_a_proof_nothing_is_true() -> None:
 def test_a_proof_does_not_help_against_a_counterexample() -> None:
     found = decide(claim(at_most(7), proof="Nonsense."), FAST)
     assert found.verdict is ClaimVerdict.FALSE
-    assert "the proof that stands here must be wrong" in found.summary
+    assert "the written proof must be wrong" in found.summary
 
 
 def test_a_mechanical_part_that_fails_leaves_the_claim_open() -> None:
@@ -176,7 +176,7 @@ def test_other_words_are_no_verdicts() -> None:
     found = decide(claim(Perhaps()), FAST)
     assert (found.verdict, found.summary) == (
         ClaimVerdict.OPEN,
-        "could not be decided: the verdict 'perhaps' is none of true, false, open, untestable",
+        "could not be decided: the verdict 'perhaps' is not one of true, false, open, untestable",
     )
     with pytest.raises(InvalidOption, match="claim 'toy/claim' expects 'maybe'; a verdict is one of true, false"):
         claim(at_most(7), expected="maybe")
@@ -351,7 +351,7 @@ def test_another_slack_than_the_file_says_is_an_error(one_file: Path) -> None:
     forget()
     found = decide(all_claims()["oef/thm-5.4"], Effort(instances=5, seconds=0))
     assert found.verdict is ClaimVerdict.OPEN
-    assert "'refuted/oef-thm-5-4' has the slack -1/6, not -1/7 as the file says" in found.summary
+    assert "'refuted/oef-thm-5-4' has the slack -1/6, not -1/7 as in its file" in found.summary
 
 
 def test_a_stored_case_outside_the_hypotheses_is_an_error() -> None:

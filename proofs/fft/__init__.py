@@ -1,4 +1,4 @@
-"""The claims of FFT: one module for each question, in the order of the paper."""
+"""The claims of FFT, one module per question, in the order of the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 4.2.2, equation (5): when rho grows and when it falls."""
+"""Section 4.2.2, equation (5): in which rounds rho increases and decreases."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
-from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, runs_picture
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -19,7 +20,7 @@ F = Fraction
 
 
 def fair_rounds(gang: RoundJob, present: int, gpus: tuple[int, ...]) -> Fraction:
-    """Tau - a as the library takes it: p max(1, d |A| / sum(Y)), with p the rounds on the fastest type."""
+    """Tau - a as in the library: p max(1, d |A| / sum(Y)), with p the rounds on the fastest type."""
     return gang.fewest_rounds(gpus) * max(F(1), F(gang.demand * present, sum(gpus)))
 
 
@@ -30,7 +31,7 @@ def owed_after(rho: Fraction, age: int, fair: Fraction, done: Fraction) -> Fract
 
 @dataclass(frozen=True)
 class JobHistory:
-    """A job among equal ones, all present from round 0, and its GPU types since.
+    """A job among equal jobs, all present from round 0, and its GPU types in the rounds since then.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class JobHistory:
     present:
         Jobs |A| in all rounds.
     served:
-        For each round the position of its GPU type, -1 if it waited; it is not complete after the last round.
+        Position of its GPU type in each round, -1 if it waits; the job is incomplete after the last round.
     """
 
     gang: RoundJob
@@ -49,7 +50,7 @@ class JobHistory:
 
     @cached_property
     def instance(self) -> Instance:
-        """At time 0."""
+        """The instance at time 0."""
         return RoundCase((self.gang,) * self.present, self.gpus).instance
 
     @property
@@ -59,12 +60,12 @@ class JobHistory:
 
     @cached_property
     def done(self) -> tuple[Fraction, ...]:
-        """Part of the job done in each round."""
+        """Fraction of the job done in each round."""
         return tuple(F(0) if i == WAITS else 1 / self.gang.rounds(i) for i in self.served)
 
     @cached_property
     def rho(self) -> tuple[Fraction, ...]:
-        """Rho in each round, and after the last one."""
+        """Rho in each round, and after the last round."""
         found = [F(0)]
         for age, done in enumerate(self.done):
             found.append(owed_after(found[-1], age, self.fair, done))
@@ -72,17 +73,16 @@ class JobHistory:
 
     @property
     def steps(self) -> list[tuple[int, Fraction, Fraction, Fraction]]:
-        """(age, part done, rho before, rho after) of each round."""
+        """(age, fraction done, rho before, rho after) of each round."""
         return [(t, done, *pair) for (t, done), pair in zip(enumerate(self.done), pairwise(self.rho), strict=True)]
 
     @property
     def picture(self) -> Timeline:
-        """Picture of the rounds in which it ran."""
-        bars = (TimelineBar(f"GPU{i + 1}", F(t), F(t + 1), "j1") for t, i in enumerate(self.served) if i != WAITS)
-        return Timeline("the job", tuple(bars), "rounds")
+        """Picture of the rounds in which the job runs."""
+        return runs_picture("the job", ((t, 0, i) for t, i in enumerate(self.served)))
 
 
-def _past(numbers: CaseNumbers) -> JobHistory | None:
+def _history(numbers: CaseNumbers) -> JobHistory | None:
     gpus, speed = tuple(map(int, numbers.row("gpus"))), numbers.row("speed")
     gang = RoundJob(int(numbers.one("demand")), numbers.one("work"), speed)
     served = tuple(int(i) - 1 for i in numbers.row("served"))
@@ -92,17 +92,16 @@ def _past(numbers: CaseNumbers) -> JobHistory | None:
     return case if sum(case.done) < 1 else None
 
 
-def _pasts(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    gpus = tuple(choose(integers(1, 3)) for _ in range(sizes["k"]))
-    speed = tuple(choose(integers(1, 4)) for _ in gpus)
-    served, left = [], choose(integers(1, 12))
-    work = left
+def _histories(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    gpus = [choose(integers(1, 3)) for _ in range(sizes["k"])]
+    speed = [choose(integers(1, 4)) for _ in gpus]
+    served, work = [], choose(integers(1, 12))
+    left = work
     for _ in range(sizes["rounds"]):
         i = choose([0, *(i + 1 for i, v in enumerate(speed) if v < left)])
         left -= speed[i - 1] if i else 0
         served.append(F(i))
-    tables = {"gpus": (gpus,), "speed": (speed,), "demand": ((F(1),),), "work": ((work,),), "served": (tuple(served),)}
-    return CaseNumbers({**tables, "jobs": ((choose(integers(1, 5)),),)})
+    return CaseNumbers.of(gpus=gpus, speed=speed, demand=F(1), work=work, served=served, jobs=choose(integers(1, 5)))
 
 
 PASTS = Space(
@@ -115,122 +114,111 @@ PASTS = Space(
         "jobs": TableShape(1, 1, integers(1, 5)),
         "served": TableShape(1, "rounds", integers(0, 2)),
     },
-    _past,
-    _pasts,
+    _history,
+    _histories,
 )
 
 
 def never_negative(case: JobHistory) -> Finding:
-    """Whether rho stays at least 0."""
+    """Whether rho is at least 0 in all rounds."""
     least = min(case.rho)
-    return Finding(least, f"the least rho is {fraction_text(least)}")
+    return Finding(least, f"the smallest rho is {fraction_text(least)}")
 
 
 def grows_while_starved(case: JobHistory) -> Finding:
-    """Whether rho grows in every round after the first in which the job waits."""
+    """Whether rho increases in every round after the first in which the job waits."""
     steps = [after - before for age, done, before, after in case.steps if age and not done]
     least = min(steps, default=F(1))
     return Finding(least if least > 0 else F(-1), f"rho changes by {fraction_text(least)} in a round without service")
 
 
 def falls_while_served(case: JobHistory) -> Finding:
-    """Whether rho does not grow if the job does its fair part, and falls if it does more and rho > 0."""
+    """Whether rho does not increase if the job does its fair part, and decreases if it does more and rho > 0."""
     slack = F(1)
     for age, done, before, after in case.steps:
         if done >= 1 / case.fair:
             slack = min(slack, before - after)
             if done > 1 / case.fair and before > 0 and age and after >= before:
                 slack = F(-1)
-    return Finding(slack, "rho does not grow where the job does its fair part")
+    return Finding(slack, "rho does not increase in rounds with at least the fair part")
 
 
-def behind_as_it_should(case: JobHistory) -> Finding:
-    """Whether rho is the lead of the fair share over the job, or 0 without a lead."""
-    behind = [F(0)]
+def equals_lag(case: JobHistory) -> Finding:
+    """Whether rho is the lag of the job behind its fair share, or 0 without a lag."""
+    lags = [F(0)]
     for done in case.done:
-        behind.append(behind[-1] + 1 / case.fair - done)
-    off, t = max((abs(rho - max(F(0), b)), t) for t, (rho, b) in enumerate(zip(case.rho, behind, strict=True)))
+        lags.append(lags[-1] + 1 / case.fair - done)
+    off, t = max((abs(rho - max(F(0), lag)), t) for t, (rho, lag) in enumerate(zip(case.rho, lags, strict=True)))
     words = (
-        f"in round {t} rho is {fraction_text(case.rho[t])} of the job, which is {fraction_text(behind[t])} of it behind"
+        f"in round {t} rho is {fraction_text(case.rho[t])} of the job, and the lag is {fraction_text(lags[t])} of it"
     )
     return Finding(-off, words, ("rho of every round in fractions",), (case.picture,))
 
 
 def falls_while_running(case: JobHistory) -> Finding:
-    """Whether rho does not grow in any round in which the job runs."""
-    grown = [(after - before, age, before, after) for age, done, before, after in case.steps if done]
-    most, age, before, after = max(grown, default=(F(0), 0, F(0), F(0)))
+    """Whether rho does not increase in any round in which the job runs."""
+    changes = [(after - before, age, before, after) for age, done, before, after in case.steps if done]
+    most, age, before, after = max(changes, default=(F(0), 0, F(0), F(0)))
     words = (
-        f"in round {age} the job runs and rho grows from {fraction_text(before)} to "
-        f"{fraction_text(after)}: its fair part is "
-        f"{fraction_text(1 / case.fair)} of the job in a round"
+        f"in round {age} the job runs and rho increases from {fraction_text(before)} to {fraction_text(after)}: the "
+        f"fair part is {fraction_text(1 / case.fair)} of the job per round"
     )
     return Finding(-most, words, ("rho of every round in fractions",), (case.picture,))
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-5-nonnegative",
-        paper="FFT",
         place="equation (5)",
         statement=r"$\rho_j(t) \ge 0$ in all rounds.",
         procedure=ForAll(PASTS, never_negative),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
-        proof=r"$\rho_j(a_j) = 0$, and (5) takes the larger of 0 and something.",
+        proof=r"$\rho_j(a_j) = 0$, and (5) is a maximum of 0 and another value.",
     ),
-    Claim(
+    fft_claim(
         key="fft/rho-behind",
-        paper="FFT",
         place="section 4.2.2",
         statement=r"$\rho_j(t)$ captures the amount by which job $j$ falls behind what it would have received under a "
         r"fair scheduler since its arrival.",
-        procedure=ForAll(PASTS, behind_as_it_should),
+        procedure=ForAll(PASTS, equals_lag),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/fig-5-starved",
-        note=r"$\mu_j$ weighs what is missed in each round, and what is ahead is forgotten at 0. Read as: it is that "
-        "amount, or 0 for who is not behind.",
+        note=r"Equation (5) weights the missed work of each round by $\mu_j$, and discards a lead by the maximum with "
+        r"0. The statement is read as: $\rho_j$ is that amount, or 0 for a job that is not behind.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-5-starved",
-        paper="FFT",
         place="Fig. 5",
         statement=r"$\rho_j$ increases continuously during periods of starvation.",
         procedure=ForAll(PASTS, grows_while_starved),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
 With $x_j(t) = 0$, equation (5) adds $\mu_j(t) W_j / (\tau_j - a_j)$ with $\mu_j(t) = (t - a_j) / (\tau_j - a_j) > 0$
 for $t > a_j$.""",
-        note=r"Read of rounds after that of the arrival, in which $\mu_j = 0$ and nothing is added.",
+        note=r"Read for rounds after the round of arrival, in which $\mu_j = 0$.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-5-served",
-        paper="FFT",
         place="Fig. 5",
-        statement=r"$\rho_j$ decreases when the desired resources are obtained: it does not grow in a round with "
-        r"$\sum_i \theta_j^i x_j^i \ge W_j / (\tau_j - a_j)$, and falls if the left side is larger, $\rho_j > 0$ and "
-        r"$t > a_j$.",
+        statement=r"$\rho_j$ decreases when the desired resources are obtained: it does not increase in a round with "
+        r"$\sum_i \theta_j^i x_j^i \ge W_j / (\tau_j - a_j)$, and decreases if the left side is larger, $\rho_j > 0$ "
+        "and $t > a_j$.",
         procedure=ForAll(PASTS, falls_while_served),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
-What (5) adds to $\rho_j$ is $\mu_j(t) \ge 0$ times a difference that is not positive, or negative; and the larger of
-0 and a number below $\rho_j > 0$ is below $\rho_j$. On the fastest type with room for its gang a job takes
+Equation (5) adds $\mu_j(t) \ge 0$ times a difference that is not positive, or negative, to $\rho_j$; and the maximum of
+0 and a number below $\rho_j > 0$ is below $\rho_j$. On the fastest type with enough GPUs for its gang a job takes
 $p \le \tau_j - a_j$ rounds and does at least its fair part.""",
-        note="The desired resources are read as those on which the job does its fair part of a round.",
+        note="The desired resources are read as resources on which the job does its fair part of a round.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-5-running",
-        paper="FFT",
         place="equation (5)",
-        statement=r"$\rho_j$ does not grow in a round in which the job runs.",
+        statement=r"$\rho_j$ does not increase in a round in which the job runs.",
         procedure=ForAll(PASTS, falls_while_running),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/fig-5-served",
-        note="On a slow type it may do less than its fair part.",
+        note="On a slow type the job may do less than its fair part.",
     ),
 )

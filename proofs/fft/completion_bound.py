@@ -1,4 +1,4 @@
-"""Section 4.2.1: whether equation (2) bounds the completion time, and which jobs its term prefers."""
+"""Section 4.2.1: whether equation (2) bounds the completion time, and the jobs that its term prioritises."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -19,7 +20,7 @@ F = Fraction
 
 @dataclass(frozen=True)
 class ServedJob:
-    """A job alone, from its arrival in round 0 to the round in which it is complete.
+    """A single job, from its arrival in round 0 to the round of its completion.
 
     Attributes
     ----------
@@ -40,7 +41,7 @@ class ServedJob:
 
     @property
     def completion(self) -> Fraction:
-        """C as defined in the paper: rounds from the arrival to completion."""
+        """C as in the paper: rounds from arrival to completion."""
         return F(len(self.speeds) - 1)
 
     @property
@@ -50,15 +51,15 @@ class ServedJob:
         return (*self.speeds[:-1], self.work - before)
 
     def average(self, served: tuple[Fraction, ...]) -> Fraction:
-        """[FFT, eq. 2] with this work counted in each round."""
+        """[FFT, eq. 2] with ``served`` as the work of each round."""
         return sum((age * v for age, v in enumerate(served)), F(0)) / self.work
 
     @property
     def picture(self) -> Timeline:
-        """The rounds in which it runs, up to its completion."""
+        """Picture of the rounds in which the job runs."""
         steps = [(t, v) for t, v in enumerate(self.speeds) if v]
         end = len(self.speeds) - 1 + self.done[-1] / self.speeds[-1]
-        bars = tuple(TimelineBar(f"{fraction_text(v)} a round", F(t), min(F(t + 1), end), "j1") for t, v in steps)
+        bars = tuple(TimelineBar(f"{fraction_text(v)} per round", F(t), min(F(t + 1), end), "j1") for t, v in steps)
         return Timeline("the job", bars, "rounds")
 
 
@@ -69,9 +70,9 @@ def _build(numbers: CaseNumbers) -> ServedJob | None:
 
 
 def _chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    speeds = tuple(choose(integers(0, 4)) for _ in range(sizes["rounds"] - 1))
+    speeds = [choose(integers(0, 4)) for _ in range(sizes["rounds"] - 1)]
     last, before = choose(integers(1, 4)), sum(speeds, F(0))
-    return CaseNumbers({"work": ((before + choose(integers(1, int(last))),),), "speed": ((*speeds, last),)})
+    return CaseNumbers.of(work=before + choose(integers(1, int(last))), speed=[*speeds, last])
 
 
 SERVICES = Space(
@@ -83,18 +84,17 @@ SERVICES = Space(
 
 
 def as_printed(case: ServedJob) -> Finding:
-    """Equation (2) with theta counted in full in every round."""
+    """Whether equation (2) with the full theta in every round is a lower bound."""
     bound = case.average(case.speeds)
     words = (
-        f"a job of work {fraction_text(case.work)} that does "
-        f"{', '.join(map(fraction_text, case.speeds))} in rounds 0, 1, … is "
+        f"a job of work {fraction_text(case.work)} that does {fractions_text(case.speeds)} in rounds 0, 1, … is "
         f"complete in round {fraction_text(case.completion)}; equation (2) gives {fraction_text(bound)}"
     )
     return Finding(case.completion - bound, words, ("both sides in fractions",), (case.picture,))
 
 
 def truncated(case: ServedJob) -> Finding:
-    """Equation (2) with the last round limited to the remaining work, and the excess as printed."""
+    """Whether equation (2) with the remaining work in the last round is a lower bound, and the printed excess."""
     bound, more = case.average(case.done), (case.speeds[-1] - case.done[-1]) / case.work
     exact = case.average(case.speeds) == bound + case.completion * more
     return Finding(
@@ -104,15 +104,15 @@ def truncated(case: ServedJob) -> Finding:
 
 
 def nearness(case: ServedJob) -> Fraction:
-    """The truncated bound over the completion time; 0 for a job that completes in its first round."""
+    """Quotient of the truncated bound and the completion time; 0 for a job that completes in its first round."""
     return case.average(case.done) / case.completion if case.completion else F(0)
 
 
-# -- the term of one round alone -------------------------------------------------------------------------------------
+# -- the term of one round -------------------------------------------------------------------------------------------
 
 
 def two_ages(numbers: CaseNumbers) -> RoundCase | None:
-    """A job of fewer rounds and one of more on one GPU, of different ages."""
+    """A shorter and a longer job on one GPU, with any ages."""
     short, long = numbers.row("rounds")
     young, old = map(int, numbers.row("age"))
     if short >= long:
@@ -122,77 +122,77 @@ def two_ages(numbers: CaseNumbers) -> RoundCase | None:
 
 
 def one_age(numbers: CaseNumbers) -> RoundCase | None:
-    """The same with equal positive ages."""
+    """A shorter and a longer job on one GPU, with equal positive ages."""
     case = two_ages(numbers)
     return case if case is not None and case.time > 0 and len({gang.arrival for gang in case.gangs}) == 1 else None
 
 
 def by_age(case: RoundCase) -> Finding:
-    """Whether the first term of [FFT, eq. 3] is at most as large for the longer job as for the shorter one."""
+    """Whether the first term of [FFT, eq. 3] is at most as large for the longer job as for the shorter job."""
     short, long = ((case.time - gang.arrival) / gang.rounds(0) for gang in case.gangs)
     ages = [case.time - gang.arrival for gang in case.gangs]
     words = (
-        f"jobs of {fraction_text(case.gangs[0].work)} and {fraction_text(case.gangs[1].work)} rounds "
-        f"and of ages {ages[0]} and "
-        f"{ages[1]}: the terms are {fraction_text(short)} and {fraction_text(long)}, so the shorter job goes first"
+        f"jobs of {fraction_text(case.gangs[0].work)} and {fraction_text(case.gangs[1].work)} rounds and of ages "
+        f"{ages[0]} and {ages[1]}: the terms are {fraction_text(short)} and {fraction_text(long)}, so the shorter job "
+        "goes first"
     )
     return Finding(short - long, words, ("both terms in fractions",), (case.picture("least term", (0, -1)),))
 
 
 def _equal_ages(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
     short, age = choose(integers(1, 8)), choose(integers(1, 8))
-    return CaseNumbers({"rounds": ((short, short + choose(integers(1, 8))),), "age": ((age, age),)})
+    return CaseNumbers.of(rounds=[short, short + choose(integers(1, 8))], age=[age, age])
 
 
 PAIR = {"rounds": TableShape(1, 2, integers(1, 8)), "age": TableShape(1, 2, integers(0, 8))}
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-2",
-        paper="FFT",
         place="equation (2)",
         statement=r"$\sum_{t \ge a_j} (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ is a lower bound of the completion "
         r"time $C_j = \min\{L : \sum_{t=a_j}^L \sum_i x_j^i(t)\, \theta_j^i \ge W_j\} - a_j$.",
         procedure=ForAll(SERVICES, as_printed),
         expected=ClaimVerdict.FALSE,
+        policies=(),
         instead="fft/eq-2-truncated",
-        note="By this definition a job that is complete in the round of its arrival has $C_j = 0$; with the finishing "
-        "round counted, $C_j + 1$, the sum is no bound either.",
+        note="By this definition a job that completes in the round of its arrival has $C_j = 0$. With the last round "
+        "counted, $C_j + 1$, the sum is not a bound either.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-2-truncated",
-        paper="FFT",
         place="equation (2)",
-        statement="It is a lower bound where the last round counts only the work $w$ that is left. As printed it is "
+        statement="The sum is a lower bound if the last round counts only the remaining work $w$. As printed it is "
         r"larger by $C_j\,(\theta - w) / W_j$, with $\theta$ of that round.",
         procedure=ForAll(SERVICES, truncated, ratio=nearness),
         expected=ClaimVerdict.TRUE,
         printed=False,
+        policies=(),
         proof=r"""
-Let $f_t$ be the part of the job done in round $t$; with the last round cut, $f_t \ge 0$ and $\sum_t f_t = 1$. Work is
-done in rounds $t \le L$ only, so $\sum_t (t - a_j) f_t \le (L - a_j) \sum_t f_t = C_j$. Equality where all is done in
-round $L$. As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_j\,(\theta - w) / W_j$.""",
+Let $f_t$ be the fraction of the job done in round $t$, so $f_t \ge 0$ and $\sum_t f_t = 1$. Work is done in rounds $t
+\le L$ only, so $\sum_t (t - a_j) f_t \le (L - a_j) \sum_t f_t = C_j$. Equality holds if all work is done in round $L$.
+As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_j\,(\theta - w) / W_j$.""",
     ),
-    Claim(
+    fft_claim(
         key="fft/age-term",
-        paper="FFT",
         place="section 4.2.1",
         statement=r"Minimising $\sum_j (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ in a round always gives "
         r"priority to jobs with large completion time $W_j / \theta_j^i$.",
         procedure=ForAll(Space({}, PAIR, two_ages), by_age),
         expected=ClaimVerdict.FALSE,
+        policies=(),
         instead="fft/age-term-equal",
-        note="About the problem that equation (3) corrects.",
+        note="The problem that equation (3) corrects.",
     ),
-    Claim(
+    fft_claim(
         key="fft/age-term-equal",
-        paper="FFT",
         place="section 4.2.1",
-        statement="It gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",
+        statement="This gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",
         procedure=ForAll(Space({}, PAIR, one_age, _equal_ages), by_age),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        proof=r"With $p_j = W_j / \theta_j^i$ the terms are $(t - a) / p_j$, which falls in $p_j$ since $t - a > 0$.",
+        policies=(),
+        proof=r"With $p_j = W_j / \theta_j^i$ the terms are $(t - a) / p_j$, decreasing in $p_j$ since $t - a > 0$.",
     ),
 )

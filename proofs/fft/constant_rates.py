@@ -1,4 +1,4 @@
-"""Section 2.3: Table 1 with constant rates, and rounds that follow them."""
+"""Section 2.3: Table 1 with constant rates, and with rounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.gavel import max_min_fairness
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
@@ -22,20 +23,19 @@ from hetopt.simulation.simulator import simulate
 F = Fraction
 
 FAST = F(8)
-"""Epochs a minute on GPU0."""
+"""Epochs per minute on GPU0."""
 
 SLOW = F(1)
-"""Epochs a minute on GPU1."""
+"""Epochs per minute on GPU1."""
 
 WORK = F(16)
 """Epochs of a job."""
 
 LEAST = F(64, 9)
-"""The least total for constant rates, in minutes."""
+"""The smallest total for constant rates, in minutes."""
 
-HALF = F(1, 2)
-
-HALVES = ((HALF, HALF), (HALF, HALF))
+HALVES = ((F(1, 2),) * 2,) * 2
+"""Half of the time of each job on each GPU."""
 
 
 def table_1() -> Instance:
@@ -58,7 +58,7 @@ class ConstantRates:
 
     @property
     def total(self) -> Fraction:
-        """Completion times W / r in total."""
+        """Sum of the completion times W / r."""
         return sum((v * v / r for v, r in zip(self.root, self.rate, strict=True)), F(0))
 
     @property
@@ -75,7 +75,7 @@ RATES = Space(
 
 
 def gap_of_two() -> str:
-    """v^2/r + w^2/s - (v + w)^2/(r + s) = (v s - w r)^2 / (r s (r + s)): an identity in sympy."""
+    """Check in sympy that v^2/r + w^2/s - (v + w)^2/(r + s) = (v s - w r)^2 / (r s (r + s))."""
     import sympy
 
     v, w, r, s = sympy.symbols("v w r s", positive=True)
@@ -96,7 +96,7 @@ class TimeFractions:
 
     @property
     def rate(self) -> tuple[Fraction, ...]:
-        """Epochs a minute of both jobs."""
+        """Epochs per minute of each job."""
         return tuple(FAST * row[0] + SLOW * row[1] for row in self.time)
 
     @property
@@ -112,15 +112,15 @@ def _fractions(numbers: CaseNumbers) -> TimeFractions | None:
 
 def _some_fractions(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
     steps = rationals(0, 1, 9, 16)
-    first = tuple(choose(steps) for _ in range(2))
-    return CaseNumbers({"time": (first, tuple(choose([v for v in steps if v <= 1 - m]) for m in first))})
+    first = [choose(steps) for _ in range(2)]
+    return CaseNumbers.of(time=[first, [choose([v for v in steps if v <= 1 - m]) for m in first]])
 
 
 FRACTIONS = Space({}, {"time": TableShape(2, 2, rationals(0, 1, 9, 16))}, _fractions, _some_fractions)
 
 
 def least_total(case: TimeFractions) -> Finding:
-    """Whether the total is at least 64/9, and larger except for halves, if no job runs for more than the whole time."""
+    """Whether the total is at least 64/9, and larger except for halves if no job runs for more than the whole time."""
     slack = case.total - LEAST
     if slack == 0 and max(map(sum, case.time)) <= 1 and case.time != HALVES:
         slack = F(-1)
@@ -128,7 +128,7 @@ def least_total(case: TimeFractions) -> Finding:
 
 
 def makespan() -> Computation:
-    """Gavel's least makespan by a linear program in fractions: max v, 16 v <= rate of each job."""
+    """Gavel's smallest makespan by a linear program in fractions: max v, 16 v <= rate of each job."""
     rows: list[tuple[RowVector, Fraction]] = [
         ((1, 0, 1, 0, 0), F(1)),
         ((0, 1, 0, 1, 0), F(1)),
@@ -139,31 +139,24 @@ def makespan() -> Computation:
     ]
     found = maximise_exactly((0, 0, 0, 0, 1), rows)
     time = (found.x[:2], found.x[2:4])
-    picture = shares_picture("the least makespan", time, (1, 1), [FAST * m + SLOW * n for m, n in time], ("I0", "I1"))
-    return Computation(
-        (
-            *(
-                compare_values(
-                    f"parts of the time of I{j}",
-                    tuple(map(fraction_text, HALVES[j])),
-                    tuple(map(fraction_text, time[j])),
-                )
-                for j in (0, 1)
-            ),
-            compare_values("the only optimum", True, found.unique),
-            compare_number("makespan in minutes", "32/9", 1 / found.value),
+    picture = shares_picture("the least makespan", time, (1, 1), TimeFractions(time).rate, ("I0", "I1"))
+    compared = (
+        *(
+            compare_values(f"parts of the time of I{j}", fractions_text(HALVES[j]), fractions_text(time[j]))
+            for j in (0, 1)
         ),
-        "every job has half the time on each GPU, and no other parts are optimal",
-        (picture,),
+        compare_values("the only optimum", True, found.unique),
+        compare_number("makespan in minutes", "32/9", 1 / found.value),
     )
+    return Computation(compared, "each job has half of the time on each GPU, the only optimum", (picture,))
 
 
 def utilisation() -> Computation:
-    """Gavel's max-min fairness on Table 1 in rounds of which a move takes 40%, in the simulator."""
+    """Simulate Gavel's max-min fairness on Table 1, with moves that take 40% of a round."""
     log = simulate(max_min_fairness(), instances.load("fft/fig3"), round_seconds=300.0, max_rounds=6)
     used = [F(v) for v in fractions(log.rounds["utilisation"].to_numpy())]
     rows = tuple(compare_number(f"utilisation in round {t}, in %", 60, 100 * v) for t, v in enumerate(used) if t)
-    return Computation(rows, "both jobs change places in every round after the first")
+    return Computation(rows, "the jobs exchange GPUs in every round after the first")
 
 
 CAUCHY = r"""
@@ -171,9 +164,8 @@ $\bigl(\sum_l v_l\bigr)^2 = \bigl(\sum_l \frac{v_l}{\sqrt{r_l}} \sqrt{r_l}\bigr)
 \le \sum_l \frac{v_l^2}{r_l} \sum_l r_l$, by Cauchy and Schwarz, with equality where all $v_l / r_l$ are equal."""
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/cauchy-schwarz",
-        paper="FFT",
         place="section 2.3",
         statement=r"$\sum_l W_l / r_l \ge \bigl(\sum_l \sqrt{W_l}\bigr)^2 / \sum_l r_l$ for all works and rates (two "
         "in the paper).",
@@ -189,9 +181,8 @@ CLAIMS = (
         proof=r"With $W_l = v_l^2$, $v_l > 0$: " + CAUCHY.strip(),
         mechanical=(by_sympy("the difference for two jobs is a square over positive numbers", gap_of_two),),
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-gavel",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement=r"$\frac{16}{8 m_0 + m_1} + \frac{16}{8 n_0 + n_1} \ge \frac{64}9$ for all parts of the time of "
         r"both jobs, attained at $m_0 = m_1 = n_0 = n_1 = \frac12$ (and nowhere else with $m_0 + m_1 \le 1$, "
@@ -201,30 +192,28 @@ CLAIMS = (
         policies=("gavel-mean-completion-time",),
         proof=r"""
 By the inequality of Cauchy and Schwarz the sum is at least $(4 + 4)^2 / (8 (m_0 + n_0) + m_1 + n_1) \ge 64 / 9$,
-since no GPU is in use for more than all the time. Equality needs equal rates and both GPUs in use all the time:
+since no GPU is in use for more than the whole time. Equality requires equal rates and both GPUs in use all the time:
 $8 m_0 + m_1 = \frac92$, $m_0 + n_0 = m_1 + n_1 = 1$. Then the parts of both jobs sum to 2; with at most 1 each,
 $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
-        note="Without the rows on a job's own time, which the paper does not print, $(9/16, 0)$ and $(7/16, 1)$ are "
-        "as good.",
+        note="Without the rows on the time of a job, which the paper does not print, $(9/16, 0)$ and $(7/16, 1)$ are "
+        "optimal, too.",
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-makespan",
-        paper="FFT",
         place="section 2.3",
-        statement="With the makespan as Gavel's objective, and the rows of a GPU's and a job's whole time, the same "
+        statement="With the makespan as Gavel's objective, and the rows on the time of GPUs and jobs, the same "
         "allocation results.",
         procedure=ByComputation(makespan),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-makespan",),
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-3",
-        paper="FFT",
         place="Fig. 3",
-        statement="With these parts, and migration taking 40% of a round, the utilisation is as low as 60%.",
+        statement="With these parts, and migrations that take 40% of a round, the utilisation is as low as 60%.",
         procedure=ByComputation(utilisation),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-max-min",),
-        note="From the second round on: in the first no job has to move.",
+        note="From the second round on; in the first round no job moves.",
     ),
 )

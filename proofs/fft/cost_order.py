@@ -1,4 +1,4 @@
-"""Equations (3), (6): whether shorter jobs and faster GPUs cost less, and the exact condition."""
+"""Equations (3) and (6): whether shorter jobs and faster GPUs cost less, and the exact condition."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
 
 F = Fraction
 
-COSTS = "both costs in fractions"
 
-ITSELF = "the library's policy plans the same"
-
-
-def runs_instead(case: RoundCase, words: str, slack: Fraction, expected: tuple[int, ...]) -> Finding:
-    """A counterexample if the policy plans according to the costs; pictures of both plans."""
+def prefers_other_plan(case: RoundCase, words: str, slack: Fraction, expected: tuple[int, ...]) -> Finding:
+    """Finding about the plan ``expected``; it refutes the claim only if the policy returns another plan."""
     planned = case.planned()
-    pictures = (case.picture("FFT", planned), case.picture("what the claim says", expected))
-    return Finding(slack, words, (COSTS, ITSELF), pictures, decided=slack >= 0 or planned != expected)
+    pictures = (case.picture("FFT", planned), case.picture("the plan of the claim", expected))
+    certificate = ("both costs in fractions", "the library's policy returns the same plan")
+    return Finding(slack, words, certificate, pictures, decided=slack >= 0 or planned != expected)
 
 
 def two_lengths(numbers: CaseNumbers) -> RoundCase | None:
-    """A job of fewer rounds, then one of more; equal demands and ages; GPUs for one of them."""
+    """A shorter and a longer job with equal demands and ages, and GPUs for one of them."""
     short, long = numbers.row("rounds")
     demand = int(numbers.one("demand"))
     if short >= long:
@@ -38,7 +36,7 @@ def two_lengths(numbers: CaseNumbers) -> RoundCase | None:
 
 
 def shorter(case: RoundCase) -> Fraction:
-    """Cost of the longer job less that of the shorter one."""
+    """Cost of the longer job minus the cost of the shorter job."""
     return case.cost(1, 0) - case.cost(0, 0)
 
 
@@ -46,15 +44,14 @@ def shorter_first(case: RoundCase) -> Finding:
     """Whether the shorter of two jobs costs less."""
     short, long = (fraction_text(gang.work) for gang in case.gangs)
     words = (
-        f"at age {case.time} the job of {short} rounds costs {fraction_text(case.cost(0, 0))} and that "
-        f"of {long} rounds "
-        f"{fraction_text(case.cost(1, 0))}: FFT runs the longer one"
+        f"at age {case.time} the job of {short} rounds costs {fraction_text(case.cost(0, 0))} and the job of {long} "
+        f"rounds {fraction_text(case.cost(1, 0))}: FFT runs the longer job"
     )
-    return runs_instead(case, words, shorter(case), (0, WAITS))
+    return prefers_other_plan(case, words, shorter(case), (0, WAITS))
 
 
 def two_types(numbers: CaseNumbers) -> RoundCase | None:
-    """One job alone, with enough GPUs of a slow and of a fast type."""
+    """A single job, with enough GPUs of a slow and of a fast type."""
     slow, fast = numbers.row("rounds")
     demand = int(numbers.one("demand"))
     if fast >= slow:
@@ -63,7 +60,7 @@ def two_types(numbers: CaseNumbers) -> RoundCase | None:
 
 
 def faster(case: RoundCase) -> Fraction:
-    """Cost of the job on the slower type less that on the faster one."""
+    """Cost of the job on the slower type minus its cost on the faster type."""
     return case.cost(0, 0) - case.cost(0, 1)
 
 
@@ -71,16 +68,15 @@ def faster_first(case: RoundCase) -> Finding:
     """Whether a job costs less on the faster of two idle types."""
     slow, fast = (fraction_text(case.gangs[0].rounds(i)) for i in (0, 1))
     words = (
-        f"at age {case.time} a job of {slow} rounds on GPU1 and {fast} on GPU2 costs "
-        f"{fraction_text(case.cost(0, 0))} and "
-        f"{fraction_text(case.cost(0, 1))}: FFT runs it on the slower GPU1 beside the idle GPU2"
+        f"at age {case.time} a job of {slow} rounds on GPU1 and {fast} on GPU2 costs {fraction_text(case.cost(0, 0))} "
+        f"and {fraction_text(case.cost(0, 1))}: FFT runs it on the slower GPU1 while GPU2 is idle"
     )
-    return runs_instead(case, words, faster(case), (1,))
+    return prefers_other_plan(case, words, faster(case), (1,))
 
 
 @dataclass(frozen=True)
 class LengthPair:
-    """Numbers of rounds p < q of two jobs with equal demand d, age a and compensation rho (in fractions of the job)."""
+    """Rounds p < q of two jobs with equal demand d, age a and compensation rho (in fractions of the job)."""
 
     few: Fraction
     many: Fraction
@@ -100,22 +96,19 @@ class LengthPair:
 
 
 def pairs(numbers: CaseNumbers) -> LengthPair | None:
-    """Pairs with p < q."""
+    """The pair of these numbers; None unless p < q."""
     few, many = numbers.row("rounds")
     return LengthPair(few, many, numbers.one("demand"), numbers.one("age"), numbers.one("rho")) if few < many else None
 
 
 def _pairs(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
-    rounds_, some = (
-        rationals(1, 4, 2, 3),
-        {name: choose(table.values) for name, table in EXACT.items() if name != "rounds"},
-    )
-    few = choose(rounds_)
-    return CaseNumbers({"rounds": ((few, few + choose(rounds_)),), **{name: ((v,),) for name, v in some.items()}})
+    others = {name: choose(table.values) for name, table in EXACT.items() if name != "rounds"}
+    few, more = (choose(rationals(1, 4, 2, 3)) for _ in range(2))
+    return CaseNumbers.of(rounds=[few, few + more], **others)
 
 
 def exactly(case: LengthPair) -> Finding:
-    """Whether fewer rounds cost less for a - rho < d p q, more for a larger and the same for an equal value."""
+    """Whether the difference of the costs has the sign of d p q - (a - rho)."""
     gap = case.cost(case.many) - case.cost(case.few)
     room = case.demand * case.few * case.many - (case.age - case.rho)
     same = (gap > 0) == (room > 0) and (gap < 0) == (room < 0)
@@ -123,7 +116,7 @@ def exactly(case: LengthPair) -> Finding:
 
 
 def difference() -> str:
-    """The difference of the costs is (q - p) (d p q - (a - rho)) / (p q): an identity in sympy."""
+    """Check in sympy that the difference of the costs is (q - p) (d p q - (a - rho)) / (p q)."""
     import sympy
 
     p, q, d, a, rho = sympy.symbols("p q d a rho", positive=True)
@@ -146,48 +139,42 @@ EXACT = {
 }
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-3-shorter",
-        paper="FFT",
         place="equation (3)",
         statement=r"The scheduler prioritises jobs with shorter processing time $W_j / \theta_j^i$ (of two jobs of "
         "equal age and demand).",
         procedure=ForAll(Space({}, LENGTHS, two_lengths), shorter_first, slack=shorter),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-order",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-faster",
-        paper="FFT",
         place="equation (3)",
         statement="A job of any age runs on the faster of two idle GPU types, where its processing time is shorter.",
         procedure=ForAll(Space({}, LENGTHS, two_types), faster_first, slack=faster),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-order",
-        note=r"`refuted/fft-slow-gpu` is a larger case. Both have $\rho_j = 0$, as (3) has it; `fft/eq-6-faster` is "
-        "about a run with compensation.",
+        note=r"`refuted/fft-slow-gpu` is a larger case. Both have $\rho_j = 0$, as in (3); `fft/eq-6-faster` is about "
+        "a run with compensation.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-order",
-        paper="FFT",
         place="equations (3), (4)",
-        statement=r"Let a job (or two jobs of equal demand $d$, age $a$ and compensation $\rho$, in parts of the "
-        r"job) take $p < q$ rounds in two ways. Then $p$ rounds cost less if and only if $a - \rho < d\, p\, q$, and "
-        r"the same if and only if $a - \rho = d\, p\, q$; with $\theta / W$ for $\theta$ in (4), see "
+        statement=r"Let a job on two types (or two jobs of equal demand $d$, age $a$ and compensation $\rho$, in "
+        r"fractions of the job) take $p < q$ rounds. Then $p$ rounds cost less if and only if $a - \rho < d\, p\, q$, "
+        r"and the same if and only if $a - \rho = d\, p\, q$; with $\theta / W$ for $\theta$ in (4), see "
         "`fft/units-normalised`.",
         procedure=ForAll(Space({}, EXACT, pairs, _pairs), exactly),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
 The cost is $(a - \rho)/p + d p$. So
 $$\Bigl(\frac{a - \rho}{q} + d q\Bigr) - \Bigl(\frac{a - \rho}{p} + d p\Bigr)
 = \frac{q - p}{p q}\, \bigl(d p q - (a - \rho)\bigr),$$
 and $q - p > 0$. Equation (3) is $\rho = 0$.""",
         mechanical=(by_sympy("the difference of the two costs", difference),),
-        note=r"A job that waits grows old faster than it is compensated at first: $\mu_j$ starts at 0. With "
+        note=r"The age of a waiting job first increases faster than its compensation, since $\mu_j$ starts at 0. With "
         r"$\rho \ge a$ the faster type always costs less.",
     ),
 )

@@ -1,12 +1,13 @@
-"""Section 4.2.2: whether all jobs can have at once the fair progress that tau defines."""
+"""Section 4.2.2: whether all jobs together can make the fair progress defined by tau."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 from hetopt.proofs.fft.compensation import fair_rounds
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -27,7 +28,7 @@ def on_fastest(case: RoundCase, gang: RoundJob) -> Fraction:
 
 
 def level(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
-    """The largest fraction of 1 / ``fair`` by which all jobs can progress in every round, in shares of the time.
+    """The largest fraction of the progress 1 / ``fair`` that all jobs together can make per round, by time-sharing.
 
     Columns: time of job j on type i, then that fraction. Rows: time of a job, GPUs of a type, progress of a job.
     """
@@ -46,15 +47,14 @@ def level(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
 
 
 def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
-    """Whether all jobs can have their fair progress at once."""
+    """Whether all jobs together can make the progress 1 / ``fair``."""
     found = level(case, fair)
     k = len(case.gpus)
     time = [found.x[j * k : (j + 1) * k] for j in range(len(case.gangs))]
     gpus = [[gang.demand * x for x in row] for gang, row in zip(case.gangs, time, strict=True)]
     words = (
-        f"tau - a is {', '.join(map(fraction_text, fair))} rounds; all jobs at once can reach "
-        f"{fraction_text(found.value)} of the "
-        "progress that this means"
+        f"tau - a is {fractions_text(fair)} rounds; all jobs together can make {fraction_text(found.value)} of this "
+        "progress"
     )
     names = [f"j{j + 1}" for j in range(len(gpus))]
     picture = shares_picture("the most even progress", gpus, case.gpus, [found.value / f for f in fair], names)
@@ -62,23 +62,22 @@ def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
 
 
 def reachable_as_printed(case: RoundCase) -> Finding:
-    """Whether the printed fair progress is possible for all jobs at once."""
+    """Whether all jobs together can make the printed fair progress."""
     return reachable(case, tuple(on_own_part(case, gang) for gang in case.gangs))
 
 
 def reachable_by_library(case: RoundCase) -> Finding:
-    """Whether the library's fair progress is possible for all jobs at once."""
+    """Whether all jobs together can make the library's fair progress."""
     return reachable(case, tuple(on_fastest(case, gang) for gang in case.gangs))
 
 
-AT_ONCE = r"All jobs together can progress by $W_j / (\tau_j - a_j)$ in every round, in shares of the time, with "
+TOGETHER = r"All jobs together can progress by $W_j / (\tau_j - a_j)$ in every round, by time-sharing, with "
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/tau",
-        paper="FFT",
         place="section 4.2.2",
-        statement=AT_ONCE + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
+        statement=TOGETHER + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
         procedure=ForAll(
             round_space(n=(1, 4)),
             reachable_as_printed,
@@ -86,39 +85,34 @@ CLAIMS = (
             share=F(1, 2),
         ),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
-Without preemption a job stays on one type $i$ of its part, where it has $Y_i / |A|$ GPUs and so runs for
-$\min(1,\, Y_i / (|A| d_j))$ of the time. That takes at most $Y_i / |A|$ GPUs of the type. Over all jobs these are at
-most $Y_i$, and no job runs for more than all the time.""",
-        note="What W / (tau - a) means: the progress under a fair scheduler. Parts of GPUs are read as parts of the "
-        "time. hetopt's policy takes a simpler estimate, see `fft/tau-fastest`.",
+Without preemption a job stays on one type $i$ of its part of the cluster, where it has $Y_i / |A|$ GPUs and so runs for
+$\min(1,\, Y_i / (|A| d_j))$ of the time. This requires at most $Y_i / |A|$ GPUs of the type, and at most $Y_i$ for all
+jobs; no job runs for more than the whole time.""",
+        note="$W / (\\tau - a)$ is the progress under a fair scheduler. Fractions of GPUs are read as fractions of the "
+        "time. hetopt's policy uses a simpler estimate, see `fft/tau-fastest`.",
     ),
-    Claim(
+    fft_claim(
         key="fft/tau-fastest",
-        paper="FFT",
         place="section 4.2.2",
-        statement=AT_ONCE
+        statement=TOGETHER
         + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, $p_j$ the rounds on the fastest type.",
         procedure=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), reachable_by_library),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/tau-fastest-one-type",
-        note="The estimate that hetopt's policy uses. Not every job can be on the fastest type, so that every job "
-        "may be behind, and compensated, at once.",
+        note="The estimate of hetopt's policy. Not all jobs can run on the fastest type, so all jobs may be behind, "
+        "and compensated, at the same time.",
     ),
-    Claim(
+    fft_claim(
         key="fft/tau-fastest-one-type",
-        paper="FFT",
         place="section 4.2.2",
-        statement=AT_ONCE + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ where there is one GPU type.",
+        statement=TOGETHER + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ for a single GPU type.",
         procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), reachable_by_library, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
-It is enough that job $j$ runs for $\min(1,\, Y / (d_j |A|))$ of the time, which takes at most $Y / |A|$ GPUs; over
-all jobs at most $Y$.""",
+It suffices that job $j$ runs for $\min(1,\, Y / (d_j |A|))$ of the time, which requires at most $Y / |A|$ GPUs, and
+at most $Y$ for all jobs.""",
     ),
 )

@@ -1,4 +1,4 @@
-"""Section 4.2.2: when the fairness coefficient mu grows."""
+"""Section 4.2.2: in which rounds the fairness coefficient mu increases."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -19,7 +20,7 @@ F = Fraction
 
 @dataclass(frozen=True)
 class ArrivalCase:
-    """Jobs of one GPU and ``rounds`` rounds each, arriving over time; none completes before the last arrival.
+    """Jobs of one GPU and ``rounds`` rounds that arrive over time; none completes before the last arrival.
 
     Attributes
     ----------
@@ -28,7 +29,7 @@ class ArrivalCase:
     gpus:
         Y, of one type.
     arrivals:
-        Round of each arrival; the first is 0.
+        Round of each arrival, the first 0.
     """
 
     rounds: int
@@ -53,9 +54,9 @@ def _arrivals(numbers: CaseNumbers) -> ArrivalCase | None:
 
 
 def _some_arrivals(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    later = tuple(choose(integers(0, 5)) for _ in range(sizes["n"] - 1))
-    rounds = max((*later, F(0))) + choose(integers(1, 3))
-    return CaseNumbers({"rounds": ((rounds,),), "gpus": ((choose(integers(1, 3)),),), "arrival": ((F(0), *later),)})
+    arrival = [F(0), *(choose(integers(0, 5)) for _ in range(sizes["n"] - 1))]
+    rounds = max(arrival) + choose(integers(1, 3))
+    return CaseNumbers.of(rounds=rounds, gpus=choose(integers(1, 3)), arrival=arrival)
 
 
 ARRIVALS = Space(
@@ -71,46 +72,41 @@ ARRIVALS = Space(
 
 
 def mu_grows(case: ArrivalCase, *, undisturbed: bool = False) -> Finding:
-    """Whether mu of the first job grows in every round; with ``undisturbed`` in rounds without an arrival."""
+    """Whether mu of the first job increases in every round, or with ``undisturbed`` in rounds without an arrival."""
     later = [t for t in range(case.rounds - 1) if not (undisturbed and t + 1 in case.arrivals)]
     least, t = min(((case.mu(t + 1) - case.mu(t), t) for t in later), default=(F(1), 0))
     present = sum(a <= t + 1 for a in case.arrivals)
     words = (
-        f"jobs of {case.rounds} rounds come in rounds {', '.join(map(str, case.arrivals))} to {case.gpus} GPU(s): mu "
-        f"of the first is {fraction_text(case.mu(t))} in round {t} and {fraction_text(case.mu(t + 1))} "
-        f"in round {t + 1}, with "
-        f"{present} jobs there"
+        f"jobs of {case.rounds} rounds arrive in rounds {', '.join(map(str, case.arrivals))} on {case.gpus} GPU(s): mu "
+        f"of the first job is {fraction_text(case.mu(t))} in round {t} and {fraction_text(case.mu(t + 1))} in round "
+        f"{t + 1}, with {present} jobs present"
     )
-    there = enumerate(case.arrivals)
-    bars = tuple(TimelineBar(f"j{j + 1} is there", F(a), F(case.rounds), f"j{j + 1}") for j, a in there)
-    return Finding(least, words, ("mu of every round in fractions",), (Timeline("who is there", bars, "rounds"),))
+    arrivals = enumerate(case.arrivals, 1)
+    bars = tuple(TimelineBar(f"j{j} is present", F(a), F(case.rounds), f"j{j}") for j, a in arrivals)
+    return Finding(least, words, ("mu of every round in fractions",), (Timeline("jobs present", bars, "rounds"),))
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/mu-grows",
-        paper="FFT",
         place="section 4.2.2",
         statement=r"The fairness coefficient $\mu_j(t) = (t - a_j)/(\tau_j - a_j)$ increases with the duration a job "
         "has stayed in the cluster.",
         procedure=ForAll(ARRIVALS, mu_grows),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/mu-grows-constant",
-        note=r"$\tau_j$ is estimated again when jobs arrive, and with more jobs it is later.",
+        note=r"$\tau_j$ is estimated again when jobs arrive, and increases with the number of jobs.",
     ),
-    Claim(
+    fft_claim(
         key="fft/mu-grows-constant",
-        paper="FFT",
         place="section 4.2.2",
-        statement=r"$\mu_j$ increases from one round to the next unless a job arrives between them, the GPUs being the "
+        statement=r"$\mu_j$ increases from one round to the next if no job arrives between them and the GPUs are the "
         "same.",
         procedure=ForAll(ARRIVALS, lambda case: mu_grows(case, undisturbed=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
-The age $t - a_j$ grows by 1. $\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, and with the paper's estimate on
-$1/|A|$ of the cluster likewise, does not grow when $|A|$ stays or falls.""",
+The age $t - a_j$ increases by 1. $\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$ does not increase while $|A|$
+does not; the same is true of the paper's estimate on $1/|A|$ of the cluster.""",
     ),
 )

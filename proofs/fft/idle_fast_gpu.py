@@ -1,57 +1,40 @@
-"""Equation (6), compensation and all: whether a job runs on a slow GPU beside an idle fast one."""
+"""Equation (6) with compensation: whether a job runs on a slow GPU while a fast GPU is idle."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
-from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
-GPUS = (1, 1)
-"""A slow GPU and a fast one."""
 
-
-@dataclass(frozen=True)
-class TwoGPUCase:
-    """Jobs of one GPU each, all present from round 0, on a slow GPU1 and a fast GPU2."""
-
-    gangs: tuple[RoundJob, ...]
-
-    @cached_property
-    def instance(self) -> Instance:
-        """The jobs at time 0."""
-        return RoundCase(self.gangs, GPUS).instance
-
-
-def until_idle(case: TwoGPUCase) -> list[PlayedRound]:
-    """The rounds up to the first in which the only job runs on the slow GPU; none without such a round.
+def until_idle(case: RoundCase) -> list[PlayedRound]:
+    """The rounds up to the first in which a single job runs on the slow GPU; empty without such a round.
 
     With more jobs both GPUs are in use.
     """
     steps: list[PlayedRound] = []
-    for step in play_rounds(case.gangs, GPUS, normalise=True):
+    for step in play_rounds(case):
         steps.append(step)
         if (0,) in step.round.optima:
             return steps
     return []
 
 
-def margin(case: TwoGPUCase) -> Fraction:
-    """The least excess cost of the slow GPU over the fast one in a round with one job."""
-    alone = [step.round for step in play_rounds(case.gangs, GPUS, normalise=True) if len(step.there) == 1]
-    return min((now.cost(0, 0) - now.cost(0, 1) for now in alone), default=F(1))
+def margin(case: RoundCase) -> Fraction:
+    """The smallest excess of the cost on the slow GPU over the cost on the fast GPU in a round with one job."""
+    single = [step.round for step in play_rounds(case) if len(step.present) == 1]
+    return min((now.cost(0, 0) - now.cost(0, 1) for now in single), default=F(1))
 
 
-def never_idle(case: TwoGPUCase) -> Finding:
+def never_idle(case: RoundCase) -> Finding:
     """Whether the fast GPU is in use whenever the slow one is."""
     steps = until_idle(case)
     if not steps:
@@ -59,34 +42,30 @@ def never_idle(case: TwoGPUCase) -> Finding:
     last = steps[-1]
     slow, fast = (last.round.cost(0, i) for i in (0, 1))
     words = (
-        f"in round {last.round.time} j{last.there[0] + 1} runs on the slow GPU1 and the fast GPU2 is idle: the costs "
+        f"in round {last.round.time} j{last.present[0] + 1} runs on the slow GPU1 while GPU2 is idle: the costs "
         f"are {fraction_text(slow)} and {fraction_text(fast)}, with rho = {fraction_text(last.round.rho[0])}"
     )
-    plans = [step.executed for step in steps]
-    itself = library_decisions(case.gangs, GPUS, len(steps), normalise=True)
-    certificate = ("all plans up to there are unique optima in fractions", "the library's policy decides the same")
-    pictures = (rounds_picture("FFT", steps),)
-    return Finding(slow - fast, words, certificate, pictures, unique_so_far(steps) and itself == plans)
+    return Finding(slow - fast, words, CONFIRMED, (rounds_picture("FFT", steps),), confirmed_by_library(case, steps))
 
 
-def _jobs(numbers: CaseNumbers) -> TwoGPUCase | None:
+def _jobs(numbers: CaseNumbers) -> RoundCase | None:
+    """Jobs of one GPU each, all present from round 0, on a slow GPU1 and a fast GPU2."""
     gangs = tuple(RoundJob(1, work, speed) for work, speed in zip(numbers.row("work"), numbers["speed"], strict=True))
-    return TwoGPUCase(gangs) if all(gang.speed[0] < gang.speed[1] <= gang.work for gang in gangs) else None
+    return RoundCase(gangs, (1, 1)) if all(gang.speed[0] < gang.speed[1] <= gang.work for gang in gangs) else None
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
     slow = [choose(integers(1, 4)) for _ in range(sizes["n"])]
-    speed = tuple((v, v + choose(integers(1, 2))) for v in slow)
-    return CaseNumbers({"work": (tuple(row[1] + choose(integers(0, 4)) for row in speed),), "speed": speed})
+    speed = [(v, v + choose(integers(1, 2))) for v in slow]
+    return CaseNumbers.of(work=[fast + choose(integers(0, 4)) for _, fast in speed], speed=speed)
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-6-faster",
-        paper="FFT",
         place="equation (6)",
         statement="FFT, run from the first round with its compensation on jobs that take at least a round on every "
-        "type, has no job on a slow GPU beside an idle fast one.",
+        "type, runs no job on a slow GPU while a fast GPU is idle.",
         procedure=ForAll(
             Space(
                 {"n": (1, 3)},
@@ -99,8 +78,7 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/eq-3-order",
-        note="Jobs that wait among others for long are compensated too little, since tau counts on all of them.",
+        note="The compensation of a job that waits among many others is too small, since tau includes all of them.",
     ),
 )

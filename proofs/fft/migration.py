@@ -1,4 +1,4 @@
-"""Section 2.2: state sizes, Fig. 2, and the cost of moving jobs at every event."""
+"""Section 2.2: sizes of job states, Fig. 2, and the cost of moving jobs at every event."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from fractions import Fraction
 from hetopt import instances
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
 
 F = Fraction
 
 GPU_TYPES = ("A10", "T4")
-"""The faster GPU first; one of each."""
+"""The GPU types, the faster first, with one GPU each."""
 
 MOVE = F(2)
 """Minutes of a move."""
-
 
 START = F(0)
 """Minute 0."""
@@ -31,18 +31,18 @@ ALL = F(1)
 
 @dataclass
 class MovingJob:
-    """A job of Fig. 2 under way; times in minutes.
+    """The state of a job of Fig. 2, with times in minutes.
 
     Attributes
     ----------
     name, arrival:
-        The job.
+        Name and arrival of the job.
     alone:
         GPU type -> minutes of the whole job.
     left:
-        Fraction of the work left.
+        Remaining fraction of the work.
     gpu_type:
-        GPU type of its last execution.
+        GPU type of its last execution; empty before the first.
     moving:
         Remaining minutes of a move.
     """
@@ -60,29 +60,29 @@ class MovingJob:
 
 
 PlacementRule = Callable[[Sequence[MovingJob]], dict[str, MovingJob]]
-"""GPU type -> job to run there, for the jobs that are present."""
+"""Rule that assigns the present jobs: GPU type -> job."""
 
 
-def shortest_total(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
-    """Fig. 2(a): the shortest job by its whole time on the A10 runs on the A10, the next one on the T4."""
-    return dict(zip(GPU_TYPES, sorted(there, key=lambda run: run.alone["A10"]), strict=False))
+def shortest_total(present: Sequence[MovingJob]) -> dict[str, MovingJob]:
+    """Fig. 2(a): the job with the shortest total time on the A10 runs on the A10, the next job on the T4."""
+    return dict(zip(GPU_TYPES, sorted(present, key=lambda job: job.alone["A10"]), strict=False))
 
 
-def shortest_remaining(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
-    """Shortest remaining time first."""
-    return dict(zip(GPU_TYPES, sorted(there, key=lambda run: run.minutes("A10")), strict=False))
+def shortest_remaining(present: Sequence[MovingJob]) -> dict[str, MovingJob]:
+    """The job with the shortest remaining time on the A10 runs on the A10, the next job on the T4."""
+    return dict(zip(GPU_TYPES, sorted(present, key=lambda job: job.minutes("A10")), strict=False))
 
 
-def staying(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
-    """Fig. 2(b): running jobs stay; others take free GPUs, the shortest job and the A10 first."""
-    where = {run.gpu_type: run for run in there if run.gpu_type}
-    new = sorted((run for run in there if not run.gpu_type), key=lambda run: run.alone["A10"])
+def staying(present: Sequence[MovingJob]) -> dict[str, MovingJob]:
+    """Fig. 2(b): running jobs stay; other jobs take free GPUs, the shortest job and the A10 first."""
+    where = {job.gpu_type: job for job in present if job.gpu_type}
+    new = sorted((job for job in present if not job.gpu_type), key=lambda job: job.alone["A10"])
     return where | dict(zip((gpu_type for gpu_type in GPU_TYPES if gpu_type not in where), new, strict=False))
 
 
 @dataclass(frozen=True)
 class MigrationOutcome:
-    """The result: completion times since arrival, minutes lost in moves, and the picture's bars."""
+    """Result: completion times since arrival, minutes lost in moves, and the bars of the picture."""
 
     jct: dict[str, Fraction]
     lost: dict[str, Fraction]
@@ -90,12 +90,12 @@ class MigrationOutcome:
 
 
 def simulate_moves(jobs: Sequence[MovingJob], rule: PlacementRule, until: Fraction | None = None) -> MigrationOutcome:
-    """Event by event: at each arrival and completion ``rule`` assigns jobs to types; moves take 2 minutes."""
+    """Simulate jobs that ``rule`` assigns at each arrival and completion; moves take 2 minutes."""
     now, jct, bars = F(0), dict[str, Fraction](), list[TimelineBar]()
     lost = {job.name: F(0) for job in jobs}
     while (until is None or now < until) and len(jct) < len(jobs):
-        there = [job for job in jobs if job.arrival <= now and job.left > 0]
-        where = rule(there)
+        present = [job for job in jobs if job.arrival <= now and job.left > 0]
+        where = rule(present)
         for gpu_type, job in where.items():
             if job.gpu_type not in ("", gpu_type):
                 job.moving = MOVE
@@ -128,23 +128,23 @@ def figure() -> list[MovingJob]:
 
 
 def stream(cycles: int) -> MigrationOutcome:
-    """A long J4, and a job like J1 every 10 minutes, ``cycles`` times."""
+    """Simulate a long J4, and ``cycles`` jobs like J1, one every 10 minutes."""
     j1, _, j4 = figure()
     short = [MovingJob(f"J1, {c + 1}", F(10 * c), j1.alone) for c in range(cycles)]
     long = MovingJob("J4", F(0), {gpu_type: 1000 * cycles * minutes for gpu_type, minutes in j4.alone.items()})
     return simulate_moves([*short, long], shortest_total, F(10 * cycles))
 
 
-# -- what is claimed -------------------------------------------------------------------------------------------------
+# -- computations of the claims --------------------------------------------------------------------------------------
 
 
 def states() -> Computation:
-    """Weights, gradients and both moments of Adam, 4 bytes each, of 6.7 billion parameters."""
+    """Size of weights, gradients and both moments of Adam, 4 bytes each, of 6.7 billion parameters."""
     return Computation((compare_number("GB of state of OPT-6.7B", 107, F("6.7") * 4 * (1 + 1 + 2)),))
 
 
 def moving_everywhere() -> Computation:
-    """J4 moved at every event against J4 left on the T4."""
+    """Compare J4 moved at every event with J4 left on the T4."""
     moved, stays = simulate_moves(figure(), shortest_total), simulate_moves(figure(), staying)
     longer = 100 * (moved.jct["J4"] / stays.jct["J4"] - 1)
     rows = (
@@ -155,22 +155,22 @@ def moving_everywhere() -> Computation:
 
 
 def fastest_gpu_order() -> Computation:
-    """The job on the A10 from minute 10 on by remaining time, and the completion of J4."""
+    """Compare Fig. 2(a) with the order of remaining times: the job on the A10 from minute 10, and the JCT of J4."""
     drawn, by_left = simulate_moves(figure(), shortest_total), simulate_moves(figure(), shortest_remaining)
-    has = next(bar.job for bar in by_left.bars if bar.row == "A10" and bar.start <= 10 < bar.end)
+    job = next(bar.job for bar in by_left.bars if bar.row == "A10" and bar.start <= 10 < bar.end)
     rows = (
-        compare_values("on the A10 after minute 10", "J2", has),
+        compare_values("on the A10 after minute 10", "J2", job),
         compare_values("J4's JCT in minutes", str(drawn.jct["J4"]), str(by_left.jct["J4"])),
     )
     words = (
-        f"at minute 10 {has} has the least time left on the A10 and keeps it; J4 is complete after "
-        f"{fraction_text(by_left.jct['J4'])} minutes, sooner than the 14.4 on the T4"
+        f"at minute 10 {job} has the shortest remaining time on the A10 and stays there; J4 completes after "
+        f"{fraction_text(by_left.jct['J4'])} minutes, before the 14.4 minutes on the T4"
     )
     return Computation(rows, words, (Timeline("by remaining time", by_left.bars, "minutes"),))
 
 
 def staying_is_better() -> Computation:
-    """Compare J4's JCT, and the total, without moves and with moves at every event."""
+    """Compare the JCT of J4, and the total, without moves and with moves at every event."""
     moved, stays = simulate_moves(figure(), shortest_total), simulate_moves(figure(), staying)
     rows = (
         compare_number("J4's JCT in minutes", "14.4", stays.jct["J4"]),
@@ -180,7 +180,7 @@ def staying_is_better() -> Computation:
 
 
 def placement_by_cost() -> Computation:
-    """The cost (6) of J4 at minute 5 on both types, in rounds of a minute, and its type under the policy."""
+    """Compare the cost (6) of J4 at minute 5 on both types, in rounds of a minute, and its type under the policy."""
     age, move, j4 = F(5), MOVE, figure()[2]
     cost = {gpu_type: age / p + p + (move if gpu_type == "A10" else 0) for gpu_type, p in j4.alone.items()}
     rows = [
@@ -203,60 +203,57 @@ def _placed(round_seconds: float) -> str | None:
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/state-size",
-        paper="FFT",
         place="Fig. 1(b)",
         statement="J4 (OPT-6.7B) with gradient accumulation and Adam has state files of 107 GB.",
         procedure=ByComputation(states),
         expected=ClaimVerdict.TRUE,
-        note="16 bytes a parameter: weights, gradients and both moments of Adam in single precision.",
+        policies=(),
+        note="16 bytes per parameter: weights, gradients and both moments of Adam in single precision.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-moving",
-        paper="FFT",
         place="Fig. 2(a)",
-        statement="Moved at every event, J4, 1.6 times as fast on the A10, takes 25% longer than the 14.4 minutes "
-        "on the T4.",
+        statement="J4, which is 1.6 times as fast on the A10, takes 25% longer than the 14.4 minutes on the T4 if it "
+        "is moved at every event.",
         procedure=ByComputation(moving_everywhere),
         expected=ClaimVerdict.TRUE,
-        note="1.6 is the lower end of Fig. 1(a): at a speedup of s it takes 14 + 6.4/s "
-        'minutes, which is 18 for 1.6 only. The paper writes "improved by 25%".',
+        policies=(),
+        note="1.6 is the smallest speedup of Fig. 1(a): with a speedup of s it takes 14 + 6.4/s minutes, which is 18 "
+        'only for 1.6. The paper writes "improved by 25%".',
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-srtf",
-        paper="FFT",
         place="Fig. 2(a)",
         statement="The execution follows the order of the shortest remaining time.",
         procedure=ByComputation(fastest_gpu_order),
         expected=ClaimVerdict.FALSE,
-        note="It follows the order of the whole time on the A10. By remaining time J4 would be complete sooner than "
-        "on the T4 alone, so that the example needs the other order.",
+        policies=(),
+        note="It follows the order of the total time on the A10. By remaining time J4 would complete earlier than on "
+        "the T4 only, so the example requires the other order.",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-staying",
-        paper="FFT",
         place="Fig. 2(b)",
         statement="It is more effective to leave J4 on the T4 at minute 5.",
         procedure=ByComputation(staying_is_better),
         expected=ClaimVerdict.TRUE,
-        note="Than Fig. 2(a).",
+        policies=(),
+        note="Compared to Fig. 2(a).",
     ),
-    Claim(
+    fft_claim(
         key="fft/fig-2-cost",
-        paper="FFT",
         place="Fig. 2(b)",
         statement="FFT's cost (6) leaves J4 on the T4 at minute 5, with two minutes of switching.",
         procedure=ByComputation(placement_by_cost),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
-        note="The paper shows Fig. 2(b) as what is wanted, not as a run of FFT. The cost weighs the whole job, 14.4 "
-        "minutes against 9 and a move of 2, and knows of no job to come; it moves J4.",
+        note="In the paper Fig. 2(b) is the desired schedule, not a run of FFT. The cost compares the whole job, 14.4 "
+        "minutes with 9 and a move of 2, and does not depend on future jobs; FFT moves J4.",
     ),
-    Claim(
+    fft_claim(
         key="fft/wasted",
-        paper="FFT",
         place="section 2.2",
         statement="If J4 is long and short jobs continuously enter, nearly 40% of its training time is wasted on "
         "migration.",
@@ -271,9 +268,11 @@ CLAIMS = (
             converges=True,
         ),
         expected=ClaimVerdict.TRUE,
+        policies=(),
         proof=r"""
-A job like J1 comes every 10 minutes and holds the A10 for 5. So J4 moves in minutes $5, 10, 15, \dots$, for 2 minutes
-each: $2c - 1$ times before minute $10 c$, which takes $2 (2c - 1) / (10 c) = \frac25 - \frac1{5c}$ of its time.""",
-        note="Short jobs as in Fig. 2, one in every 10 minutes.",
+A job like J1 arrives every 10 minutes and runs on the A10 for 5. So J4 moves in minutes $5, 10, 15, \dots$, for 2
+minutes each: $2c - 1$ times before minute $10 c$, which takes $2 (2c - 1) / (10 c) = \frac25 - \frac1{5c}$ of its
+time.""",
+        note="With short jobs as in Fig. 2, one every 10 minutes.",
     ),
 )

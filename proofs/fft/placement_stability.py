@@ -1,4 +1,4 @@
-"""Sections 4.2.3 and 4.3: whether jobs that stay on their GPU type can stay where they are."""
+"""Sections 4.2.3 and 4.3: whether jobs that stay on their GPU type can stay on their servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -22,7 +23,7 @@ F = Fraction
 
 @dataclass(frozen=True)
 class StayingCase:
-    """Servers with GPUs of one type, jobs that stay on one server each, and an arriving gang.
+    """Servers with GPUs of one type, jobs on one server each, and an arriving gang.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class StayingCase:
 
     @cached_property
     def packed(self) -> tuple[int, ...] | None:
-        """Positions of the staying jobs with which the gang fits on one server; None if there are none."""
+        """A placement of the staying jobs with which the gang fits on one server; None if there is none."""
         for homes in product(range(len(self.gpus)), repeat=len(self.sizes)):
             free = self.free(homes)
             if min(free) >= 0 and max(free) >= self.gang:
@@ -65,9 +66,9 @@ class StayingCase:
 
     def picture(self, title: str, homes: tuple[int, ...], gang: Sequence[int]) -> SharesPicture:
         """Picture of the placement; ``gang`` has the GPUs of the arriving gang on each server."""
-        who = [f"j{j + 1}" for j in range(len(homes) + 1)]
+        jobs = [f"j{j + 1}" for j in range(len(homes) + 1)]
         staying = [[s * (home == m) for m in range(len(self.gpus))] for s, home in zip(self.sizes, homes, strict=True)]
-        return placement_picture(title, who, [*staying, gang], self.gpus)
+        return placement_picture(title, jobs, [*staying, gang], self.gpus)
 
 
 def _servers(numbers: CaseNumbers) -> StayingCase | None:
@@ -82,12 +83,10 @@ def _servers(numbers: CaseNumbers) -> StayingCase | None:
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
     homes = [choose(range(sizes["m"])) for _ in range(sizes["n"])]
     size = [choose(integers(1, 2)) for _ in homes]
-    own = [sum((s for s, home in zip(size, homes, strict=True) if home == m), F(0)) for m in range(sizes["m"])]
-    gpus = tuple(max(F(1), used + choose(integers(0, 3))) for used in own)
-    free = int(sum(gpus) - sum(own))
-    gang = choose(integers(1, max(1, free)))
-    home = tuple(F(m + 1) for m in homes)
-    return CaseNumbers({"gpus": (gpus,), "size": (tuple(size),), "home": (home,), "gang": ((gang,),)})
+    used = [sum((s for s, home in zip(size, homes, strict=True) if home == m), F(0)) for m in range(sizes["m"])]
+    gpus = [max(F(1), own + choose(integers(0, 3))) for own in used]
+    gang = choose(integers(1, max(1, int(sum(gpus) - sum(used)))))
+    return CaseNumbers.of(gpus=gpus, size=size, home=[F(m + 1) for m in homes], gang=gang)
 
 
 SERVERS = Space(
@@ -106,7 +105,7 @@ SERVERS = Space(
 def packed_in_place(case: StayingCase) -> Finding:
     """Whether the gang fits on one server beside the staying jobs, if some placement of all jobs allows it."""
     free = case.free(case.homes)
-    pictures = [case.picture("where they are, before the gang comes", case.homes, [0] * len(free))]
+    pictures = [case.picture("before the gang arrives", case.homes, [0] * len(free))]
     slack = F(0)
     if case.packed is not None:
         slack = F(max(free) - case.gang)
@@ -114,25 +113,23 @@ def packed_in_place(case: StayingCase) -> Finding:
         gang = [case.gang * (m == room.index(max(room))) for m in range(len(room))]
         pictures.append(case.picture("with the gang on one server", case.packed, gang))
     words = (
-        f"{', '.join(map(str, free))} GPUs are free on {len(free)} server(s): a gang of {case.gang} is on one of them "
+        f"{', '.join(map(str, free))} GPUs are free on {len(free)} server(s): a gang of {case.gang} fits on one server "
         "only if a job that stays on its type moves"
     )
-    certificate = ("all placements with each job on one server were counted through",)
+    certificate = ("all placements with each job on one server were enumerated",)
     return Finding(slack, words, certificate, tuple(pictures))
 
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/placement",
-        paper="FFT",
         place="sections 4.2.3, 4.3",
-        statement="Jobs that stay on their GPU type can stay on their servers, so that no switching is charged, and a "
-        "gang that comes is packed into one server where some placement of all jobs has it on one.",
+        statement="Jobs that stay on their GPU type can stay on their servers, without a switching cost, while an "
+        "arriving gang is packed onto one server if some placement of all jobs allows it.",
         procedure=ForAll(SERVERS, packed_in_place),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
-        note="Each half holds alone; 4.2.3 assumes the first and 4.3 strives for the second. Fig. 6 moves $J_2$, "
-        "which stays on its type.",
+        note="Each half holds without the other; section 4.2.3 assumes the first and section 4.3 aims at the second. "
+        "Fig. 6 moves $J_2$, which stays on its type.",
     ),
 )

@@ -1,8 +1,8 @@
-"""FFT's round in fractions: gangs, GPUs, costs, all plans of a small case, and the policy's own plan."""
+"""A round of FFT in fractions: gangs, GPUs, costs, all plans of a small case, and the plan of the policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,14 +17,14 @@ from hetopt.results.allocation import Plan
 F = Fraction
 
 TypeOfJob = tuple[int, ...]
-"""For each gang the position of its GPU type, -1 if it waits."""
+"""Position of the GPU type of each gang, -1 if it waits."""
 
 WAITS = -1
 
 
 @dataclass(frozen=True)
 class RoundJob:
-    """A job; time in rounds.
+    """A job, with times in rounds.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class RoundJob:
     work:
         W.
     speed:
-        (k,) work theta of the whole gang in one round on each GPU type; 0 where it cannot run.
+        (k,) work theta of the gang in one round on each GPU type; 0 where it cannot run.
     arrival:
         Round a.
     """
@@ -48,7 +48,7 @@ class RoundJob:
         return self.work / self.speed[kind]
 
     def usable(self, gpus: Sequence[int]) -> list[int]:
-        """Positions of the types on which it can run."""
+        """Positions of the types on which the job can run."""
         return [i for i, (v, y) in enumerate(zip(self.speed, gpus, strict=True)) if v > 0 and y >= self.demand]
 
     def fewest_rounds(self, gpus: Sequence[int]) -> Fraction:
@@ -63,7 +63,7 @@ class RoundCase:
     Attributes
     ----------
     gangs:
-        n of them.
+        The n jobs.
     gpus:
         (k,) GPUs Y of each type.
     time:
@@ -71,7 +71,7 @@ class RoundCase:
     rho:
         (n,) compensation; 0 each if empty.
     normalise:
-        Whether theta in rho theta, and rho, are in fractions of the job; else in work, as printed.
+        Whether theta in rho theta, and rho, are in fractions of the job instead of work, as printed.
     """
 
     gangs: tuple[RoundJob, ...]
@@ -82,7 +82,7 @@ class RoundCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """As an instance of the library: jobs j1, j2 … on GPU1, GPU2 …"""
+        """The instance of the library: jobs j1, j2 … on GPU1, GPU2 …"""
         return Instance.from_jobs(
             [[float(v) for v in gang.speed] for gang in self.gangs],
             [gang.demand for gang in self.gangs],
@@ -115,7 +115,7 @@ class RoundCase:
 
     @cached_property
     def packings(self) -> tuple[TypeOfJob, ...]:
-        """All plans: every gang on a usable type or waiting, within the capacity, [FFT, eq. 1]."""
+        """All plans, in which each gang runs on a usable type or waits, within the capacity, [FFT, eq. 1]."""
         plans: list[tuple[TypeOfJob, tuple[int, ...]]] = [((), self.gpus)]
         for gang in self.gangs:
             types, d = gang.usable(self.gpus), gang.demand
@@ -128,7 +128,7 @@ class RoundCase:
         return tuple(where for where, _ in plans)
 
     def within(self, where: TypeOfJob) -> bool:
-        """Whether each type has enough GPUs."""
+        """Whether the plan stays within the capacity."""
         left = list(self.gpus)
         for gang, i in zip(self.gangs, where, strict=True):
             if i != WAITS:
@@ -137,7 +137,7 @@ class RoundCase:
 
     @cached_property
     def most(self) -> int:
-        """K*: the largest number of GPUs in use by a plan, by enumeration."""
+        """K*: the largest number of GPUs that a plan uses, by enumeration."""
         return max(map(self.used, self.packings))
 
     @cached_property
@@ -147,7 +147,7 @@ class RoundCase:
 
     @cached_property
     def optima(self) -> tuple[TypeOfJob, ...]:
-        """The plans of least cost that use K* GPUs: the solutions of [FFT, eq. 6 and 7, repaired]."""
+        """The plans of least cost that use K* GPUs: the solutions of [FFT, eq. 6 and 7, corrected]."""
         costs = [
             {i: self.cost(j, i) for i in gang.usable(self.gpus)} | {WAITS: F(0)} for j, gang in enumerate(self.gangs)
         ]
@@ -155,7 +155,7 @@ class RoundCase:
         least = min(totals)
         return tuple(where for where, total in zip(self.fullest, totals, strict=True) if total == least)
 
-    # -- the policy itself ---------------------------------------------------------------------------------------
+    # -- the policy ----------------------------------------------------------------------------------------------
 
     def plan(self) -> Plan:
         """The plan of the library's policy."""
@@ -167,12 +167,12 @@ class RoundCase:
         return policy(self.instance, state)[0]
 
     def planned(self) -> TypeOfJob:
-        """:meth:`plan` as positions of types."""
+        """:meth:`plan` as positions of GPU types."""
         types = self.instance.cluster.type_names
         return tuple(WAITS if kind is None else types.index(kind) for kind in self.plan().assigned.values())
 
     def picture(self, title: str, where: TypeOfJob) -> Timeline:
-        """A plan for one round, GPU by GPU."""
+        """Picture of a plan with a row for each GPU."""
         bars: list[TimelineBar] = []
         taken = [0] * len(self.gpus)
         for j, (gang, i) in enumerate(zip(self.gangs, where, strict=True)):
@@ -183,6 +183,12 @@ class RoundCase:
                 ]
                 taken[i] += gang.demand
         return Timeline(title, tuple(sorted(bars, key=lambda bar: bar.row)), "rounds")
+
+
+def runs_picture(title: str, runs: Iterable[tuple[int, int, int]]) -> Timeline:
+    """Picture of runs (round, position of the job, position of its GPU type or WAITS) with a row per type."""
+    bars = (TimelineBar(f"GPU{i + 1}", F(t), F(t + 1), f"j{j + 1}") for t, j, i in runs if i != WAITS)
+    return Timeline(title, tuple(bars), "rounds")
 
 
 # -- spaces of cases -------------------------------------------------------------------------------------------------
@@ -209,7 +215,7 @@ def round_space(
     ages: tuple[Fraction, ...] = (),
     rho: tuple[Fraction, ...] = (),
 ) -> Space[RoundCase]:
-    """Rounds in which every gang fits on some type, and for which ``where`` holds."""
+    """Rounds in which every gang fits on some type, and that satisfy ``where``."""
     tables = {
         "demand": TableShape(1, "n", demands),
         "gpus": TableShape(1, "k", gpus),
@@ -224,17 +230,16 @@ def round_space(
         return case if case.runnable and where(case) else None
 
     def chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-        there = tuple(choose(gpus) for _ in range(sizes["k"]))
+        capacity = [choose(gpus) for _ in range(sizes["k"])]
+        positive = [v for v in speeds if v > 0]
         demand, speed = [], []
         for _ in range(sizes["n"]):
-            home = choose([i for i, y in enumerate(there) if y >= demands[0]] or [0])
-            demand.append(choose([d for d in demands if d <= there[home]] or [demands[0]]))
-            able = [v for v in speeds if v > 0]
-            speed.append(tuple(choose(able if i == home else speeds) for i in range(sizes["k"])))
-        drawn = {"demand": (tuple(demand),), "gpus": (there,), "speed": tuple(speed)}
-        drawn["work"] = (tuple(choose(integers(1, 6)) for _ in demand),)
-        drawn |= {"age": (tuple(choose(ages) for _ in demand),)} if ages else {}
-        drawn |= {"rho": (tuple(choose(rho) for _ in demand),)} if rho else {}
-        return CaseNumbers(drawn)
+            home = choose([i for i, y in enumerate(capacity) if y >= demands[0]] or [0])
+            demand.append(choose([d for d in demands if d <= capacity[home]] or [demands[0]]))
+            speed.append([choose(positive if i == home else speeds) for i in range(sizes["k"])])
+        rows = {
+            name: [choose(tables[name].values) for _ in demand] for name in ("work", "age", "rho") if name in tables
+        }
+        return CaseNumbers.of(demand=demand, gpus=capacity, speed=speed, **rows)
 
     return Space({"n": n, "k": k}, tables, build, chosen)

@@ -1,4 +1,4 @@
-"""Equation (3): whether smaller gangs and jobs with less remaining work go first."""
+"""Equation (3): whether smaller gangs and jobs with less remaining work have priority."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.cost_order import runs_instead
+from hetopt.proofs.fft.cost_order import prefers_other_plan
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -18,7 +19,7 @@ F = Fraction
 
 
 def two_demands(numbers: CaseNumbers) -> RoundCase | None:
-    """A gang of fewer GPUs, then one of more; equal rounds and ages; GPUs for one of them."""
+    """A smaller and a larger gang with equal rounds and ages, and GPUs for one of them."""
     (few, many), gpus = map(int, numbers.row("demand")), int(numbers.one("gpus"))
     if not few < many <= gpus < few + many:
         return None
@@ -29,18 +30,16 @@ def two_demands(numbers: CaseNumbers) -> RoundCase | None:
 def _two_demands(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
     few, more = choose(integers(1, 3)), choose(integers(1, 3))
     gpus = few + more + choose(integers(0, int(few) - 1))
-    tables = {"rounds": choose(rationals(1, 4, 2)), "age": choose(integers(0, 9))}
-    return CaseNumbers(
-        {"demand": ((few, few + more),), "gpus": ((gpus,),), **{name: ((v,),) for name, v in tables.items()}}
-    )
+    rounds, age = choose(rationals(1, 4, 2)), choose(integers(0, 9))
+    return CaseNumbers.of(demand=[few, few + more], gpus=gpus, rounds=rounds, age=age)
 
 
 def smaller_first(case: RoundCase) -> Finding:
     """Whether the plan of least cost that uses K* GPUs runs the smaller gang."""
     few, many = (gang.demand for gang in case.gangs)
     runs = (0, WAITS) in case.optima
-    words = f"on {case.gpus[0]} GPUs FFT runs the gang of {many} and not that of {few}: it uses more GPUs"
-    return runs_instead(case, words, F(0) if runs else F(few - many), (0, WAITS))
+    words = f"on {case.gpus[0]} GPUs FFT runs the gang of {many} instead of the gang of {few}, as it uses more GPUs"
+    return prefers_other_plan(case, words, F(0) if runs else F(few - many), (0, WAITS))
 
 
 def smaller_cost(case: RoundCase) -> Finding:
@@ -50,9 +49,9 @@ def smaller_cost(case: RoundCase) -> Finding:
 
 @dataclass(frozen=True)
 class NewcomerCase:
-    """j1 has been alone on the only GPU for some rounds when j2 arrives; one unit of work per round.
+    """A job j1 that has run alone on the only GPU for some rounds when j2 arrives; one unit of work per round.
 
-    j1 has no compensation: it has done its fair share.
+    j1 has no compensation, since it has done its fair share.
     """
 
     present: RoundCase
@@ -82,12 +81,11 @@ def remaining_first(case: NewcomerCase) -> Finding:
     """Whether the job with the shortest remaining service costs least."""
     mine, theirs = case.present.cost(0, 0), case.present.cost(1, 0)
     words = (
-        f"j1 has {fraction_text(case.left)} of {fraction_text(case.present.gangs[0].work)} rounds left "
-        "when j2 arrives, which takes "
-        f"{fraction_text(case.present.gangs[1].work)}; the costs are {fraction_text(mine)} and "
-        f"{fraction_text(theirs)}: FFT stops j1"
+        f"j1 has {fraction_text(case.left)} of {fraction_text(case.present.gangs[0].work)} rounds left when j2 arrives "
+        f"with {fraction_text(case.present.gangs[1].work)} rounds; the costs are {fraction_text(mine)} and "
+        f"{fraction_text(theirs)}: FFT preempts j1"
     )
-    return runs_instead(case.present, words, theirs - mine, (0, WAITS))
+    return prefers_other_plan(case.present, words, theirs - mine, (0, WAITS))
 
 
 def by_service(case: RoundCase) -> Finding:
@@ -97,7 +95,7 @@ def by_service(case: RoundCase) -> Finding:
     costs = [case.cost(j, i) for j, i in ways]
     both = list(zip(service, costs, strict=True))
     same = all((a < c) == (b < d) for a, b in both for c, d in both)
-    return Finding(F(0) if same else F(-1), "costs and services have one order")
+    return Finding(F(0) if same else F(-1), "costs and services have the same order")
 
 
 def idle_plan_is_cheapest(case: RoundCase) -> Finding:
@@ -107,66 +105,49 @@ def idle_plan_is_cheapest(case: RoundCase) -> Finding:
 
 
 def running_is_cheap() -> list[object]:
-    """For z3: an age >= 0, a demand and a number of rounds > 0 for which the cost is not positive."""
+    """For z3: an age >= 0, a demand > 0 and a number of rounds > 0 whose cost is not positive."""
     import z3
 
     age, demand, p = z3.Reals("age demand p")
     return [age >= 0, demand > 0, p > 0, age / p + demand * p <= 0]
 
 
+DEMANDS = {
+    "demand": TableShape(1, 2, integers(1, 4)),
+    "gpus": TableShape(1, 1, integers(1, 6)),
+    "rounds": TableShape(1, 1, integers(1, 4)),
+    "age": TableShape(1, 1, integers(0, 9)),
+}
+
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/eq-3-fewer",
-        paper="FFT",
         place="equation (3)",
         statement="The scheduler prioritises jobs with fewer GPUs $d_j$ (of two jobs of equal age and processing "
         "time).",
         procedure=ForAll(
-            Space(
-                {},
-                {
-                    "demand": TableShape(1, 2, integers(1, 4)),
-                    "gpus": TableShape(1, 1, integers(1, 6)),
-                    "rounds": TableShape(1, 1, integers(1, 4)),
-                    "age": TableShape(1, 1, integers(0, 9)),
-                },
-                two_demands,
-            ),
+            Space({}, DEMANDS, two_demands),
             smaller_first,
             slack=lambda case: F(0) if (0, WAITS) in case.optima else F(-1),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-fewer-cost",
-        note="The constraint (7) comes before the cost.",
+        note="The constraint (7) precedes the cost.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-fewer-cost",
-        paper="FFT",
         place="equation (3)",
-        statement="Of two jobs of equal age and processing time the one with fewer GPUs costs less.",
+        statement="Of two jobs of equal age and processing time the job with fewer GPUs costs less.",
         procedure=ForAll(
-            Space(
-                {},
-                {
-                    "demand": TableShape(1, 2, integers(1, 4)),
-                    "gpus": TableShape(1, 1, integers(1, 6)),
-                    "rounds": TableShape(1, 1, rationals(1, 4, 2)),
-                    "age": TableShape(1, 1, integers(0, 9)),
-                },
-                two_demands,
-                _two_demands,
-            ),
+            Space({}, DEMANDS | {"rounds": TableShape(1, 1, rationals(1, 4, 2))}, two_demands, _two_demands),
             smaller_cost,
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
-        proof=r"The cost $a / p + d p$ grows with $d$ by $p > 0$ for each GPU.",
+        proof=r"The cost $a / p + d p$ increases by $p > 0$ with each GPU.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-srsf",
-        paper="FFT",
         place="equation (3)",
         statement="The scheduler behaves as the shortest remaining service first: of two jobs on one GPU it runs the "
         "one with less work left.",
@@ -176,32 +157,27 @@ CLAIMS = (
             slack=lambda case: case.present.cost(1, 0) - case.present.cost(0, 0),
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/eq-3-service",
-        note='The paper says "similarly to". The cost looks at the whole job, and its first term grows with the age, '
-        "so that a new job stops an equal one that is almost done.",
+        note='The paper writes "similarly to". The cost is that of the whole job, and its first term increases with '
+        "age, so that a new job preempts an equal job that is almost complete.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-service",
-        paper="FFT",
         place="equation (3)",
-        statement=r"Of jobs that have just arrived the one with the smallest service $d_j W_j / \theta_j^i$, done or "
-        "not, costs least.",
+        statement=r"Of jobs that have just arrived, the job with the smallest total service $d_j W_j / \theta_j^i$ "
+        "costs least.",
         procedure=ForAll(round_space(n=(2, 3)), by_service),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"With $t = a_j$ and $\rho_j = 0$ the cost is $d_j W_j / \theta_j^i$.",
     ),
-    Claim(
+    fft_claim(
         key="fft/eq-3-nobody",
-        paper="FFT",
         place="equation (3)",
         statement="Without the constraint (7), the only solution of (3) runs no job.",
         procedure=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), idle_plan_is_cheapest),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"Every coefficient $(t - a_j)\theta_j^i / W_j + d_j W_j / \theta_j^i$ is positive, since $d_j > 0$, "
         r"$W_j > 0$ and $\theta_j^i > 0$: every job that runs adds to the cost.",
         mechanical=(by_z3("the cost of a job that runs is positive", running_is_cheap),),

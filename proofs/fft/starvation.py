@@ -1,4 +1,4 @@
-"""Theorem 4.2: how long a job waits for its first round."""
+"""Theorem 4.2: the time until the first round of a job."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
-from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, runs_picture
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.simulation.simulator import simulate
@@ -32,21 +33,21 @@ def together(n: int) -> Fraction:
 
 
 def stream(n: int) -> Fraction:
-    """The wait of one job of one GPU and one round beside n gangs of two, one arriving per round, on two GPUs."""
+    """The wait of a job of one GPU and one round beside n gangs of two, one arriving per round, on two GPUs."""
     gangs = (RoundJob(1, F(1), (F(1),)), *(RoundJob(2, F(1), (F(1),), t) for t in range(n)))
     return waits(RoundCase(gangs, (2,)).instance)["j1"]
 
 
 @dataclass(frozen=True)
 class PackedCase:
-    """Jobs over time, packed in every round by some priorities so that no waiting job fits.
+    """Jobs that are packed by priorities in every round, so that no waiting job fits.
 
     Attributes
     ----------
     gangs, gpus:
         The jobs with their arrivals, and the cluster.
     priority:
-        (n, m) priorities of placement in rounds 0, m, 2 m … and so on; odd ones: on the last type first.
+        (n, m) priorities in m rounds, which repeat; jobs of odd priority try the last type first.
     """
 
     gangs: tuple[RoundJob, ...]
@@ -60,7 +61,7 @@ class PackedCase:
 
     @cached_property
     def runs(self) -> tuple[dict[int, int], ...]:
-        """For each round: job -> type."""
+        """Job -> type in each round."""
         left = [gang.work for gang in self.gangs]
         found: list[dict[int, int]] = []
         while any(left):
@@ -72,8 +73,8 @@ class PackedCase:
     def _packed(self, time: int, left: list[Fraction]) -> dict[int, int]:
         now = [row[time % len(row)] for row in self.priority]
         free, where = list(self.gpus), dict[int, int]()
-        there = [j for j, gang in enumerate(self.gangs) if gang.arrival <= time and left[j]]
-        for j in sorted(there, key=lambda j: -now[j]):
+        present = [j for j, gang in enumerate(self.gangs) if gang.arrival <= time and left[j]]
+        for j in sorted(present, key=lambda j: -now[j]):
             types = self.gangs[j].usable(self.gpus)
             for i in reversed(types) if now[j] % 2 else types:
                 if free[i] >= self.gangs[j].demand:
@@ -83,7 +84,7 @@ class PackedCase:
         return where
 
     def sides(self, j: int) -> tuple[Fraction, Fraction]:
-        """(wait times busy GPUs while j waits, GPU rounds of the others before the service of j)."""
+        """Both sides of the bound: wait times busy GPUs, and GPU rounds of jobs that arrive before j first runs."""
         gang = self.gangs[j]
         first = next(t for t, where in enumerate(self.runs) if j in where)
         busy = sum(self.gpus[i] - gang.demand + 1 for i in gang.usable(self.gpus))
@@ -96,22 +97,14 @@ class PackedCase:
 
     @property
     def picture(self) -> Timeline:
-        """Picture of the rounds of each job."""
-        bars = (
-            TimelineBar(f"GPU{i + 1}", F(t), F(t + 1), f"j{j + 1}")
-            for t, own in enumerate(self.runs)
-            for j, i in own.items()
-        )
-        return Timeline("the schedule", tuple(bars), "rounds")
+        """Picture of the schedule."""
+        return runs_picture("the schedule", ((t, *run) for t, runs in enumerate(self.runs) for run in runs.items()))
 
 
 def bounded(case: PackedCase) -> Finding:
     """Whether every wait meets the bound."""
-    slack, j = min((right - left, j) for j in range(len(case.gangs)) for left, right in [case.sides(j)])
-    left, right = case.sides(j)
-    words = (
-        f"j{j + 1}: {fraction_text(left)} GPU rounds busy while it waits, {fraction_text(right)} GPU rounds of others"
-    )
+    slack, j, left, right = min((b - a, j, a, b) for j in range(len(case.gangs)) for a, b in [case.sides(j)])
+    words = f"j{j + 1}: {fraction_text(left)} busy GPU rounds during its wait, {fraction_text(right)} of other jobs"
     return Finding(slack, words, pictures=(case.picture,))
 
 
@@ -130,17 +123,16 @@ def _packed(numbers: CaseNumbers) -> PackedCase | None:
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    n = sizes["n"]
-    gpus = tuple(choose(integers(1, 4)) for _ in range(sizes["k"]))
-    demand = tuple(choose(integers(1, int(min(gpus)))) for _ in range(n))
-    tables = {
-        "gpus": (gpus,),
-        "demand": (demand,),
-        "speed": tuple(tuple(choose(integers(1, 3)) for _ in gpus) for _ in demand),
-    }
-    tables["work"] = (tuple(choose(integers(1, 6)) for _ in demand),)
-    tables["arrival"] = (tuple(choose(integers(0, 3)) for _ in demand),)
-    return CaseNumbers({**tables, "priority": tuple(tuple(choose(integers(0, 3)) for _ in range(3)) for _ in demand)})
+    gpus = [choose(integers(1, 4)) for _ in range(sizes["k"])]
+    demand = [choose(integers(1, int(min(gpus)))) for _ in range(sizes["n"])]
+    return CaseNumbers.of(
+        gpus=gpus,
+        demand=demand,
+        speed=[[choose(integers(1, 3)) for _ in gpus] for _ in demand],
+        work=[choose(integers(1, 6)) for _ in demand],
+        arrival=[choose(integers(0, 3)) for _ in demand],
+        priority=[[choose(integers(0, 3)) for _ in range(3)] for _ in demand],
+    )
 
 
 PACKED = Space(
@@ -158,9 +150,8 @@ PACKED = Space(
 )
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/thm-4.2",
-        paper="FFT",
         place="Theorem 4.2",
         statement="Each job has been executed in at least one round within a constant time from its arrival.",
         procedure=Growth(
@@ -173,16 +164,14 @@ CLAIMS = (
             most=8,
         ),
         expected=ClaimVerdict.FALSE,
-        policies=("fft",),
         instead="fft/thm-4.2-packed",
-        proof="N jobs of one round, all there from the start, on one GPU: whatever the policy, one of them runs in a "
-        "round, so that the last one waits for N - 1 rounds.",
+        proof="N jobs of one round, all present from the start, on one GPU: under any policy one of them runs in each "
+        "round, so the last one waits for N - 1 rounds.",
     ),
-    Claim(
+    fft_claim(
         key="fft/thm-4.2-stream",
-        paper="FFT",
         place="Theorem 4.2",
-        statement="The same with a constant that depends on the sizes of the jobs and on how many are there at a time.",
+        statement="Theorem 4.2 with a constant that depends on the sizes of jobs and on the number of present jobs.",
         procedure=Growth(
             (2, 4, 8, 16, 32),
             stream,
@@ -194,31 +183,28 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/thm-4.2-packed",
         proof=r"""
-Two GPUs; a job of one GPU and one round, and a gang of two GPUs and one round that comes in each of the rounds
-$0, \dots, n - 1$. In each of them the gang just come fills the cluster, $K^* = 2$, which the job does not, whatever
-its $\rho$. So the gang runs and the job waits for $n$ rounds; never more than two jobs are there.""",
+Take two GPUs, a job of one GPU and one round, and a gang of two GPUs and one round that arrives in each of the rounds
+$0, \dots, n - 1$. In each of these rounds $K^* = 2$, which requires the gang, for any $\rho$ of the job. So the gang
+runs and the job waits for $n$ rounds, with at most two jobs present.""",
         note="A policy without the constraint (7) could run the job at once.",
     ),
-    Claim(
+    fft_claim(
         key="fft/thm-4.2-packed",
-        paper="FFT",
         place="Theorem 4.2",
-        statement="If in no round a job that waits would fit on the idle GPUs, then "
-        r"$\text{wait}_j \sum_i \max(0, Y_i - d_j + 1) \le \sum_{k \ne j} d_k \lceil \max_i W_k / \theta_k^i \rceil$, "
-        "on the left over the types that $j$ can use, on the right over the jobs that come before the first service "
-        "of $j$ and the types that they can use; moves take no time.",
+        statement=r"If in no round a waiting job fits on the idle GPUs, then $\text{wait}_j \sum_i \max(0, Y_i - d_j + "
+        r"1) \le \sum_{k \ne j} d_k \lceil \max_i W_k / \theta_k^i \rceil$, on the left over the types that $j$ can "
+        "use, on the right over the jobs that arrive before the first run of $j$ and the types that they can use; "
+        "moves take no time.",
         procedure=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
-While $j$ waits in a round, each type $i$ that it can use has fewer than $d_j$ idle GPUs, so at least
-$\max(0, Y_i - d_j + 1)$ busy ones. Over the rounds of its wait that is the left side, in GPU rounds. They are used by
-other jobs that have come before its first service. Job $k$ does at least $\min_i \theta_k^i$ in each round in which
-it runs, so it runs in at most $\lceil \max_i W_k / \theta_k^i \rceil$ rounds, on $d_k$ GPUs.""",
-        note="FFT's plans are such, see `fft/work-conserving`. N jobs of one round on one GPU reach it.",
+While $j$ waits in a round, each type $i$ that it can use has fewer than $d_j$ idle GPUs, so at least $\max(0, Y_i -
+d_j + 1)$ busy GPUs. Summed over the rounds of its wait this is the left side, in GPU rounds. The GPUs are used by
+other jobs that arrived before its first run. Job $k$ does at least $\min_i \theta_k^i$ in each round in which it runs,
+so it runs in at most $\lceil \max_i W_k / \theta_k^i \rceil$ rounds, on $d_k$ GPUs.""",
+        note="FFT's plans satisfy the condition, see `fft/work-conserving`. N jobs of one round on one GPU attain it.",
     ),
 )

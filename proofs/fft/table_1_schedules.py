@@ -11,7 +11,8 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.fft.fft_claim import fft_claim
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -20,19 +21,21 @@ from hetopt.simulation.simulator import simulate
 F = Fraction
 
 BEST = F(23, 4)
-"""The least total of all schedules, in minutes."""
+"""The smallest total of all schedules, in minutes."""
 
 
 @dataclass(frozen=True)
 class TwoJobSchedule:
-    """Both jobs of Table 1 in some phases; after them the one with less remaining work on GPU0, the other on GPU1.
+    """A schedule of both jobs of Table 1 in phases.
+
+    After the phases the job with less remaining work runs on GPU0 and the other one on GPU1.
 
     Attributes
     ----------
     minutes:
         Length of each phase.
     on:
-        For each phase the jobs on GPU0 and on GPU1: 1 for I0, 2 for I1, 0 for none.
+        The jobs on GPU0 and on GPU1 in each phase: 1 for I0, 2 for I1, 0 for none.
     """
 
     minutes: tuple[Fraction, ...]
@@ -48,11 +51,11 @@ class TwoJobSchedule:
         """Completion times of both jobs in minutes."""
         left, end, now = [WORK, WORK], [F(0), F(0)], F(0)
         for length, on in zip(self.minutes, self.on, strict=True):
-            for who, speed in zip(on, (FAST, SLOW), strict=True):
-                if who and left[who - 1] > 0:
-                    done = min(left[who - 1], speed * length)
-                    left[who - 1] -= done
-                    end[who - 1] = now + done / speed
+            for job, speed in zip(on, (FAST, SLOW), strict=True):
+                if job and left[job - 1] > 0:
+                    done = min(left[job - 1], speed * length)
+                    left[job - 1] -= done
+                    end[job - 1] = now + done / speed
             now += length
         short, long = sorted((0, 1), key=lambda j: left[j])
         for j, speed in ((short, SLOW), (long, F(0))):
@@ -87,7 +90,7 @@ def no_better(case: TwoJobSchedule) -> Finding:
 
 
 def shortest_first(jobs: int) -> list[Fraction]:
-    """Completion times of such jobs: the one with the least remaining work on GPU0, the next one on GPU1."""
+    """Completion times of such jobs, the job with the least remaining work on GPU0, the next one on GPU1."""
     left, now, ends = [WORK] * jobs, F(0), list[Fraction]()
     while left:
         length = left[0] / FAST
@@ -98,9 +101,8 @@ def shortest_first(jobs: int) -> list[Fraction]:
 
 
 def even_rates(jobs: int) -> Fraction:
-    """Total completion time of such jobs at equal constant rates, the least for constant rates."""
-    rate = (FAST + SLOW) / jobs
-    return jobs * WORK / rate
+    """Total completion time of such jobs at equal constant rates, the smallest for constant rates."""
+    return jobs**2 * WORK / (FAST + SLOW)
 
 
 def gap(jobs: int) -> Fraction:
@@ -109,15 +111,15 @@ def gap(jobs: int) -> Fraction:
 
 
 def gap_formula(jobs: int) -> Fraction:
-    """Formula of :func:`gap` for every number of jobs."""
+    """The formula of :func:`gap`."""
     return 162 * jobs**2 / (81 * jobs**2 + 99 * jobs + 2 - 2 * F(-1, 8) ** jobs)
 
 
 def optimum() -> Computation:
-    """The schedule of the paper, and FFT's schedule in the simulator."""
+    """Compare the schedule of the paper, and FFT's schedule in the simulator, with the printed JCTs."""
     ends = shortest_first(2)
     log = simulate(FFT(round_seconds=60.0), table_1())
-    itself = [F(v) / 60 for v in fractions(log.jobs["jct"].to_numpy())]
+    simulated = [F(v) / 60 for v in fractions(log.jobs["jct"].to_numpy())]
     bars = (
         TimelineBar("GPU0", F(0), ends[0], "I0"),
         TimelineBar("GPU0", ends[0], ends[1], "I1"),
@@ -126,7 +128,7 @@ def optimum() -> Computation:
     rows = (
         compare_number("JCT of I0 in minutes", 2, ends[0]),
         compare_number("both JCTs in minutes", "5.75", sum(ends, F(0))),
-        compare_number("both JCTs in minutes under FFT in rounds of a minute", "5.75", sum(itself, F(0))),
+        compare_number("both JCTs in minutes under FFT in rounds of a minute", "5.75", sum(simulated, F(0))),
     )
     return Computation(rows, pictures=(Timeline("the optimum", bars, "minutes"),))
 
@@ -138,62 +140,57 @@ def reduction(printed: str) -> Callable[[], Computation]:
 
 
 TWICE = r"""
-*The schedule.* Let $t_i$ be the time of the $i$-th job on GPU0. Before, it was on GPU1 for $t_{i-1}$ minutes, the
-time of the job before it. So $t_1 = 2$ and $t_i = (16 - t_{i-1}) / 8$, that is
+*The schedule.* Let $t_i$ be the time of the $i$-th job on GPU0. Before, it runs on GPU1 for $t_{i-1}$ minutes, the
+time of the previous job on GPU0. So $t_1 = 2$ and $t_i = (16 - t_{i-1}) / 8$, that is
 $t_i = \frac{16}9 + \frac29 (-\frac18)^{i-1}$ (by induction), at most 2, so that a job does at most 2 of its 16 epochs
 on GPU1. The $i$-th completion is $t_1 + \dots + t_i = \frac{16 i}9 + \frac{16}{81}\bigl(1 - (-\frac18)^i\bigr)$, and
 the total over $n$ jobs $\frac{8 n (n+1)}9 + \frac{16 n}{81} + \frac{16}{729}\bigl(1 - (-\frac18)^n\bigr)$.
 *Constant rates* sum to at most 9, so the least total is $(4n)^2 / 9$, at equal rates (for $n \ge 2$ each job for
 $1/n$ of the time on each GPU). The quotient is $162 n^2 / (81 n^2 + 99 n + 2 - 2 (-\frac18)^n)$ and tends to 2.
-*No schedule makes it 2:* by the $i$-th completion $16 i$ epochs are done, at 9 a minute at most; so every schedule
-takes at least $\frac{16}9 \cdot \frac{n(n+1)}2$ in total, and the quotient is at most $\frac{2n}{n+1}$."""
+*No schedule attains 2:* by the $i$-th completion $16 i$ epochs are done, at most 9 per minute; so every schedule takes
+at least $\frac{16}9 \cdot \frac{n(n+1)}2$ in total, and the quotient is at most $\frac{2n}{n+1}$."""
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/table-1-optimum",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement="An optimal policy runs I0 on GPU0 and I1 on GPU1, and moves I1 to GPU0 when I0 is complete: no "
         "schedule of both jobs takes less than 23/4 minutes in total.",
         procedure=ForAll(SCHEDULES, no_better, ratio=lambda case: BEST / case.total),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
         proof=r"""
-Let $C_1 \le C_2$ be the completion times. $C_1 \ge 2$, since a job does at most 8 epochs a minute. Both together do
-at most 9 a minute until $C_1$ and 8 after it, so $32 \le 9 C_1 + 8 (C_2 - C_1)$, that is $C_2 \ge 4 - C_1 / 8$. So
-$C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $2 + \frac{14}8$.""",
+Let $C_1 \le C_2$ be the completion times. $C_1 \ge 2$, since a job does at most 8 epochs per minute. Both together do
+at most 9 per minute until $C_1$ and 8 after it, so $32 \le 9 C_1 + 8 (C_2 - C_1)$, that is $C_2 \ge 4 - C_1 / 8$. So
+$C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 and $2 + \frac{14}8$.""",
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-jct",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement=r"This results in an overall JCT of $4 + (16 - 2)/8 = 5.75$ minutes.",
         procedure=ByComputation(optimum),
         expected=ClaimVerdict.TRUE,
-        policies=("fft",),
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-reduction",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement="That is 20% less than under Gavel.",
         procedure=ByComputation(reduction("20")),
         expected=ClaimVerdict.FALSE,
+        policies=(),
         instead="fft/table-1-reduction-corrected",
-        note="Compared as a whole number of percent.",
+        note="Compared in whole percent.",
     ),
-    Claim(
+    fft_claim(
         key="fft/table-1-reduction-corrected",
-        paper="FFT",
         place="section 2.3, Table 1",
         statement=r"It is $1 - \frac{23}4 / \frac{64}9 = \frac{49}{256}$, 19.1%, less than under Gavel.",
         procedure=ByComputation(reduction("19.1")),
         expected=ClaimVerdict.TRUE,
         printed=False,
+        policies=(),
     ),
-    Claim(
+    fft_claim(
         key="fft/gap-twice",
-        paper="FFT",
         place="section 2.3",
         statement="With more such jobs the gap can be up to twice as large: Gavel's total over that of the optimum.",
         procedure=Growth(
@@ -209,7 +206,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         expected=ClaimVerdict.TRUE,
         policies=("gavel-mean-completion-time",),
         proof=TWICE,
-        note="Read of the ratio of both totals. The limit is not reached. It is Gavel's total at rates that stay; "
-        "asked again whenever a job is complete, Gavel gives the same, since all are complete together.",
+        note="Read as the ratio of both totals. The limit is not attained. Gavel's total is that of constant rates; if "
+        "Gavel decides again at each completion, it is the same, since all jobs complete at the same time.",
     ),
 )

@@ -8,9 +8,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -22,7 +23,7 @@ GPU = (1,)
 
 @dataclass(frozen=True)
 class WorkUnitCase:
-    """Jobs of one GPU each on one GPU that does a unit of work per round, and another unit of work.
+    """Jobs of one GPU each, a GPU with one unit of work per round, and another unit of work.
 
     Attributes
     ----------
@@ -37,66 +38,48 @@ class WorkUnitCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """All jobs, in the old unit, at time 0."""
+        """All jobs in the old unit, at time 0."""
         return RoundCase(self.gangs, GPU).instance
 
     def in_new_units(self) -> tuple[RoundJob, ...]:
-        """The same jobs in the new unit."""
+        """The jobs in the new unit."""
         return tuple(
             replace(gang, work=self.unit * gang.work, speed=tuple(self.unit * v for v in gang.speed))
             for gang in self.gangs
         )
 
-
-@dataclass(frozen=True)
-class Difference:
-    """Up to the first round in which the optima in both units differ.
-
-    Attributes
-    ----------
-    old, new:
-        The rounds in both units.
-    """
-
-    old: list[PlayedRound]
-    new: list[PlayedRound]
-
-    @property
-    def unique(self) -> bool:
-        """Whether all optima up to that round are unique."""
-        return unique_so_far(self.old) and unique_so_far(self.new)
+    def runs(self, *, normalise: bool) -> list[RoundCase]:
+        """The jobs in both units on the GPU."""
+        return [RoundCase(gangs, GPU, normalise=normalise) for gangs in (self.gangs, self.in_new_units())]
 
 
-def difference(case: WorkUnitCase, *, normalise: bool) -> Difference | None:
-    """The first round in which the unit makes a difference, or None."""
-    found = Difference([], [])
-    old, new = (play_rounds(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.in_new_units()))
-    for first, second in zip(old, new, strict=False):
-        found = Difference([*found.old, first], [*found.new, second])
+def difference(case: WorkUnitCase, *, normalise: bool) -> tuple[list[PlayedRound], list[PlayedRound]] | None:
+    """The rounds in both units up to the first round with different optima, or None without a difference."""
+    old: list[PlayedRound] = []
+    new: list[PlayedRound] = []
+    for first, second in zip(*map(play_rounds, case.runs(normalise=normalise)), strict=False):
+        old.append(first)
+        new.append(second)
         if first.round.optima != second.round.optima:
-            return found
+            return old, new
     return None
 
 
 def independent(case: WorkUnitCase, *, normalise: bool) -> Finding:
     """Whether the optima of all rounds are the same in both units."""
-    found = difference(case, normalise=normalise)
-    if found is None:
+    runs = difference(case, normalise=normalise)
+    if runs is None:
         return Finding(F(0), "the same plans in both units")
-    runs = (found.old, found.new)
-    gangs = (case.gangs, case.in_new_units())
-    itself = [library_decisions(own, GPU, len(found.old), normalise=normalise) for own in gangs]
-    exact = [[step.executed for step in steps] for steps in runs]
-    last = [steps[-1].there[steps[-1].executed.index(0)] + 1 for steps in runs]
+    last = [steps[-1].present[steps[-1].executed.index(0)] + 1 for steps in runs]
     words = (
         f"jobs of {', '.join(str(gang.work) for gang in case.gangs)} rounds that arrive in rounds "
-        f"{', '.join(str(gang.arrival) for gang in case.gangs)}: in round {found.old[-1].round.time} j{last[0]} runs "
-        f"with one unit of work a round, and j{last[1]} with {case.unit} units"
+        f"{', '.join(str(gang.arrival) for gang in case.gangs)}: in round {runs[0][-1].round.time} j{last[0]} runs "
+        f"with one unit of work per round, and j{last[1]} with {case.unit} units"
     )
-    certificate = ("all plans up to there are unique optima in fractions", "the library's policy decides the same")
-    titles = ("one unit of work a round", f"{case.unit} units of work a round")
-    pictures = tuple(rounds_picture(*shown) for shown in zip(titles, runs, strict=True))
-    return Finding(F(-1), words, certificate, pictures, found.unique and itself == exact)
+    titles = ("one unit of work per round", f"{case.unit} units of work per round")
+    pictures = tuple(map(rounds_picture, titles, runs))
+    confirmed = all(map(confirmed_by_library, case.runs(normalise=normalise), runs))
+    return Finding(F(-1), words, CONFIRMED, pictures, confirmed)
 
 
 def _jobs(numbers: CaseNumbers) -> WorkUnitCase | None:
@@ -106,9 +89,9 @@ def _jobs(numbers: CaseNumbers) -> WorkUnitCase | None:
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    work = tuple(choose(integers(1, 6)) for _ in range(sizes["n"]))
-    arrival = (F(0), *(choose(integers(0, 4)) for _ in work[1:]))
-    return CaseNumbers({"work": (work,), "arrival": (arrival,), "unit": ((choose(integers(2, 10)),),)})
+    work = [choose(integers(1, 6)) for _ in range(sizes["n"])]
+    arrival = [F(0), *(choose(integers(0, 4)) for _ in work[1:])]
+    return CaseNumbers.of(work=work, arrival=arrival, unit=choose(integers(2, 10)))
 
 
 UNITS = Space(
@@ -123,12 +106,11 @@ UNITS = Space(
 )
 
 CLAIMS = (
-    Claim(
+    fft_claim(
         key="fft/units",
-        paper="FFT",
         place="equations (4) to (6)",
-        statement=r"What FFT decides does not depend on the unit in which work is counted: $W_j$ and $\theta_j^i$ of "
-        "all jobs times the same $u > 0$.",
+        statement=r"The plans of FFT do not depend on the unit of work: $W_j$ and $\theta_j^i$ of all jobs may be "
+        "multiplied by the same $u > 0$.",
         procedure=ForAll(
             UNITS,
             lambda case: independent(case, normalise=False),
@@ -136,26 +118,22 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        policies=("fft",),
         instead="fft/units-normalised",
-        note=r"Epochs or iterations. $\rho_j$ is in units of work, so that $\rho_j \theta_j^i$ grows with $u^2$ "
-        "while the rest of the cost stays. hetopt's policy does so with `normalise=False`.",
+        note=r"Units are, for example, epochs or iterations. $\rho_j$ is in units of work, so $\rho_j \theta_j^i$ "
+        "increases with $u^2$ while the rest of the cost is unchanged. hetopt's policy does so with `normalise=False`.",
     ),
-    Claim(
+    fft_claim(
         key="fft/units-normalised",
-        paper="FFT",
         place="equations (4) to (6)",
-        statement=r"What FFT decides does not depend on it with $\theta_j^i / W_j$ in place of $\theta_j^i$ in "
-        r"$\rho_j \theta_j^i$ and in "
-        "equation (5), and $1$ in place of $W_j$ there.",
+        statement=r"With $\theta_j^i / W_j$ in place of $\theta_j^i$ in $\rho_j \theta_j^i$ and in equation (5), and "
+        r"$1$ in place of $W_j$ there, the plans of FFT do not depend on the unit of work.",
         procedure=ForAll(UNITS, lambda case: independent(case, normalise=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        policies=("fft",),
         proof=r"""
-Work enters only as $\theta_j^i / W_j$: in $\varphi_j^i$, in $\tau_j - a_j$, a multiple of $\min_i W_j / \theta_j^i$,
-in $\mu_j$, in (5), and in what is left to do. All these stay when both are multiplied by $u$, and so, round by round,
-do $\rho_j$, the costs and the plans.""",
+Work occurs only in $\theta_j^i / W_j$: in $\varphi_j^i$, in $\tau_j - a_j$, a multiple of $\min_i W_j / \theta_j^i$,
+in $\mu_j$, in (5), and in the remaining fraction of the job. These are unchanged if both are multiplied by $u$, and so
+are, by induction over the rounds, $\rho_j$, the costs and the plans.""",
         note="The default of hetopt's policy.",
     ),
 )

@@ -1,7 +1,7 @@
 """The ledger: state claims, decide them, store counterexamples and show the results.
 
-:func:`all_claims` returns the claims of all installed packages, :func:`decide` decides one of them; the other names
-serve to state claims of your own.
+:func:`all_claims` returns the claims of all installed packages, :func:`decide` decides one of them. Use the other
+names to state new claims.
 """
 
 from hetopt.proofs.ledger.claim import (

@@ -1,8 +1,8 @@
-"""What a claim is, what was found for one case, and what is known of the claim in the end."""
+"""Data types of the ledger: claims, the finding for one case, and the evidence for a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -17,7 +17,7 @@ from hetopt.proofs.ledger.space import CaseNumbers
 
 
 class ClaimVerdict(StrEnum):
-    """What is known of a claim."""
+    """The verdict on a claim."""
 
     TRUE = "true"
     """A written proof exists, and no case contradicts it; or a computation gives the claimed values."""
@@ -26,14 +26,14 @@ class ClaimVerdict(StrEnum):
     """A counterexample is certified in fractions, or a quantity claimed to be bounded grows along a family of cases."""
 
     OPEN = "open"
-    """Neither is known; the evidence lists what was tried."""
+    """Neither a proof nor a counterexample is known; the evidence lists the attempts."""
 
     UNTESTABLE = "untestable"
-    """The claim states nothing computable, or is about something that is not available; the evidence names it."""
+    """The claim states nothing computable, or depends on data that are not available; the evidence gives the reason."""
 
 
 PAPERS = {"OEF": "OEF", "FFT": "FFT", "Hadar": "Hadar and HadarE", "A-SRPT": "A-SRPT"}
-"""Paper -> its name in headings, in the order of the ledger."""
+"""Paper -> its heading, in the order of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,22 @@ class Finding:
     Attributes
     ----------
     slack:
-        Below 0 the conclusion fails, by this amount; otherwise it holds.
+        The conclusion holds if this is >= 0; otherwise it is violated by this amount.
     explanation:
         One or two sentences about the result.
     certificate:
-        What was verified in fractions, item by item: the optimum, its uniqueness, the inequality.
+        The facts verified in fractions: the optimum, its uniqueness, the inequality.
     pictures:
         Pictures of the case, e.g. shares before and after.
     decided:
-        False where the case decides nothing (an optimum that is not unique, for example); then it refutes nothing.
+        False if the case is inconclusive, for example because the optimum is not unique; it then refutes nothing.
     distance:
         Between 0 and 1; a search continues from the case with the smallest distance among cases of equal slack.
 
     Raises
     ------
     InvalidOption
-        The slack is a float: a verdict never rests on one.
+        The slack is a float; verdicts require exact numbers.
     """
 
     slack: Fraction
@@ -90,7 +90,7 @@ class Counterexample:
     numbers, case:
         The tables that determine the case, and the case.
     finding:
-        Why the conclusion fails.
+        The violation of the conclusion.
     name:
         Name of the stored instance; empty for a new counterexample.
     """
@@ -103,7 +103,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class GrowthCurve:
-    """How a quantity grows along a family of cases.
+    """The growth of a quantity along a family of cases.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class GrowthCurve:
 
 @dataclass(frozen=True)
 class Tightness:
-    """How closely a bound is reached: the largest quotient of both sides that was found (1: equality)."""
+    """The tightness of a bound: the largest quotient of both sides that was found (1: equality)."""
 
     ratio: Fraction
     numbers: CaseNumbers
@@ -131,16 +131,16 @@ class Tightness:
 
 @dataclass(frozen=True)
 class ProofCheck:
-    """The result of checking one part of a proof by machine.
+    """The result of one machine-checked part of a proof.
 
     Attributes
     ----------
     name:
-        What is proven and by which tool, e.g. "z3: n = 2, k = 2, all real data".
+        The tool and the statement, e.g. "z3: n = 2, k = 2, all real data".
     holds:
-        Whether the part holds; None if it could not be run.
+        Whether the part holds; None if it was not run.
     why:
-        What is missing, or what was found instead.
+        The missing package, the exceeded limit or the counterexample; empty if the part holds.
     """
 
     name: str
@@ -150,7 +150,7 @@ class ProofCheck:
 
 
 ProofPart: TypeAlias = Callable[[], ProofCheck]
-"""A part of a proof that a machine checks; see :mod:`hetopt.proofs.ledger.mechanical`."""
+"""A machine-checked part of a proof; see :mod:`hetopt.proofs.ledger.mechanical`."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class Effort:
     instances:
         Cases to draw for each claim that is expected to hold.
     seconds:
-        Time to search for counterexamples to a claim that is expected to fail or is open; a tenth of it for a claim
-        that is expected to hold. 0: no search, stored counterexamples only.
+        Time of the search for counterexamples to each claim that is expected to be false or open; claims that are
+        expected to be true get a tenth of it. 0: no search, stored counterexamples only.
     seed:
         Seed of draws and search.
     mechanical:
@@ -196,25 +196,26 @@ class ClaimEvidence:
     Attributes
     ----------
     verdict:
-        What is known of the claim.
+        The verdict.
     summary:
-        One line.
+        The evidence in one line.
     tried:
         Activity -> count, e.g. ``{"instances": 50, "searched": 1200}``.
     pictures:
         Pictures of computed values; those of a counterexample are in its finding.
+    values:
+        Quantity -> (as printed, as computed).
     """
 
     verdict: ClaimVerdict
     summary: str
     tried: Mapping[str, int] = field(default_factory=dict)
     counterexample: Counterexample | None = None
-    pictures: tuple[Any, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     curve: GrowthCurve | None = None
     tightness: Tightness | None = None
     checks: tuple[ProofCheck, ...] = ()
     values: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Quantity -> (as printed, as computed)."""
     seconds: float = 0.0
 
 
@@ -223,7 +224,6 @@ class DecisionProcedure(Protocol):
 
     def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Spend this effort on the claim, and return the evidence."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Claim:
     key:
         Its name in the ledger, e.g. ``"oef/lemma-3.1"``.
     paper, place:
-        Where it stands, e.g. ``"OEF"``, ``"Lemma 3.1"``.
+        Its source, e.g. ``"OEF"``, ``"Lemma 3.1"``.
     statement:
         The statement with its hypotheses; Markdown with LaTeX between dollars.
     procedure:
@@ -243,13 +243,13 @@ class Claim:
     expected:
         The verdict that the ledger asserts; any other verdict is an error.
     printed:
-        True: the statement as the paper prints it. False: hetopt's own version, for example the strongest true one.
+        Whether the paper prints the statement; if not, it is hetopt's version, for example the strongest true one.
     policies:
         Names of the policies that the claim is about.
     proof:
         A complete written proof, if the claim holds.
     mechanical:
-        Parts of the proof that a machine checks.
+        Machine-checked parts of the proof.
     instead:
         Key of the strongest true version of a false claim.
     note:
@@ -294,6 +294,11 @@ class Claim:
 
 
 def fraction_text(value: Fraction) -> str:
-    """A fraction as text: exact, or with six digits if that is too long."""
+    """Format a fraction: exactly, or with six digits if that is too long."""
     text = digits(value)
     return text if value.denominator == 1 or len(text) <= 12 else f"{float(value):.6g}"
+
+
+def fractions_text(values: Iterable[Fraction]) -> str:
+    """Format fractions, separated by commas."""
+    return ", ".join(map(fraction_text, values))

@@ -1,4 +1,4 @@
-"""Format the text of claims: ``$formulas$``, ``$$displayed formulas$$``, `` `names` `` and ``*emphasis*``."""
+"""Format the text of claims, which contains ``$formulas$``, ``$$displays$$``, `` `names` `` and ``*emphasis*``."""
 
 from __future__ import annotations
 
@@ -6,42 +6,38 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from html import escape
-from typing import Literal
-
-InlineKind = Literal["words", "formula", "display", "name", "emphasis"]
 
 PARTS = re.compile(
     r"\$\$(?P<display>.+?)\$\$|\$(?P<formula>[^$]+)\$|`(?P<name>[^`]+)`|(?<!\S)\*(?P<emphasis>(?=\S)[^*]+)\*", re.DOTALL
 )
-KINDS: dict[str, InlineKind] = {"display": "display", "formula": "formula", "name": "name", "emphasis": "emphasis"}
-STEP = re.compile(r"\n(?=\*)")
-"""A line that begins with emphasis starts a step of a proof, which is a paragraph."""
+PARAGRAPH = re.compile(r"\n\n|\n(?=\*)")
+"""The end of a paragraph; a line that begins with emphasis starts a new one."""
 
 
 def paragraphs(text: str) -> list[str]:
     """The paragraphs of a proof."""
-    return [part for part in re.split(r"\n\n", STEP.sub("\n\n", text.strip())) if part.strip()]
+    return [part for part in PARAGRAPH.split(text.strip()) if part.strip()]
 
 
-def inline_parts(text: str) -> Iterator[tuple[InlineKind, str]]:
-    """The parts of a paragraph, each with its kind."""
+def inline_parts(text: str) -> Iterator[tuple[str, str]]:
+    """Split a paragraph into pairs of a kind (words, formula, display, name, emphasis) and the text."""
     at = 0
     for found in PARTS.finditer(text):
         if found.start() > at:
             yield "words", text[at : found.start()]
-        kind = found.lastgroup or ""
-        yield KINDS[kind], found[kind]
+        kind = str(found.lastgroup)
+        yield kind, found[kind]
         at = found.end()
     if at < len(text):
         yield "words", text[at:]
 
 
 def as_html(text: str) -> str:
-    """One paragraph as HTML, formulas as MathML."""
+    """Format a paragraph as HTML, formulas as MathML."""
     return "".join(_html(kind, part) for kind, part in inline_parts(text))
 
 
-def _html(kind: InlineKind, part: str) -> str:
+def _html(kind: str, part: str) -> str:
     if kind in ("formula", "display"):
         return formula(part, block=kind == "display")
     if kind == "emphasis":
@@ -51,7 +47,7 @@ def _html(kind: InlineKind, part: str) -> str:
 
 @cache
 def formula(tex: str, *, block: bool = False) -> str:
-    """A formula as MathML, or as LaTeX source if latex2mathml is not installed."""
+    """Format a formula as MathML, or as LaTeX source if latex2mathml is not installed."""
     try:
         from latex2mathml.converter import convert
     except ImportError:
@@ -60,11 +56,11 @@ def formula(tex: str, *, block: bool = False) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Paragraphs as Markdown for the docs; plain text is escaped."""
+    """Format paragraphs as Markdown for the docs; plain text is escaped."""
     return "\n\n".join("".join(_markdown(kind, part) for kind, part in inline_parts(one)) for one in paragraphs(text))
 
 
-def _markdown(kind: InlineKind, part: str) -> str:
+def _markdown(kind: str, part: str) -> str:
     if kind == "display":
         return f"\n\n$$\n{part.strip()}\n$$\n\n"
     if kind == "emphasis":

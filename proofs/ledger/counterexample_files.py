@@ -1,9 +1,7 @@
-"""Read counterexamples from ``instances/refuted/``, and write new ones to instance files."""
+"""Read counterexamples from ``instances/refuted/`` and write new ones to instance files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -22,7 +20,7 @@ TOPIC = "counterexample"
 """Key under ``expected`` of an instance file."""
 
 FOLDER = "refuted/"
-"""Folder of the stored counterexamples among the named instances."""
+"""Folder of stored counterexamples in the named instances."""
 
 
 def stored_numbers(name: str) -> CaseNumbers:
@@ -43,24 +41,9 @@ def stored_slack(name: str) -> Fraction:
     return Fraction(str(instances.expected(name)[TOPIC].correct["slack"]))
 
 
-@dataclass(frozen=True)
-class _Index:
-    """Names of the stored counterexamples.
-
-    Attributes
-    ----------
-    by_claim:
-        Key of a claim -> names of its counterexamples.
-    unreadable:
-        Names of the files that cannot be read.
-    """
-
-    by_claim: Mapping[str, tuple[str, ...]]
-    unreadable: tuple[str, ...]
-
-
 @cache
-def _index() -> _Index:
+def _index() -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Key of a claim -> names of its stored counterexamples; and the names of unreadable files."""
     by_claim: dict[str, tuple[str, ...]] = {}
     unreadable_names = []
     for name in instances.names():
@@ -69,40 +52,41 @@ def _index() -> _Index:
         try:
             topics = instances.expected(name)
             keys = topics[TOPIC].claim.split(", ") if TOPIC in topics else []
-        except Exception:  # any content is possible; the command reports the file, and so does deciding its claim
+        except Exception:  # any content is possible; deciding the claim reports the error
             unreadable_names.append(name)
             continue
         for key in keys:
             by_claim[key] = (*by_claim.get(key, ()), name)
-    return _Index(by_claim, tuple(unreadable_names))
+    return by_claim, unreadable_names
 
 
 def stored_names(claim: str) -> tuple[str, ...]:
-    """Names of the stored counterexamples of a claim, including a file of its name that cannot be read."""
-    index, name = _index(), FOLDER + slug(claim)
-    return (*index.by_claim.get(claim, ()), *((name,) if name in index.unreadable else ()))
+    """Names of the stored counterexamples of a claim, including an unreadable file with its name."""
+    by_claim, unreadable_names = _index()
+    name = FOLDER + slug(claim)
+    return (*by_claim.get(claim, ()), *((name,) if name in unreadable_names else ()))
 
 
 def unreadable() -> list[str]:
-    """Names of the instances in the folder of counterexamples that cannot be read."""
-    return list(_index().unreadable)
+    """Names of the unreadable files in the folder of counterexamples."""
+    return list(_index()[1])
 
 
 def instance_of(case: Any) -> Instance:
-    """The instance that a case is about: itself, or its attribute ``instance``."""
+    """The instance of a case: the case itself, or its attribute ``instance``."""
     return case if isinstance(case, Instance) else case.instance
 
 
 def slug(key: str) -> str:
-    """A claim's key as the name of a file or of an anchor."""
+    """Convert the key of a claim to the name of a file or an anchor."""
     return key.replace("/", "-").replace(".", "-")
 
 
-def as_document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
+def _document(claim: Claim, found: Counterexample) -> dict[str, Any]:
     """The content of the instance file of a counterexample."""
     verdict = "does not hold" if claim.expected is ClaimVerdict.FALSE else "by this case"
     source = f"{claim.paper}, {claim.place}, {verdict}: {found.finding.explanation}. Found by search ({claim.key})."
-    data = encode(instance_of(found.case).replace(name=name, source=source))
+    data = encode(instance_of(found.case).replace(name=FOLDER + slug(claim.key), source=source))
     data["expected"] = {
         TOPIC: {
             "claim": claim.key,
@@ -122,10 +106,8 @@ def store_counterexample(claim: Claim, found: Counterexample, folder: Path) -> P
     UnusableFile
         The file cannot be written, or exists already.
     """
-    name = slug(claim.key)
-    path = folder / f"{name}.yaml"
+    path = folder / f"{slug(claim.key)}.yaml"
     check_free(path, overwrite=False)
     check_writable(path)
-    data = as_document(claim, found, f"{FOLDER}{name}")
-    path.write_text(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110))
+    path.write_text(yaml.safe_dump(_document(claim, found), sort_keys=False, default_flow_style=None, width=110))
     return path

@@ -1,4 +1,4 @@
-"""Search for counterexamples: random cases drawn by Hypothesis, and a directed search over simple numbers."""
+"""Search for counterexamples: random draws by Hypothesis, and a directed search over simple numbers."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ STARTS = 4
 STEPS = 40
 """Moves of one local search."""
 
-TOGETHER = 3000
-"""Random changes of two or three entries to try before a counterexample counts as small."""
+RANDOM_CHANGES = 3000
+"""Random changes of two or three entries tried while a counterexample is shrunk."""
 
 MOST_SMALLER = 60_000
-"""Up to this number of smaller cases are enumerated to prove that none of them is a counterexample."""
+"""Largest number of smaller cases that are enumerated to prove that none of them is a counterexample."""
 
 
 @dataclass
 class CounterexampleSearch(Generic[C]):
-    """One directed search, and its result.
+    """A directed search and its result.
 
-    It evaluates grids of simple numbers, lowers the slack by local search from the best cases, and shrinks the first
-    counterexample.
+    The search evaluates grids of simple numbers, lowers the slack by local search from the best cases, and shrinks the
+    first counterexample.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class CounterexampleSearch(Generic[C]):
     found:
         The counterexample and its finding.
     smallest:
-        Whether all cases with no more entries and a smaller sum of complexities were evaluated.
+        Whether the search evaluated all cases with at most as many entries and a smaller sum of complexities.
     best:
         The lowest slack so far, and its case.
     """
@@ -74,7 +74,7 @@ class CounterexampleSearch(Generic[C]):
     best: tuple[float, CaseNumbers] | None = None
 
     def run(self) -> tuple[CaseNumbers, Finding] | None:
-        """Search until the time is over; return a counterexample, as small as time allows, or None."""
+        """Search until the time limit; return a counterexample, as small as time allows, or None."""
         rng = random.Random(self.seed)
         for height in self._heights():
             for sizes in self.space.shapes():
@@ -100,7 +100,7 @@ class CounterexampleSearch(Generic[C]):
         return self.found is not None or time.perf_counter() > self.until
 
     def evaluate(self, numbers: CaseNumbers) -> float | None:
-        """The slack of a case; None if it violates the hypotheses, was evaluated before, or the search is over."""
+        """The slack of a case; None if it violates the hypotheses, was evaluated before, or the search has ended."""
         if self._finished():
             return None
         key = numbers.key()
@@ -163,9 +163,9 @@ class CounterexampleSearch(Generic[C]):
         return self._least(numbers, finding)
 
     def _simpler(self, numbers: CaseNumbers, rng: random.Random) -> Iterator[CaseNumbers]:
-        """Cases with one change that makes them smaller, then cases with two or three random changes."""
+        """Yield cases with one change that makes them smaller, then cases with two or three random changes."""
         yield from self.space.smaller(numbers)
-        for i in range(TOGETHER):
+        for i in range(RANDOM_CHANGES):
             yield self.space.randomly_changed(numbers, 2 + i % 2, rng)
 
     def _refutes(self, numbers: CaseNumbers) -> Finding | None:
@@ -177,7 +177,7 @@ class CounterexampleSearch(Generic[C]):
         return finding if finding.refutes else None
 
     def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
-        """The smallest counterexample with no more entries and no larger sum, if few enough cases remain."""
+        """The smallest counterexample with at most as many entries and as large a sum, if few enough cases remain."""
         here = {name: self.space.size_of(numbers, name) for name in self.space.sizes}
         entries, total = self.space.weight(numbers)[:2]
         grids = [(sizes, total + 1) for sizes in self.space.shapes() if self.space.entries(sizes) < entries]
@@ -198,7 +198,7 @@ class CounterexampleSearch(Generic[C]):
 def search_counterexample(
     space: Space[C], slack: Slack, finding: Callable[[C], Finding], seconds: float, seed: int = 0
 ) -> CounterexampleSearch[C]:
-    """Search for this time; :attr:`CounterexampleSearch.found` is the counterexample, as small as time allows."""
+    """Search for ``seconds``; :attr:`CounterexampleSearch.found` is the counterexample, as small as time allows."""
     search = CounterexampleSearch(space, slack, finding, time.perf_counter() + seconds, seed)
     search.found = search.run()
     return search
@@ -210,7 +210,7 @@ class _Refuted(Exception):
 
 @contextmanager
 def temporary_hypothesis_folder() -> Iterator[None]:
-    """Let Hypothesis store its files in a temporary folder instead of the working directory."""
+    """Make Hypothesis store its files in a temporary folder instead of the working directory."""
     variable = "HYPOTHESIS_STORAGE_DIRECTORY"
     if variable in os.environ:
         yield
@@ -224,13 +224,10 @@ def temporary_hypothesis_folder() -> Iterator[None]:
 
 
 def draw_counterexample(
-    space: Space[C],
-    slack: Callable[[C], Fraction | float],
-    finding: Callable[[C], Finding],
-    count: int,
-    start: int,
+    space: Space[C], slack: Slack, finding: Callable[[C], Finding], count: int, start: int
 ) -> tuple[tuple[CaseNumbers, Finding] | None, int, int]:
-    """Draw ``count`` cases; return the simplest counterexample, the number of drawn and of undecided cases.
+    """Draw ``count`` cases from the seed ``start``; return the simplest counterexample, and the numbers of drawn and of
+    undecided cases.
 
     Raises
     ------

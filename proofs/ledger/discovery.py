@@ -1,4 +1,4 @@
-"""Find the claims that installed packages announce by entry points."""
+"""Find the claims that installed packages register by entry points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hetopt.plugins import raised
 from hetopt.proofs.ledger.claim import PAPERS, Claim
 
 GROUP = "hetopt.claims"
-"""Group of entry points: functions without arguments that return claims."""
+"""Group of entry points, which are functions without arguments that return claims."""
 
 
 @cache
@@ -24,10 +24,10 @@ def all_claims() -> dict[str, Claim]:
     Raises
     ------
     InvalidOption
-        Two claims have the same key, or an announced function fails or returns something other than claims.
+        Two claims have the same key, or a registered function fails or returns something other than claims.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    claims = [claim for point in points for claim in _announced_by(point)]
+    claims = [claim for point in points for claim in _claims_from(point)]
     order = list(PAPERS)
     claims.sort(key=lambda claim: order.index(claim.paper) if claim.paper in order else len(order))
     found: dict[str, Claim] = {}
@@ -38,48 +38,46 @@ def all_claims() -> dict[str, Claim]:
     return found
 
 
-def _announced_by(point: EntryPoint) -> list[Claim]:
+def _claims_from(point: EntryPoint) -> list[Claim]:
     try:
         claims = list(point.load()())
     except Exception as problem:  # the code of another package may fail in any way
         raise InvalidOption(f"no claims from {point.value!r}: {raised(problem)}") from problem
-    for one in claims:
-        if not isinstance(one, Claim):
+    for claim in claims:
+        if not isinstance(claim, Claim):
             raise InvalidOption(
-                f"{point.value!r} returns {shown(one)}; an entry point of {GROUP} must return only claims"
+                f"{point.value!r} returns {shown(claim)}; an entry point of {GROUP} must return only claims"
             )
     return claims
 
 
 def select_claims(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
-    """The claims with these keys, or of a paper, or all.
-
-    A key may contain the shell wildcards ``*`` and ``?``.
+    """The claims with these keys (``*`` and ``?`` are wildcards), or of a paper, or all.
 
     Raises
     ------
     UnknownName
-        There is no such claim, or none of that paper.
+        No claim has such a key, or none is of that paper.
     """
     every = all_claims()
-    wanted: dict[str, Claim] = {}
+    selected: dict[str, Claim] = {}
     for key in keys:
         found = fnmatch.filter(every, key)
         if not found:
             near = " or ".join(map(repr, get_close_matches(key, every)))
             hint = f"did you mean {near}? " if near else ""
             raise UnknownName(f"there is no claim {key!r}; {hint}hetopt verify --list shows all {len(every)}")
-        wanted |= {name: every[name] for name in found}
-    selected = list(wanted.values()) if wanted else list(every.values())
+        selected |= {name: every[name] for name in found}
+    claims = list((selected or every).values())
     if paper:
         papers = {_letters(claim.paper): claim.paper for claim in every.values()}
         name = lookup(papers, _letters(paper), "paper")
-        selected = [claim for claim in selected if claim.paper == name]
-        if not selected:
-            raise UnknownName(f"none of these claims is of the paper {name!r}: {', '.join(wanted)}")
-    return selected
+        claims = [claim for claim in claims if claim.paper == name]
+        if not claims:
+            raise UnknownName(f"none of these claims is of the paper {name!r}: {', '.join(selected)}")
+    return claims
 
 
 def _letters(name: str) -> str:
-    """Letters and digits in lower case: A-SRPT is also asrpt."""
+    """Letters and digits in lower case, so that "asrpt" selects A-SRPT."""
     return "".join(filter(str.isalnum, name.lower()))

@@ -1,4 +1,4 @@
-"""Pictures of a finding as data: shares of GPUs, or a schedule; :mod:`~hetopt.proofs.ledger.picture_svg` draws them."""
+"""Data of the pictures of a finding; :mod:`~hetopt.proofs.ledger.picture_svg` draws them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class SharesPicture:
-    """How the GPUs are shared.
+    """Shares of GPUs.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class SharesPicture:
     capacity:
         (k,) GPUs of each type.
     worth:
-        (n,) worth of the GPUs to their owner; empty if it does not matter.
+        (n,) worth of the GPUs to their owner; empty if it is not shown.
     """
 
     title: str
@@ -36,7 +36,7 @@ class SharesPicture:
 
 @dataclass(frozen=True)
 class TimelineBar:
-    """A job that runs on a row (a GPU, a server or a GPU type) from ``start`` to ``end``."""
+    """A job on a row (a GPU, a server or a GPU type) from ``start`` to ``end``."""
 
     row: str
     start: Fraction
@@ -53,7 +53,7 @@ class Timeline:
     title:
         E.g. "optimum".
     bars:
-        The jobs that run.
+        The executions of jobs.
     unit:
         Unit of time, e.g. "rounds".
     """
@@ -67,12 +67,12 @@ Picture: TypeAlias = SharesPicture | Timeline
 
 
 def placement_picture(
-    title: str, who: Sequence[str], table: Sequence[Sequence[int]], room: Sequence[int]
+    title: str, owners: Sequence[str], gpus: Sequence[Sequence[int]], capacity: Sequence[int]
 ) -> SharesPicture:
-    """Whole GPUs of each owner on server1, server2 …, which have ``room`` GPUs each."""
-    servers = tuple(f"server{m + 1}" for m in range(len(room)))
-    gpus = tuple(tuple(map(Fraction, row)) for row in table)
-    return SharesPicture(title, tuple(who), servers, gpus, tuple(map(Fraction, room)))
+    """Picture of the GPUs of each owner on server1, server2 …, which have ``capacity`` GPUs."""
+    servers = tuple(f"server{m + 1}" for m in range(len(capacity)))
+    table = tuple(tuple(map(Fraction, row)) for row in gpus)
+    return SharesPicture(title, tuple(owners), servers, table, tuple(map(Fraction, capacity)))
 
 
 def shares_picture(
@@ -82,12 +82,12 @@ def shares_picture(
     worth: Sequence[Any],
     names: Sequence[str] = (),
 ) -> SharesPicture:
-    """Shares of tenants u1, u2 … (or ``names``) of GPU1, GPU2 …"""
+    """Picture of the shares of tenants u1, u2 … (or ``names``) of GPU1, GPU2 …"""
     return SharesPicture(
         title,
         tuple(names) or tuple(f"u{i + 1}" for i in range(len(gpus))),
         tuple(f"GPU{j + 1}" for j in range(len(capacity))),
-        tuple(tuple(Fraction(v) for v in row) for row in gpus),
-        tuple(Fraction(v) for v in capacity),
-        tuple(Fraction(v) for v in worth),
+        tuple(tuple(map(Fraction, row)) for row in gpus),
+        tuple(map(Fraction, capacity)),
+        tuple(map(Fraction, worth)),
     )

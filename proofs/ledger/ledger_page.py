@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -35,67 +35,85 @@ def write_ledger_page(
 
 def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
     """The page as HTML."""
-    there = {one.claim.key for one in decided}
-    papers = list(dict.fromkeys(one.claim.paper for one in decided))
+    on_page = {result.claim.key for result in decided}
+    papers = list(dict.fromkeys(result.claim.paper for result in decided))
     parts = [_overview(decided, papers)]
     for paper in papers:
-        own = [one for one in decided if one.claim.paper == paper]
+        own = [result for result in decided if result.claim.paper == paper]
         parts.append(f"<h2 id='{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</h2>{_table(own)}")
-        parts += [_section(one, there, every) for one in own]
-    made = ", ".join(f"{name} {text}" for name, text in versions().items())
-    how = f"{effort.instances} instances a claim, {effort.seconds:g} s of search, seed {effort.seed}"
-    how += f"; {seconds:.0f} s in all"
-    title = "What the papers claim, and what is true"
+        parts += [_section(result, on_page, every) for result in own]
+    installed = ", ".join(f"{name} {text}" for name, text in versions().items())
+    settings = f"{effort.instances} instances per claim, {effort.seconds:g} s of search, seed {effort.seed}"
+    introduction = (
+        "<p>Verdicts are computed: counterexamples are certified in exact fractions, and true claims have a proof on "
+        "this page. No verdict depends on a tolerance.</p>"
+    )
+    end = f"<p class='quiet'>{escape(settings)}; {seconds:.0f} s in total. Versions: {escape(installed)}.</p>"
+    return html_page("What the papers claim, and what is true", introduction, *parts, end)
+
+
+def html_page(title: str, *parts: str) -> str:
+    """A self-contained page in the style of the ledger."""
     return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-        f"<title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style><h1>{title}</h1>"
-        "<p>Every verdict is computed: counterexamples are certified in exact fractions, what holds has a proof that "
-        "stands here. Nothing rests on a tolerance.</p>"
-        f"{''.join(parts)}<p class='quiet'>{escape(how)}. Made by {escape(made)}.</p></html>\n"
+        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+        f"<title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style><h1>{title}</h1>{''.join(parts)}</html>\n"
     )
 
 
-def _badge(one: DecidedClaim) -> str:
-    verdict = one.evidence.verdict
-    unlike = "" if one.as_expected else " unlike"
-    return f"<span class='v {verdict}{unlike}'>{escape(one.claim.label_of(verdict))}</span>"
+def _badge(result: DecidedClaim) -> str:
+    verdict = result.evidence.verdict
+    unlike = "" if result.as_expected else " unlike"
+    return f"<span class='v {verdict}{unlike}'>{escape(result.claim.label_of(verdict))}</span>"
 
 
 def _overview(decided: Sequence[DecidedClaim], papers: Sequence[str]) -> str:
-    labels = list(dict.fromkeys(one.claim.label_of(one.evidence.verdict) for one in decided))
-    head = "".join(f"<th class='num'>{escape(label)}</th>" for label in labels)
+    labels = list(dict.fromkeys(result.claim.label_of(result.evidence.verdict) for result in decided))
     rows = []
     for paper in papers:
-        own = [one.claim.label_of(one.evidence.verdict) for one in decided if one.claim.paper == paper]
-        cells = "".join(f"<td class='num'>{own.count(label) or ''}</td>" for label in labels)
-        rows.append(f"<tr><td><a href='#{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</a></td>{cells}</tr>")
-    return f"<table><thead><tr><th>paper</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        own = [result.claim.label_of(result.evidence.verdict) for result in decided if result.claim.paper == paper]
+        link = f"<a href='#{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</a>"
+        rows.append([link, *(str(own.count(label) or "") for label in labels)])
+    return html_table(["paper", *map(escape, labels)], rows, range(1, len(labels) + 1))
 
 
 def _table(decided: Sequence[DecidedClaim]) -> str:
-    rows = "".join(
-        f"<tr><td><a href='#{slug(one.claim.key)}'>{escape(one.claim.key)}</a></td><td>{escape(one.claim.place)}</td>"
-        f"<td>{_badge(one)}</td><td>{escape(one.evidence.summary)}</td>"
-        f"<td class='num'>{one.evidence.seconds:.1f}</td></tr>"
-        for one in decided
+    rows = (
+        [
+            f"<a href='#{slug(result.claim.key)}'>{escape(result.claim.key)}</a>",
+            escape(result.claim.place),
+            _badge(result),
+            escape(result.evidence.summary),
+            f"{result.evidence.seconds:.1f}",
+        ]
+        for result in decided
     )
-    head = "<tr><th>claim</th><th>place</th><th>verdict</th><th>evidence</th><th class='num'>s</th></tr>"
-    return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+    return html_table(["claim", "place", "verdict", "evidence", "s"], rows, [4])
 
 
-def _section(one: DecidedClaim, there: set[str], every: Mapping[str, Claim]) -> str:
-    claim, evidence = one.claim, one.evidence
-    whose = "as printed" if claim.printed else "not the paper's words: a version of ours"
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], numeric: Collection[int] = ()) -> str:
+    """A table of cells in HTML, with these numeric columns."""
+
+    def row(cells: Iterable[str], tag: str) -> str:
+        texts = (f"<{tag}{' class=num' if j in numeric else ''}>{cell}</{tag}>" for j, cell in enumerate(cells))
+        return f"<tr>{''.join(texts)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return f"<table><thead>{row(head, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def _section(result: DecidedClaim, on_page: set[str], every: Mapping[str, Claim]) -> str:
+    claim, evidence = result.claim, result.evidence
+    origin = "as printed" if claim.printed else "not printed in the paper"
     parts = [
-        f"<section id='{slug(claim.key)}'><h3>{escape(claim.key)} {_badge(one)} "
-        f"<span class='where'>{escape(claim.paper)}, {escape(claim.place)}; {whose}</span></h3>",
+        f"<section id='{slug(claim.key)}'><h3>{escape(claim.key)} {_badge(result)} "
+        f"<span class='where'>{escape(claim.paper)}, {escape(claim.place)}; {origin}</span></h3>",
         f"<p>{as_html(claim.statement)}</p>",
         f"<p class='quiet'>{as_html(claim.note)}</p>" if claim.note else "",
         _evidence(evidence),
     ]
     if claim.instead:
         target = f"<a href='#{slug(claim.instead)}'>{escape(claim.instead)}</a>"
-        name = target if claim.instead in there else escape(claim.instead)
+        name = target if claim.instead in on_page else escape(claim.instead)
         text = f": {as_html(every[claim.instead].statement)}" if claim.instead in every else ""
         parts.append(f"<p>What holds instead, {name}{text}</p>")
     if claim.proof:
@@ -114,26 +132,20 @@ def _evidence(evidence: ClaimEvidence) -> str:
             parts.append(f"<p class='quiet'>Certified: {escape('; '.join(found.finding.certificate))}.</p>")
         if found.numbers.tables:
             numbers = "; ".join(f"{name} {_rows(rows)}" for name, rows in found.numbers.as_dict().items())
-            where = f", kept as <code>{escape(found.name)}</code>" if found.name else ""
+            where = f", stored as <code>{escape(found.name)}</code>" if found.name else ""
             parts.append(f"<p class='quiet'><code>{escape(numbers)}</code>{where}</p>")
     if evidence.curve is not None:
         parts.append(f"<div class='pictures'>{curve_svg(evidence.curve)}</div>")
     if evidence.tightness is not None:
         ratio = evidence.tightness.ratio
-        parts.append(
-            f"<p>The bound is reached to {fraction_text(ratio)} ({float(ratio):.3g}) of it at most, as "
-            "far as searched.</p>"
-        )
+        parts.append(f"<p>Largest quotient of both sides found: {fraction_text(ratio)} ({float(ratio):.3g}).</p>")
     if evidence.values:
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td><td class='num'>{escape(a)}</td><td class='num'>{escape(b)}</td></tr>"
-            for name, (a, b) in evidence.values.items()
-        )
-        head = "<tr><th>quantity</th><th class='num'>claimed</th><th class='num'>computed</th></tr>"
-        parts.append(f"<details><summary>Numbers</summary><table>{head}{rows}</table></details>")
+        rows = (map(escape, (name, *values)) for name, values in evidence.values.items())
+        table = html_table(["quantity", "claimed", "computed"], rows, [1, 2])
+        parts.append(f"<details><summary>Numbers</summary>{table}</details>")
     if evidence.checks:
         text = "; ".join(f"{c.name}: {_outcome(c.holds)}{f' ({c.why})' if c.why else ''}" for c in evidence.checks)
-        parts.append(f"<p class='quiet'>By machine: {escape(text)}.</p>")
+        parts.append(f"<p class='quiet'>Checked by machine: {escape(text)}.</p>")
     return "".join(parts)
 
 

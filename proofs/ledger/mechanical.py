@@ -1,4 +1,4 @@
-"""Check parts of proofs by machine: identities by sympy, statements over all real data by z3."""
+"""Machine-checked parts of proofs: identities by sympy, statements over all real numbers by z3."""
 
 from __future__ import annotations
 
@@ -11,46 +11,39 @@ from typing import Any
 from hetopt.proofs.ledger.claim import ProofCheck, ProofPart
 
 Z3_SECONDS = 30
-"""Time limit of z3; a part that exceeds it counts as not run."""
+"""Time limit of z3 for a part; a part that exceeds it counts as not run."""
 
 
 def by_sympy(name: str, problem: Callable[[], str]) -> ProofPart:
-    """A part that sympy checks: ``problem`` returns what is wrong, or an empty text."""
-    return partial(_sympy, name, problem)
+    """A part checked by sympy: ``problem`` returns a description of the error, or an empty text."""
+    return partial(_check, "sympy", name, partial(_by_sympy, problem))
 
 
 def by_z3(name: str, build: Callable[[], list[Any]]) -> ProofPart:
-    """A part that z3 checks: ``build`` returns hypotheses and negated conclusion, to be unsatisfiable."""
-    return partial(_z3, name, build)
+    """A part checked by z3: the hypotheses and the negated conclusion from ``build`` must be unsatisfiable."""
+    return partial(_check, "z3", name, partial(_by_z3, build))
 
 
-def _missing(package: str, name: str) -> ProofCheck | None:
+def _check(package: str, name: str, run: Callable[[], tuple[bool | None, str]]) -> ProofCheck:
     if find_spec(package) is None:
         return ProofCheck(name, None, why=f"{package} is not installed; pip install 'hetopt[prove]'")
-    return None
-
-
-def _sympy(name: str, problem: Callable[[], str]) -> ProofCheck:
-    if (missing := _missing("sympy", name)) is not None:
-        return missing
     began = time.perf_counter()
+    holds, why = run()
+    return ProofCheck(f"{package}: {name}", holds, time.perf_counter() - began, why)
+
+
+def _by_sympy(problem: Callable[[], str]) -> tuple[bool, str]:
     why = problem()
-    return ProofCheck(f"sympy: {name}", not why, time.perf_counter() - began, why)
+    return not why, why
 
 
-def _z3(name: str, build: Callable[[], list[Any]]) -> ProofCheck:
-    if (missing := _missing("z3", name)) is not None:
-        return missing
+def _by_z3(build: Callable[[], list[Any]]) -> tuple[bool | None, str]:
     import z3
 
-    began = time.perf_counter()
     solver = z3.Solver()
     solver.set("timeout", Z3_SECONDS * 1000)
     solver.add(*build())
     answer = solver.check()
-    seconds = time.perf_counter() - began
     if answer == z3.sat:
-        return ProofCheck(f"z3: {name}", False, seconds, f"z3 finds {solver.model()}")
-    if answer == z3.unsat:
-        return ProofCheck(f"z3: {name}", True, seconds)
-    return ProofCheck(f"z3: {name}", None, seconds, f"z3 gave up after {seconds:.0f} s")
+        return False, f"z3 finds {solver.model()}"
+    return (True, "") if answer == z3.unsat else (None, f"z3 reached no result within {Z3_SECONDS} s")

@@ -18,7 +18,7 @@ LETTER = 7
 
 
 def picture_svg(picture: Picture) -> str:
-    """A picture with its title as SVG."""
+    """Draw a picture with its title as SVG."""
     return _shares(picture) if isinstance(picture, SharesPicture) else _timeline(picture)
 
 
@@ -43,29 +43,30 @@ def _bar(x: float, y: float, width: float, colour: str, text: str, tip: str) -> 
     )
 
 
-def _room(labels: Iterable[str]) -> int:
-    """Pixels for the labels to the left of the bars."""
+def _label_width(labels: Iterable[str]) -> int:
+    """Pixels to the left of the bars."""
     return max([LEFT, *(len(label) * LETTER + GAP for label in labels)])
 
 
-def _long(time: Fraction, unit: str) -> str:
-    """A time with its unit."""
+def _with_unit(time: Fraction, unit: str) -> str:
+    """Format a time with its unit."""
     return f"{fraction_text(time)} {unit[:-1] if time == 1 and len(unit) > 1 else unit}"
 
 
 def _shares(picture: SharesPicture) -> str:
-    """A bar for each GPU type, divided among its owners; idle GPUs stay grey."""
+    """Draw a bar for each GPU type, divided among the owners; idle GPUs are grey."""
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
-    left = _room(f"{fraction_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True))
-    for j, (name, m) in enumerate(zip(picture.types, picture.capacity, strict=True)):
-        body.append(_text(0, y + HIGH - 7, f"{fraction_text(m)} {name}"))
+    labels = [f"{fraction_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True)]
+    left = _label_width(labels)
+    for j, (label, m) in enumerate(zip(labels, picture.capacity, strict=True)):
+        body.append(_text(0, y + HIGH - 7, label))
         body.append(f"<rect x='{left}' y='{y}' width='{WIDTH}' height='{HIGH}' fill='#dddddd'/>")
         x = float(left)
         for e, owner in enumerate(picture.names):
             amount = picture.gpus[e][j]
             if amount:
                 width = float(amount / m) * WIDTH if m else 0.0
-                tip = f"{owner}: {fraction_text(amount)} of {fraction_text(m)} {name}"
+                tip = f"{owner}: {fraction_text(amount)} of {label}"
                 body.append(_bar(x, y, width, COLOURS[e % len(COLOURS)], fraction_text(amount), tip))
                 x += width
         y += HIGH + GAP
@@ -83,11 +84,11 @@ def _shares(picture: SharesPicture) -> str:
 
 
 def _timeline(picture: Timeline) -> str:
-    """A row for each place, and a bar for each job that runs there."""
+    """Draw a row for each GPU, server or type, with a bar for each job."""
     rows, jobs = list(dict.fromkeys(b.row for b in picture.bars)), list(dict.fromkeys(b.job for b in picture.bars))
     end = max((b.end for b in picture.bars), default=Fraction(1)) or Fraction(1)
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
-    left = _room(rows)
+    left = _label_width(rows)
     if not rows:
         body.append(_text(left, y + 8, "nothing runs"))
         y += HIGH
@@ -96,17 +97,17 @@ def _timeline(picture: Timeline) -> str:
         for bar in picture.bars:
             if bar.row == row:
                 width = float((bar.end - bar.start) / end) * WIDTH
-                tip = f"{bar.job} on {row}, {fraction_text(bar.start)} to {_long(bar.end, picture.unit)}"
+                tip = f"{bar.job} on {row}, {fraction_text(bar.start)} to {_with_unit(bar.end, picture.unit)}"
                 colour = COLOURS[jobs.index(bar.job) % len(COLOURS)]
                 body.append(_bar(left + float(bar.start / end) * WIDTH, y, width, colour, bar.job, tip))
         y += HIGH + GAP
     body.append(_text(left, y + 8, "0"))
-    body.append(_text(left + WIDTH, y + 8, _long(end, picture.unit), "text-anchor='end'"))
+    body.append(_text(left + WIDTH, y + 8, _with_unit(end, picture.unit), "text-anchor='end'"))
     return _svg(left + WIDTH + 4, y + 16, body, f"{picture.title}: {len(jobs)} jobs on {len(rows)} rows")
 
 
 def curve_svg(what: GrowthCurve) -> str:
-    """The quantity over the size, both from 0; dots mark measured values."""
+    """Draw the quantity over the size, both from 0; dots mark measured values."""
     sizes, values = list(what.points), [float(v) for v in what.points.values()]
     right, top, high = max(sizes), max([*values, 1.0]), 150
     places = [

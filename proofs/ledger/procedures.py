@@ -27,6 +27,7 @@ from hetopt.proofs.ledger.claim import (
 )
 from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers, stored_slack
 from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch, draw_counterexample, search_counterexample
+from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.space import CaseNumbers, Space
 
 C = TypeVar("C")
@@ -43,13 +44,13 @@ class ForAll(Generic[C]):
     finding:
         Decides one case in fractions.
     slack:
-        Fast estimate of the slack, below 0 where ``finding`` should decide; by default the slack of ``finding``.
+        Fast estimate of the slack; ``finding`` decides the cases for which it is below 0. By default the exact slack.
     ratio:
-        Quotient of both sides of a bound, at most 1 where the bound holds; measures how tight it is.
+        Quotient of both sides of a bound, at most 1 where the bound holds; measures its tightness.
     share:
-        Part of the requested instances to draw if one case takes long; at least as many as ``QUICK`` draws.
+        Fraction of the requested instances to draw if a case takes long, but at least ``QUICK.instances``.
     all_optima:
-        Whether the claim is about every optimum: then any optimum that fails refutes it, unique or not.
+        Whether the claim is about every optimum, so that a failing optimum refutes it even if it is not unique.
     """
 
     space: Space[C]
@@ -65,7 +66,7 @@ class ForAll(Generic[C]):
         return replace(finding, decided=True) if self.all_optima else finding
 
     def estimated_slack(self, case: C) -> Fraction | float:
-        """The slack that guides draws and search.
+        """The slack used in draws and search.
 
         Raises
         ------
@@ -94,7 +95,7 @@ class ForAll(Generic[C]):
         finding = self.judge(case)
         if finding.slack != before:
             raise InvalidInstance(
-                f"the stored case {name!r} has the slack {finding.slack}, not {before} as the file says"
+                f"the stored case {name!r} has the slack {finding.slack}, not {before} as in its file"
             )
         return Counterexample(numbers, case, finding, name)
 
@@ -115,7 +116,9 @@ class ForAll(Generic[C]):
         search = self._search(claim, effort, best)
         if search is not None:
             tried["searched"] = search.tried
-            if search.found is not None and self._is_smaller(search.found[0], best):
+            if search.found is not None and (
+                best is None or self.space.weight(search.found[0]) < self.space.weight(best.numbers)
+            ):
                 best = self._counterexample(*search.found)
         checks = tuple(part() for part in claim.mechanical) if effort.mechanical else ()
         verdict, summary = _verdict(claim, best, checks, tried, search)
@@ -126,38 +129,26 @@ class ForAll(Generic[C]):
     def _counterexample(self, numbers: CaseNumbers, finding: Finding) -> Counterexample:
         return Counterexample(numbers, self.space.build(numbers), finding)
 
-    def _is_smaller(self, numbers: CaseNumbers, best: Counterexample | None) -> bool:
-        return best is None or self.space.weight(numbers) < self.space.weight(best.numbers)
-
     def _search(self, claim: Claim, effort: Effort, best: Counterexample | None) -> CounterexampleSearch[C] | None:
-        seconds = effort.seconds if claim.expected is not ClaimVerdict.TRUE or best is not None else effort.seconds / 10
-        return (
-            search_counterexample(self.space, self.estimated_slack, self.judge, seconds, effort.seed)
-            if seconds > 0
-            else None
-        )
+        if not effort.seconds:
+            return None
+        seconds = effort.seconds / 10 if claim.expected is ClaimVerdict.TRUE and best is None else effort.seconds
+        return search_counterexample(self.space, self.estimated_slack, self.judge, seconds, effort.seed)
 
     def _tightness(self, effort: Effort) -> Tightness | None:
-        """The largest quotient found by a search that raises it, in a tenth of the time."""
-        if self.ratio is None:
-            return None
+        """The largest quotient found by a search in a tenth of the time."""
         ratio = self.ratio
+        if ratio is None:
+            return None
         seconds = effort.seconds / 10 if effort.seconds else 0.2
-
-        def negated(case: C) -> Fraction:
-            return -ratio(case)
-
-        search = search_counterexample(self.space, negated, _refutes_nothing, seconds, effort.seed)
+        search = search_counterexample(
+            self.space, lambda case: -ratio(case), lambda _: Finding(Fraction(0), ""), seconds, effort.seed
+        )
         if not search.best:
             return None
         numbers = search.best[1]
         case = self.space.build(numbers)
         return None if case is None else Tightness(ratio(case), numbers)
-
-
-def _refutes_nothing(_: object) -> Finding:
-    """Finding for a search that only measures."""
-    return Finding(Fraction(0), "")
 
 
 def _verdict(
@@ -173,8 +164,8 @@ def _verdict(
     if best is not None:
         where = f"instance {best.name}" if best.name else "found now"
         smallest = search is not None and search.smallest and not best.name
-        least = ", none with no more numbers has a smaller sum of them" if smallest else ""
-        contradiction = "; the proof that stands here must be wrong" if claim.proof else ""
+        least = ", the smallest by enumeration" if smallest else ""
+        contradiction = "; the written proof must be wrong" if claim.proof else ""
         return ClaimVerdict.FALSE, f"{best.finding.explanation} ({where}{least}){contradiction}{missing}"
     attempts = ", ".join(f"{count:,} {what}" for what, count in tried.items() if count)
     if broken:
@@ -189,7 +180,7 @@ def _verdict(
 
 @dataclass(frozen=True)
 class Exists(Generic[C]):
-    """Some case exists for which a universal conclusion fails, as in a claim of impossibility.
+    """A case exists that violates a universal conclusion, as in a claim of impossibility.
 
     Attributes
     ----------
@@ -200,14 +191,14 @@ class Exists(Generic[C]):
     universal: ForAll[C]
 
     def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
-        """Search for such a case; without one the claim is open."""
+        """Search for a counterexample to the universal claim; without one this claim is open."""
         found = self.universal.decide(replace(claim, expected=ClaimVerdict.FALSE, proof=""), effort)
         return replace(found, verdict=ClaimVerdict.TRUE if found.verdict is ClaimVerdict.FALSE else ClaimVerdict.OPEN)
 
 
 @dataclass(frozen=True)
 class ByComputation:
-    """The claim gives values, e.g. of a worked example, or says that something exists: compute and compare.
+    """The claim gives values, e.g. of a worked example, which are computed and compared.
 
     Attributes
     ----------
@@ -251,25 +242,25 @@ class ComparedValue:
 
 @dataclass(frozen=True)
 class Computation:
-    """The result of a :class:`ByComputation` procedure; without a summary one is made from the rows."""
+    """The result of a :class:`ByComputation` procedure; an empty summary is derived from the rows."""
 
     rows: tuple[ComparedValue, ...]
     summary: str = ""
-    pictures: tuple[Any, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True)
 class Growth:
-    """A quantity along a family of cases: it refutes a bound, or converges as claimed.
+    """A quantity along a family of cases refutes a claimed bound, or converges as claimed.
 
     Attributes
     ----------
     sizes, most:
-        Sizes at which to measure; those above ``most`` only if the effort includes a search.
+        Sizes at which to measure; sizes above ``most`` require an effort with a search.
     measure:
         Size -> exact value.
     formula:
-        Size -> value for every size, as the proof shows.
+        Size -> value for every size, according to the proof.
     formula_text, size, quantity:
         The formula as text, and the names of the size and of the measured quantity.
     converges:
@@ -324,16 +315,16 @@ def universal_part(procedure: DecisionProcedure) -> ForAll[Any] | None:
 
 
 def rounds_to(claimed: Fraction | float | str, computed: Fraction) -> bool:
-    """Whether a printed number is the computed one, rounded to the printed digits."""
+    """Whether a printed number is the computed number, rounded to the printed digits."""
     text = str(claimed)
-    digits = len(text.partition(".")[2]) if "/" not in text else 0
     if "/" in text:
         return Fraction(text) == computed
+    digits = len(text.partition(".")[2])
     return bool(abs(Fraction(text) - computed) * 2 * 10**digits <= 1)
 
 
 def compare_number(quantity: str, claimed: object, computed: Fraction) -> ComparedValue:
-    """Compare a printed number with the computed one."""
+    """Compare a printed number with the computed number."""
     text = fraction_text(computed)
     if "/" in text and "/" not in str(claimed) and computed.denominator > 12:
         text += f" = {float(computed):.6g}"
@@ -341,5 +332,5 @@ def compare_number(quantity: str, claimed: object, computed: Fraction) -> Compar
 
 
 def compare_values(quantity: str, claimed: object, computed: object) -> ComparedValue:
-    """Compare a claimed value of any type with the computed one."""
+    """Compare a claimed value of any type with the computed value."""
     return ComparedValue(quantity, str(claimed), str(computed), claimed == computed)

@@ -1,4 +1,4 @@
-"""Spaces of cases: tables of fractions that Hypothesis draws and a search enumerates, varies and shrinks.
+"""Spaces of cases as tables of fractions, which Hypothesis draws and a search enumerates, changes and shrinks.
 
 A claim declares the tables of its cases and how to build a case from them; drawing, searching, shrinking and storing
 cases need no further code.
@@ -18,7 +18,6 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from hypothesis import strategies as st
 
 C = TypeVar("C")
-
 V = TypeVar("V")
 
 Rows: TypeAlias = tuple[tuple[Fraction, ...], ...]
@@ -26,11 +25,10 @@ Rows: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
 
 class ValueChooser(Protocol):
-    """Chooses one of some values, ordered from simple to complex; Hypothesis or a random generator implements it."""
+    """Function that chooses one of several values; implemented by Hypothesis or a random generator."""
 
     def __call__(self, values: Sequence[V]) -> V:
-        """One of ``values``."""
-        ...
+        """One of ``values``, which are ordered from simple to complex."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,18 @@ class CaseNumbers:
 
     tables: Mapping[str, Rows]
 
+    @classmethod
+    def of(cls, **tables: Fraction | Sequence[Fraction] | Sequence[Sequence[Fraction]]) -> CaseNumbers:
+        """Create tables from single entries, single rows, or several rows."""
+
+        def rows(value: Any) -> Rows:
+            if isinstance(value, Fraction):
+                return ((value,),)
+            one_row = not value or isinstance(value[0], Fraction)
+            return (tuple(value),) if one_row else tuple(map(tuple, value))
+
+        return cls({name: rows(value) for name, value in tables.items()})
+
     def __getitem__(self, name: str) -> Rows:
         return self.tables[name]
 
@@ -57,17 +67,17 @@ class CaseNumbers:
         return self.tables[name][0][0]
 
     def key(self) -> tuple[object, ...]:
-        """Equal for equal tables."""
+        """A hashable key, equal for equal tables."""
         return tuple(sorted(self.tables.items()))
 
     def replaced(self, name: str, i: int, j: int, value: Fraction) -> CaseNumbers:
-        """A copy with one entry replaced."""
+        """A copy with entry (i, j) of a table replaced."""
         rows = [list(row) for row in self.tables[name]]
         rows[i][j] = value
         return CaseNumbers({**self.tables, name: tuple(tuple(row) for row in rows)})
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
-        """Plain numbers and text such as ``"1/3"``, for files."""
+        """The tables as numbers and text such as ``"1/3"``, for files."""
         return {name: [[plain_number(v) for v in row] for row in rows] for name, rows in self.tables.items()}
 
     @classmethod
@@ -77,7 +87,7 @@ class CaseNumbers:
 
 
 def plain_number(value: Fraction) -> str | int:
-    """A fraction as stored in files: an integer, or text such as ``"1/3"``."""
+    """Convert a fraction to its form in files: an integer, or text such as ``"1/3"``."""
     return int(value) if value.denominator == 1 else str(value)
 
 
@@ -88,7 +98,7 @@ class TableShape:
     Attributes
     ----------
     rows, columns:
-        A number, the name of a size, or a size less a number (``"k-1"``: the normalised first column is left out).
+        A number, the name of a size, or a size minus a number (``"k-1"`` omits a normalised first column).
     values:
         Possible entries, ascending.
     """
@@ -99,23 +109,26 @@ class TableShape:
 
     @property
     def simplest_first(self) -> list[Fraction]:
-        """The values, small numerators and denominators first."""
+        """The values, sorted by complexity."""
         return sorted(self.values, key=lambda v: (complexity(v), v))
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, int]:
         """(rows, columns) for these sizes."""
-        return _length(self.rows, sizes), _length(self.columns, sizes)
+        rows, columns = (
+            length if isinstance(length, int) else sizes[name] - less
+            for length, (name, less) in zip((self.rows, self.columns), self.axes, strict=True)
+        )
+        return rows, columns
 
-
-def _length(what: str | int, sizes: Mapping[str, int]) -> int:
-    if isinstance(what, int):
-        return what
-    name, _, less = what.partition("-")
-    return sizes[name] - int(less or 0)
+    @property
+    def axes(self) -> tuple[tuple[str, int], ...]:
+        """For rows and columns: the size (empty for a number), and the number subtracted from it."""
+        parts = (str(length).partition("-") for length in (self.rows, self.columns))
+        return tuple(("" if name.isdigit() else name, int(less or 0)) for name, _, less in parts)
 
 
 def complexity(value: Fraction) -> int:
-    """Complexity of a fraction for a reader: its numerator, plus twice its denominator less one."""
+    """The complexity of a fraction: the numerator plus twice (denominator minus one)."""
     return abs(value.numerator) + 2 * (value.denominator - 1)
 
 
@@ -143,7 +156,7 @@ class Space(Generic[C]):
     build:
         Builds the case from the numbers; None if they do not meet the hypotheses.
     chosen:
-        Chooses numbers that meet the hypotheses, for spaces where few numbers do; without it any are drawn.
+        Chooses numbers that meet the hypotheses, for spaces where few numbers do; by default entries are independent.
     """
 
     sizes: Mapping[str, tuple[int, int]]
@@ -154,30 +167,24 @@ class Space(Generic[C]):
     # -- drawing -------------------------------------------------------------------------------------------------
 
     def strategy(self) -> st.SearchStrategy[tuple[CaseNumbers, C]]:
-        """Pairs of numbers and case; shrinks towards few rows and simple entries."""
+        """Strategy of pairs (numbers, case); shrinks towards few rows and simple entries."""
 
         @st.composite
         def draw_numbers(draw: st.DrawFn) -> CaseNumbers:
             sizes = {name: draw(st.integers(*limits)) for name, limits in self.sizes.items()}
-            return self._any(lambda values: draw(st.sampled_from(values)), sizes)
+            if self.chosen is not None:
+                return self.chosen(lambda values: draw(st.sampled_from(values)), sizes)
+            return self._filled(sizes, [draw(st.sampled_from(values)) for values in self._entries(sizes)])
 
-        made = draw_numbers().map(lambda numbers: (numbers, self.build(numbers)))
-        return made.filter(lambda pair: pair[1] is not None)  # type: ignore[return-value]
-
-    def _any(self, choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-        if self.chosen is not None:
-            return self.chosen(choose, sizes)
-        return self._filled(sizes, [choose(values) for values in self._entries(sizes)])
+        pairs = draw_numbers().map(lambda numbers: (numbers, self.build(numbers)))
+        return pairs.filter(lambda pair: pair[1] is not None)  # type: ignore[return-value]
 
     # -- enumerating ---------------------------------------------------------------------------------------------
 
     def shapes(self) -> list[dict[str, int]]:
-        """All sizes, those with the fewest entries first."""
-        names = list(self.sizes)
-        every = [
-            dict(zip(names, chosen, strict=True))
-            for chosen in product(*(range(low, high + 1) for low, high in self.sizes.values()))
-        ]
+        """All sizes, in ascending order of the number of entries."""
+        ranges = (range(low, high + 1) for low, high in self.sizes.values())
+        every = [dict(zip(self.sizes, chosen, strict=True)) for chosen in product(*ranges)]
         return sorted(every, key=lambda sizes: (self.entries(sizes), list(sizes.values())))
 
     def entries(self, sizes: Mapping[str, int]) -> int:
@@ -185,13 +192,13 @@ class Space(Generic[C]):
         return sum(prod(table.shape(sizes)) for table in self.tables.values())
 
     def levels(self) -> int:
-        """Number of values of the table with most values."""
+        """Largest number of possible entries of a table."""
         return max((len(table.values) for table in self.tables.values()), default=1)
 
     def level(self, sizes: Mapping[str, int], height: int, most: int, rng: random.Random) -> Iterator[CaseNumbers]:
-        """Tables with the ``height`` simplest values as entries: all such tables, or ``most`` random ones.
+        """Tables with the ``height`` simplest values as entries: all of them, or ``most`` random ones.
 
-        If the space has ``chosen``, it chooses half of the random ones.
+        With ``chosen``, every second random table is chosen by it.
         """
         every = [values[:height] for values in self._entries(sizes)]
         if prod(len(values) for values in every) <= most:
@@ -223,7 +230,7 @@ class Space(Generic[C]):
                         yield numbers.replaced(name, i, j, other)
 
     def randomly_changed(self, numbers: CaseNumbers, changes: int, rng: random.Random) -> CaseNumbers:
-        """A copy with this number of random entries set to random values, simple ones more often."""
+        """A copy with this number of random entries set to random values, preferably simple ones."""
         for _ in range(changes):
             name, table = rng.choice(list(self.tables.items()))
             if (rows := len(numbers[name])) and (columns := len(numbers[name][0])):
@@ -236,7 +243,7 @@ class Space(Generic[C]):
         return numbers
 
     def smaller(self, numbers: CaseNumbers) -> Iterator[CaseNumbers]:
-        """Copies with one row or column less, then copies with one simpler entry."""
+        """Copies with one row or column fewer, then copies with one simpler entry."""
         for size, (least, _) in self.sizes.items():
             for position in range(self.size_of(numbers, size) - 1, -1, -1):
                 if self.size_of(numbers, size) > least:
@@ -249,36 +256,35 @@ class Space(Generic[C]):
                         if complexity(other) >= complexity(value):
                             break
                         yield numbers.replaced(name, i, j, other)
-                    if value > table.values[-1]:  # made by ``chosen``, not from the list
+                    if value > table.values[-1]:  # from ``chosen``, not from the list
                         for tenth in (5, 7, 9):
                             yield numbers.replaced(name, i, j, Fraction(round(value * tenth / 10)))
 
     def size_of(self, numbers: CaseNumbers, size: str) -> int:
         """The value of a size in these numbers."""
-        for name, table in self.tables.items():
-            for axis, length in enumerate((table.rows, table.columns)):
-                if isinstance(length, str) and length.partition("-")[0] == size:
-                    grid = numbers[name]
-                    there = len(grid) if axis == 0 else len(grid[0]) if grid else 0
-                    return there + int(length.partition("-")[2] or 0)
+        for name, axis, less in self._axes_of(size):
+            rows = numbers[name]
+            return less + (len(rows) if axis == 0 else len(rows[0]) if rows else 0)
         raise KeyError(f"no table has the size {size!r}")
+
+    def _axes_of(self, size: str) -> Iterator[tuple[str, int, int]]:
+        """(table, axis, number subtracted from the size) of each axis with this size."""
+        for name, table in self.tables.items():
+            for axis, (own, less) in enumerate(table.axes):
+                if own == size:
+                    yield name, axis, less
 
     def _without(self, numbers: CaseNumbers, size: str, position: int) -> Iterator[CaseNumbers]:
         tables = dict(numbers.tables)
-        for name, table in self.tables.items():
-            for axis, length in enumerate((table.rows, table.columns)):
-                if isinstance(length, str) and length.partition("-")[0] == size:
-                    at = position - int(length.partition("-")[2] or 0)
-                    if at < 0:
-                        return
-                    grid = tables[name]
-                    tables[name] = (
-                        grid[:at] + grid[at + 1 :] if axis == 0 else tuple(row[:at] + row[at + 1 :] for row in grid)
-                    )
+        for name, axis, less in self._axes_of(size):
+            at, rows = position - less, tables[name]
+            if at < 0:
+                return
+            tables[name] = rows[:at] + rows[at + 1 :] if axis == 0 else tuple(r[:at] + r[at + 1 :] for r in rows)
         yield CaseNumbers(tables)
 
     def count_lighter(self, sizes: Mapping[str, int], total: int) -> int:
-        """How many tables of these sizes have a sum of complexities below ``total``."""
+        """The number of tables of these sizes with a sum of complexities below ``total``."""
         ways = [1] + [0] * max(0, total - 1)
         for values in self._entries(sizes):
             after = [0] * len(ways)
@@ -290,12 +296,10 @@ class Space(Generic[C]):
         return sum(ways)
 
     def lighter(self, sizes: Mapping[str, int], total: int) -> Iterator[CaseNumbers]:
-        """The tables that :meth:`count_lighter` counts, in ascending order of the sum."""
+        """The tables counted by :meth:`count_lighter`, in ascending order of the sum."""
         entries = self._entries(sizes)
-        least = [0]
-        for values in reversed(entries):
-            least.append(least[-1] + min(complexity(v) for v in values))
-        least.reverse()
+        smallest = [min(map(complexity, values)) for values in entries]
+        least = [sum(smallest[i:]) for i in range(len(entries) + 1)]
 
         def fill(i: int, left: int) -> Iterator[tuple[Fraction, ...]]:
             if i == len(entries):
@@ -320,5 +324,5 @@ class Space(Generic[C]):
 
     def weight(self, numbers: CaseNumbers) -> tuple[int, ...]:
         """Size of a case: number of entries, sum of complexities, largest complexity."""
-        every = [v for rows in numbers.tables.values() for row in rows for v in row]
-        return len(every), sum(complexity(v) for v in every), max((complexity(v) for v in every), default=0)
+        every = [complexity(v) for rows in numbers.tables.values() for row in rows for v in row]
+        return len(every), sum(every), max(every, default=0)

@@ -12,17 +12,17 @@ from hetopt.proofs.ledger.verification import DecidedClaim
 
 
 def verdict_table(decided: Sequence[DecidedClaim]) -> pd.DataFrame:
-    """A row per claim: paper, place, key, verdict, evidence in a line, seconds."""
+    """A row per claim: paper, place, key, verdict, whether it is as expected, evidence in a line, seconds."""
     rows = [
-        {
-            "paper": d.claim.paper,
-            "place": d.claim.place,
-            "claim": d.claim.key,
-            "verdict": d.claim.label_of(d.evidence.verdict),
-            "as expected": d.as_expected,
-            "evidence": d.evidence.summary,
-            "seconds": d.evidence.seconds,
-        }
+        (
+            d.claim.paper,
+            d.claim.place,
+            d.claim.key,
+            d.claim.label_of(d.evidence.verdict),
+            d.as_expected,
+            d.evidence.summary,
+            d.evidence.seconds,
+        )
         for d in decided
     ]
     columns = ["paper", "place", "claim", "verdict", "as expected", "evidence", "seconds"]
@@ -30,7 +30,7 @@ def verdict_table(decided: Sequence[DecidedClaim]) -> pd.DataFrame:
 
 
 def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
-    """One claim and its evidence as plain data for JSON; fractions as text."""
+    """A claim and its evidence as plain data for JSON, with fractions as text."""
     claim, evidence = decided.claim, decided.evidence
     return {
         "claim": claim.key,

@@ -1,4 +1,4 @@
-"""Decide claims, one after another or in several processes."""
+"""Decide claims, one after another or in parallel."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class DecidedClaim:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the one that the ledger asserts."""
+        """Whether the verdict is the expected one."""
         return self.evidence.verdict is self.claim.expected
 
 
 def decide(claim: Claim, effort: Effort) -> ClaimEvidence:
-    """Spend this effort on one claim; an error in the claim's code leaves the claim open, with the error as summary."""
+    """Decide one claim with this effort; if its code fails, the claim is open and the error is the summary."""
     try:
         found = claim.procedure.decide(claim, effort)
     except (Exception, SystemExit) as problem:  # the code of a claim may fail in any way
@@ -36,7 +36,7 @@ def decide(claim: Claim, effort: Effort) -> ClaimEvidence:
     try:
         return replace(found, verdict=ClaimVerdict(found.verdict))
     except ValueError:
-        return _undecided(f"the verdict {shown(found.verdict)} is none of {', '.join(ClaimVerdict)}")
+        return _undecided(f"the verdict {shown(found.verdict)} is not one of {', '.join(ClaimVerdict)}")
 
 
 def _undecided(problem: str) -> ClaimEvidence:
@@ -49,7 +49,7 @@ def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Iterat
     Parameters
     ----------
     jobs:
-        Number of processes; with 1 everything runs in this process. Claims without an entry point need 1.
+        Number of processes; with 1 everything runs in this process, as claims without an entry point require.
     """
     if jobs <= 1 or len(claims) <= 1:
         for claim in claims:

@@ -17,7 +17,7 @@ import typer
 from hetopt.presentation import console
 
 PER_CELL = 4.0
-"""Default seconds of search for each property of a policy."""
+"""Default seconds of search for each property and policy."""
 
 if TYPE_CHECKING:
     from hetopt.proofs.ledger.claim import Claim, Effort
@@ -29,14 +29,14 @@ def verify(
         list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
     paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances a claim.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[
-        int | None, typer.Option(help="Instances drawn for each claim.", show_default="200; 50 with --quick")
+        int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="Search for counterexamples, for each claim or property; 0: none.",
+            help="Search for counterexamples per claim or property; 0: none.",
             show_default="60; 4 with --policy; 0 with --quick",
         ),
     ] = None,
@@ -68,8 +68,7 @@ def verify(
     """Decide the claims of the papers: theorems, tables of properties, printed numbers; print verdicts and evidence.
 
     With --policy: test properties of that policy; print the number of instances and the smallest counterexamples.
-    Ends with exit code 1 if a verdict differs from the one that the ledger asserts. After Ctrl-C it prints the claims
-    decided so far.
+    The exit code is 1 if a verdict differs from the expected one. After Ctrl-C the claims decided so far are printed.
     """
     from hetopt.checks import at_least
     from hetopt.data.saving import check_folder, check_writable
@@ -79,10 +78,10 @@ def verify(
     from hetopt.proofs.ledger.counterexample_files import unreadable
     from hetopt.proofs.ledger.discovery import all_claims, select_claims
 
-    standard = QUICK if quick else Effort()
-    search = standard.seconds if policy is None or quick else PER_CELL
+    default = QUICK if quick else Effort()
+    search = default.seconds if policy is None or quick else PER_CELL
     effort = Effort(
-        instances=standard.instances if instances is None else instances,
+        instances=default.instances if instances is None else instances,
         seconds=search if seconds is None else seconds,
         seed=seed,
     )
@@ -92,37 +91,35 @@ def verify(
             check_writable(path)
     if policy is not None:
         if claims or paper or show or keep:
-            raise InvalidOption(
-                "--policy is about properties, not about claims; leave out claims, --paper, --list, --keep"
-            )
+            raise InvalidOption("--policy tests properties, not claims; leave out claims, --paper, --list and --keep")
         _properties(policy, settings, effort, processes, as_json=as_json, html=html, markdown=markdown)
         return
     if settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
-    wanted = select_claims(claims or (), paper)
+    selected = select_claims(claims or (), paper)
     if show:
-        _list_claims(wanted, as_json=as_json)
+        _list_claims(selected, as_json=as_json)
         return
-    made = keep is not None and not keep.exists()
+    new_folder = keep is not None and not keep.exists()
     if keep is not None:
         check_folder(keep)
     began = time.perf_counter()
-    results, stopped = _decide(wanted, effort, processes)
+    results, stopped = _decide(selected, effort, processes)
     spent = time.perf_counter() - began
     if html is not None:
         from hetopt.proofs.ledger.ledger_page import write_ledger_page
 
         write_ledger_page(results, all_claims(), html, effort, spent)
     if as_json:
-        print(json.dumps([verdict_tables.claim_as_dict(one) for one in results], indent=2))
+        print(json.dumps([verdict_tables.claim_as_dict(result) for result in results], indent=2))
     else:
         _print_verdicts(results, spent)
     if keep is not None:
         stored = _store(results, keep)
-        if made and not stored:
+        if new_folder and not stored:
             keep.rmdir()
         if not as_json:
-            console.say("\n".join(f"kept: {path}" for path in stored) or "kept: none, as none is new or smaller")
+            console.say("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
     if html is not None and not as_json:
         console.say(f"page: {html}")
     broken_files = unreadable()
@@ -130,7 +127,7 @@ def verify(
         console.note(f"instance {name} cannot be read")
     if stopped:
         raise typer.Exit(130)
-    if broken_files or not all(one.as_expected for one in results):
+    if broken_files or not all(result.as_expected for result in results):
         raise typer.Exit(1)
 
 
@@ -145,16 +142,16 @@ def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
-    """The decided claims in the order of the ledger, and whether Ctrl-C stopped the work."""
+    """The decided claims in the order of the ledger, and whether Ctrl-C interrupted the work."""
     from hetopt.proofs.ledger import verification
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 
     decided, stopped = dict[str, "DecidedClaim"](), False
     try:
         with console.steps(len(claims)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
-            for one in verification.decide_all(claims, effort, jobs):
-                step(one.claim.key)
-                decided[one.claim.key] = one
+            for result in verification.decide_all(claims, effort, jobs):
+                step(result.claim.key)
+                decided[result.claim.key] = result
     except KeyboardInterrupt:
         stopped = True
         console.note(f"stopped; {len(decided)} of {len(claims)} claims are decided")
@@ -171,7 +168,7 @@ def _properties(
     html: Path | None,
     markdown: Path | None,
 ) -> None:
-    """Decide the properties of policies; print them and write the files."""
+    """Decide the properties of policies, print the results and write the files."""
     from hetopt.cli.arguments import import_from_current_folder, parse_settings
     from hetopt.data.saving import save
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
@@ -180,62 +177,61 @@ def _properties(
     from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
     from hetopt.registry import policy_names
 
-    asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
+    policies = policy_names() if names == ["all"] else list(dict.fromkeys(names))
     given = parse_settings(settings)
-    import_from_current_folder(*asked, *given.values())
+    import_from_current_folder(*policies, *given.values())
     with redirect_stdout(sys.stderr):  # standard output contains only the results
-        tasks, refused = plan_cells(asked, given)
+        tasks, refused = plan_cells(policies, given)
     cells = {}
     with console.steps(len(tasks)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
         for task, cell in decide_cells(tasks, given, effort, jobs):
             if task not in cells:
                 step(f"{task[0]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
-    found = matrix_rows(asked, cells, refused)
+    found = matrix_rows(policies, cells, refused)
     if html is not None:
         save(property_report.page(found, effort), html, overwrite=True)
     if markdown is not None:
         save(property_report.markdown(found, effort), markdown, overwrite=True)
     if as_json:
-        print(json.dumps([property_report.as_dict(line) for line in found], indent=2))
+        print(json.dumps([property_report.as_dict(row) for row in found], indent=2))
     else:
         property_report.show(found)
-    broken = [(line.policy, one) for line in found for one in line.cells if one.broken]
-    for name, one in broken:
-        console.note(f"{name}, {one.about.key}: {one.why}")
+    broken = [(row.policy, cell) for row in found for cell in row.cells if cell.broken]
+    for name, cell in broken:
+        console.note(f"{name}, {cell.about.key}: {cell.why}")
     if broken:
         raise typer.Exit(2)
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
-    for paper in dict.fromkeys(one.claim.paper for one in results):
+    for paper in dict.fromkeys(result.claim.paper for result in results):
         rows = []
-        for one in results:
-            if one.claim.paper == paper:
-                label = one.claim.label_of(one.evidence.verdict)
-                verdict = label if one.as_expected else f"{label}, not {one.claim.label}"
-                rows.append([one.claim.key, f"{one.evidence.seconds:.1f}", verdict, one.evidence.summary])
+        for result in results:
+            if result.claim.paper == paper:
+                label = result.claim.label_of(result.evidence.verdict)
+                verdict = label if result.as_expected else f"{label}, not {result.claim.label}"
+                rows.append([result.claim.key, f"{result.evidence.seconds:.1f}", verdict, result.evidence.summary])
         console.show_table(paper, ["claim", "s", "verdict", "evidence"], rows, sentences=1, light=True)
-    counts = Counter(one.claim.label_of(one.evidence.verdict) for one in results)
+    counts = Counter(result.claim.label_of(result.evidence.verdict) for result in results)
     total = ", ".join(f"{count} {label}" for label, count in counts.items())
-    unexpected = [one.claim.key for one in results if not one.as_expected]
     console.say(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
-    for key in unexpected:
-        console.note(f"{key}: not the verdict that the ledger asserts")
+    for key in (result.claim.key for result in results if not result.as_expected):
+        console.note(f"{key}: not the expected verdict")
 
 
 def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
-    """Write new counterexamples to files; return their paths."""
+    """Write new counterexamples to files, and return their paths."""
     from dataclasses import replace
 
     from hetopt.proofs.ledger.counterexample_files import store_counterexample
     from hetopt.proofs.ledger.procedures import universal_part
 
     paths = []
-    for one in results:
-        found, universal = one.evidence.counterexample, universal_part(one.claim.procedure)
+    for result in results:
+        found, universal = result.evidence.counterexample, universal_part(result.claim.procedure)
         if found is None or found.name or universal is None:
             continue
         case = universal.space.build(found.numbers)
-        paths.append(store_counterexample(one.claim, replace(found, case=case), folder))
+        paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
     return paths

@@ -1,4 +1,4 @@
-"""The claims of OEF: one module for each question."""
+"""The claims of OEF, one module per question."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hetopt.proofs.oef import (
 
 
 def claims() -> tuple[Claim, ...]:
-    """All claims: examples and Table 1, the lemma and the theorems, then the other statements."""
-    parts = (
+    """All claims: worked examples and Table 1, the lemma and the theorems, then other statements."""
+    modules = (
         worked_examples,
         property_table,
         adjacency,
@@ -33,4 +33,4 @@ def claims() -> tuple[Claim, ...]:
         compositions,
         reported_results,
     )
-    return tuple(claim for part in parts for claim in part.CLAIMS)
+    return tuple(claim for module in modules for claim in module.CLAIMS)

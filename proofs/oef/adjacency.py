@@ -1,17 +1,18 @@
-"""Lemma 3.1 and Theorem 5.2: which GPU types an optimal allocation gives to which tenants."""
+"""Lemma 3.1 and Theorem 5.2: the GPU types of each tenant in an optimal allocation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations, pairwise
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fractions_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
+    Constraints,
     Optimum,
     TenantCase,
     choose_ratio_ordered,
@@ -21,13 +22,14 @@ from hetopt.proofs.oef.tenant_cases import (
     tenant_space,
     weakly_ratio_ordered,
 )
-from hetopt.proofs.small_programs import RowVector
 
 F = Fraction
 
+SAME_TOTAL = (OPTIMAL, "the allocation in the picture meets all rows and has the same total")
+
 
 def out_of_order(case: TenantCase, found: Optimum) -> Fraction:
-    """The least part of a type that would have to move to fill the row of u1 from left to right."""
+    """The smallest part of a type that must move so that the row of u1 is filled from left to right."""
     part = [x / m for x, m in zip(found.share[0], case.gpus, strict=True)]
     gaps = [min(part[b], 1 - part[a]) for b in range(case.k) for a in range(b)]
     return max(gaps, default=F(0))
@@ -35,16 +37,16 @@ def out_of_order(case: TenantCase, found: Optimum) -> Fraction:
 
 def filled(case: TenantCase, found: Optimum) -> Finding:
     """Lemma 3.1 for one optimum."""
-    row, there = ", ".join(fraction_text(x) for x in found.share[0]), ", ".join(map(str, case.gpus))
-    words = f"u1 gets ({row}) of ({there}) GPUs"
+    words = f"u1 gets ({fractions_text(found.share[0])}) of ({fractions_text(case.gpus)}) GPUs"
     picture = case.picture("optimum", found.share)
     return Finding(-out_of_order(case, found), words, (OPTIMAL, UNIQUE), (picture,), found.unique)
 
 
-def filled_everywhere(case: TenantCase, found: Optimum, rows: Sequence[tuple[RowVector, Fraction]]) -> Finding:
-    """Lemma 3.1 for all allocations under ``rows`` with the total of ``found`` at once.
+def filled_everywhere(case: TenantCase, found: Optimum, rows: Constraints) -> Finding:
+    """Lemma 3.1 for all allocations under ``rows`` with the total of ``found``.
 
-    If one has some of a later type and one lacks some of an earlier type, the mean of both does both.
+    If u1 has some of a later type in one allocation and lacks some of an earlier type in another, both are true in
+    their mean.
     """
     kept = [*rows, case.total_row(found.total)]
     entries = [[1 if c == j else 0 for c in range(case.n * case.k)] for j in range(case.k)]
@@ -58,12 +60,11 @@ def filled_everywhere(case: TenantCase, found: Optimum, rows: Sequence[tuple[Row
         one = filled(case, Optimum(share, found.total, False, ()))
         if one.slack < worst.slack:
             worst = one
-    certificate = (OPTIMAL, "the allocation that is shown meets all rows and has the same total")
-    return Finding(worst.slack, worst.explanation, certificate, worst.pictures)
+    return Finding(worst.slack, worst.explanation, SAME_TOTAL, worst.pictures)
 
 
 def gap(case: TenantCase, found: Optimum) -> tuple[Fraction, int]:
-    """The largest gap in the types of a tenant: the least part that would have to move, and the tenant."""
+    """The largest gap in the types of a tenant: the smallest part that must move to close it, and the tenant."""
     worst = (F(0), 0)
     for e, shares in enumerate(found.share):
         part = [x / m for x, m in zip(shares, case.gpus, strict=True)]
@@ -77,62 +78,61 @@ def gap(case: TenantCase, found: Optimum) -> tuple[Fraction, int]:
 def adjacent(case: TenantCase, found: Optimum) -> Finding:
     """Theorem 5.2 for one optimum."""
     size, e = gap(case, found)
-    words = f"u{e + 1} gets ({', '.join(fraction_text(x) for x in found.share[e])})"
+    words = f"u{e + 1} gets ({fractions_text(found.share[e])})"
     return Finding(-size, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
 def adjacent_everywhere(case: TenantCase, *, cooperative: bool) -> Finding:
-    """Theorem 5.2 for all optima at once: the worst of them."""
-    found = case.cooperative if cooperative else case.noncooperative
-    size, share, e = case.furthest_gap(found, case.envy_rows() if cooperative else case.equal_rows())
-    words = f"an optimum gives u{e + 1} ({', '.join(fraction_text(x) for x in share[e])})"
-    certificate = (OPTIMAL, "the allocation that is shown meets all rows and has the same total")
-    return Finding(-size, words, certificate, (case.picture("one of the optima", share),))
+    """Theorem 5.2 for all optima of a program of OEF."""
+    if cooperative:
+        return _adjacent_under(case, case.cooperative, case.envy_rows())
+    return _adjacent_under(case, case.noncooperative, case.equal_rows())
+
+
+def _adjacent_under(case: TenantCase, found: Optimum, rows: Constraints) -> Finding:
+    """Theorem 5.2 for all allocations under ``rows`` with the total of ``found``."""
+    size, share, e = case.furthest_gap(found, rows)
+    words = f"an optimum gives u{e + 1} ({fractions_text(share[e])})"
+    return Finding(-size, words, SAME_TOTAL, (case.picture("one of the optima", share),))
 
 
 def sorted_optimum(case: TenantCase) -> Finding:
-    """Theorem 5.2 for all optima that the second program may choose."""
+    """Theorem 5.2 for all optima of the second program, which maximises sum l j w_l^j x_l^j."""
     gain = [(e + 1) * (j + 1) * w for e, row in enumerate(case.speed) for j, w in enumerate(row)]
     found = case.best_of(gain, case.equal_rows())
     value = sum((g * x for g, x in zip(gain, chain(*found.share), strict=True)), F(0))
-    best = ([-g for g in gain], -value)
-    size, share, e = case.furthest_gap(found, [*case.equal_rows(), best])
-    words = f"an optimum gives u{e + 1} ({', '.join(fraction_text(x) for x in share[e])})"
-    return Finding(-size, words, (OPTIMAL,), (case.picture("one of the optima", share),))
+    return _adjacent_under(case, found, [*case.equal_rows(), ([-g for g in gain], -value)])
 
 
 def served_in_order(case: TenantCase) -> Finding:
     """Lemma 3.1 and Theorem 5.2 for all optima of the largest total under the sharing incentive."""
     found, rows = case.sharing, case.sharing_rows()
-    first = filled_everywhere(case, found, rows)
-    size, share, e = case.furthest_gap(found, rows)
-    words = f"an optimum gives u{e + 1} ({', '.join(fraction_text(x) for x in share[e])})"
-    second = Finding(-size, words, first.certificate, (case.picture("one of the optima", share),))
-    return min(first, second, key=lambda finding: finding.slack)
+    findings = (filled_everywhere(case, found, rows), _adjacent_under(case, found, rows))
+    return min(findings, key=lambda finding: finding.slack)
 
 
 EXCHANGE = r"""
-Suppose $x_l^{j'} > 0$ and $x_h^j > 0$ for two users $l < h$ and two types $j < j'$. Let $h$ hand $l$ a little of
-type $j$ and take so much of type $j'$ that $l$ keeps its throughput: for $\varepsilon$ GPUs of type $j$ it gets
-$\varepsilon w_l^j / w_l^{j'}$ GPUs of type $j'$, worth $\varepsilon w_h^{j'} w_l^j / w_l^{j'} > \varepsilon w_h^j$
-to it, since its ratio is the larger one. So $h$ gains and no user loses."""
+Suppose $x_l^{j'} > 0$ and $x_h^j > 0$ for two users $l < h$ and two types $j < j'$. Let $h$ give $l$ a small amount
+$\varepsilon$ of type $j$ in exchange for $\varepsilon w_l^j / w_l^{j'}$ GPUs of type $j'$, so that the throughput of
+$l$ is unchanged. These are worth $\varepsilon w_h^{j'} w_l^j / w_l^{j'} > \varepsilon w_h^j$ to $h$, since its ratio
+is the larger one. So $h$ gains and no user loses."""
 
 SORTED = r"""
-So there are no two such shares. All GPUs are in use, since every user can use them. Hence, if $x_1^{j'} > 0$, no
+So no two such shares exist. All GPUs are in use, since every user can use them. Hence, if $x_1^{j'} > 0$, no
 other user has any of a type $j < j'$, and $u_1$ has all of it (Lemma 3.1). And if $u_e$ has types $a$ and $c$ and
 none of $b$, $a < b < c$, then some $u_o$ has $b$: with $o < e$ that and $x_e^a > 0$, with $o > e$ that and $x_e^c >
 0$ is such a pair (Theorem 5.2)."""
 
 NONCOOPERATIVE = (
     EXCHANGE
-    + r""" It can share its gain: in GPUs of any type, each worth something to every user, so that all have more than
-$t^*$, which is the largest level that all can have."""
+    + r""" It can divide its gain among all users, since GPUs of any type have a positive worth for each of them.
+Then all have more than $t^*$, the largest level that all can have: a contradiction."""
     + SORTED
 )
 
 COOPERATIVE_2 = (
     EXCHANGE
-    + r""" For two users envy-freeness is the sharing incentive: $w_l x_l \ge w_l x_i$ with $x_l + x_i = m$ says
+    + r""" For two users envy-freeness is the sharing incentive: $w_l x_l \ge w_l x_i$ with $x_l + x_i = m$ is
 $w_l x_l \ge w_l m / 2$ (and unused GPUs only help). No user has lost, so the new allocation is feasible, and its total
 is larger."""
     + SORTED
@@ -140,52 +140,51 @@ is larger."""
 
 COOPERATIVE_3 = r"""
 Take an optimum $x$ in the relative interior of the set of optima: a user that has a type in some optimum has it in $x$,
-and a row of envy that is tight in $x$, $i \to l$ for short, is tight in all. If tight rows form a cycle, handing
-every user on it the bundle of the next gives an optimum again; so all on a cycle have the same types. Suppose that
+and a row of envy that is tight in $x$, $i \to l$ for short, is tight in all. If tight rows form a cycle, giving
+every user on it the bundle of the next is optimal as well; so all users on a cycle have the same types. Suppose that
 $u_1$ has type $j'$ and some other user type $j < j'$. With $r_i = w_i^{j'} / w_i^j$ and $v_i = w_i^{j'}$, both
-growing with $i$, let $u_l$, $l > 1$, hand $u_1$ a little of type $j$, $a_l \ge 0$ (0 if it has none), for $b_l \ge
-0$ of type $j'$. In units of its $v_i$ every user gains $g_l = b_l - a_l / r_l$ and $g_1 = \sum_l a_l / r_1 -
+increasing with $i$, let $u_l$, $l > 1$, give $u_1$ a small amount $a_l \ge 0$ of type $j$ (0 if it has none) for $b_l
+\ge 0$ of type $j'$. In units of its $v_i$ every user gains $g_l = b_l - a_l / r_l$ and $g_1 = \sum_l a_l / r_1 -
 \sum_l b_l$; together $S = \sum_l a_l (1/r_1 - 1/r_l) > 0$. Tight rows stay satisfied if $g_i \ge g_l + a_l (1/r_l -
 1/r_i)$ for $i \to l$, $i > 1$; $g_1 \ge g_l - a_l (1/r_1 - 1/r_l)$ for $1 \to l$; and $g_i \ge g_1 - \sum_l a_l
-(1/r_1 - 1/r_i)$ for $i \to 1$. The total changes by $\sum_i v_i g_i$, so in each case it is enough to name gains
-with the sum $S$ for which that is above 0.
+(1/r_1 - 1/r_i)$ for $i \to 1$. The total changes by $\sum_i v_i g_i$, so in each case it is enough to find
+gains with the sum $S$ for which this is positive.
 
-If $u_3$ has $j$: $a_3 = 1$, $a_2 = 0$ and equal gains $S / 3$. Else $u_2$ has it: $a_2 = 1$. Equal gains do unless
-$3 \to 2$, which wants $g_3 \ge g_2 + \delta$, $\delta = 1/r_2 - 1/r_3$. As $u_3$ has no $j$, no cycle joins $u_2$
-and $u_3$; so $2 \to 3$ is not tight.
+If $u_3$ has $j$: $a_3 = 1$, $a_2 = 0$ and equal gains $S / 3$. Else $u_2$ has it: $a_2 = 1$. Equal gains suffice
+unless $3 \to 2$, which requires $g_3 \ge g_2 + \delta$, $\delta = 1/r_2 - 1/r_3$. As $u_3$ has no $j$, no cycle joins
+$u_2$ and $u_3$; so $2 \to 3$ is not tight.
 
 If $1 \to 3$ is not tight either: $g_1 = g_2 = (S - \delta)/3$ and $g_3 = g_2 + \delta$. Then $b_3 = g_3 > 0$ and
 $b_2 = g_2 + 1/r_2 > 0$, and $\sum_i v_i g_i = S \bar v + \delta (v_3 - \bar v) > 0$ with $\bar v$ the mean of the
 $v_i$.
 
-If $1 \to 3$ is tight, $2 \to 1$ is not (it would close a cycle), so no row of $u_2$ is, and it may lose a little.
-With $D = x_3 - x_2$: $w_3 D = 0$, and $w_1 D \ge 0$, since $w_1 x_3 = w_1 x_1 \ge w_1 x_2$. $D$ has a negative
-entry, at $j$. If all its negative entries came before all positive ones, $w_3 D = 0$ would give $w_1 D < 0$, for
-$w_1^t / w_3^t$ falls with $t$. So $u_3$ has some type $s$ and $u_2$ some type $t > s$. Let $u_3$ hand $u_2$ a
-little of $s$ for so much of $t$ that both exchanged parts are worth the same to $u_1$. Then $1 \to 2$, $1 \to 3$
-keep, $u_3$ gains, and finds less in the bundle of $u_2$ than before. Per unit of what is exchanged the total grows
-by $(w_3^t - w_2^t) / w_1^t - (w_3^s - w_2^s) / w_1^s > 0$, since $w_2 / w_1$ and $w_3 / w_2$ both grow from $s$ to
-$t$ and are at least 1.
+If $1 \to 3$ is tight, $2 \to 1$ is not (it would close a cycle), so no row of $u_2$ is, and its rate may fall
+slightly. With $D = x_3 - x_2$: $w_3 D = 0$, and $w_1 D \ge 0$, since $w_1 x_3 = w_1 x_1 \ge w_1 x_2$. $D$ has a
+negative entry, at $j$. If all its negative entries came before all positive ones, $w_3 D = 0$ would give $w_1 D < 0$,
+for $w_1^t / w_3^t$ falls with $t$. So $u_3$ has some type $s$ and $u_2$ some type $t > s$. Let $u_3$ give $u_2$ a
+small amount of $s$ for an amount of $t$ of the same worth to $u_1$. Then $1 \to 2$ and $1 \to 3$ remain satisfied,
+$u_3$ gains, and values the bundle of $u_2$ less than before. Per unit of the exchanged worth the total grows by
+$(w_3^t - w_2^t) / w_1^t - (w_3^s - w_2^s) / w_1^s > 0$, since $w_2 / w_1$ and $w_3 / w_2$ both grow from $s$ to $t$
+and are at least 1.
 
-In all cases the total of an optimum would grow: a contradiction. So no other user has any $j < j'$, and as everything
+In all cases the total of an optimum increases: a contradiction. So no other user has any $j < j'$, and as everything
 is in use, $u_1$ has all of it."""
 
 SECOND_STAGE = r"""
-Let $l < h$, $j < j'$, $x_l^{j'} > 0$ and $x_h^j > 0$ in an optimum. With a strictly larger ratio of $h$ the
-exchange of the strict case raises $t^*$. With equal ratios, $h$ hands over $a$ GPUs of type $j$ for $b$ of type
-$j'$ with $w_l^j a = w_l^{j'} b$ and so $w_h^j a = w_h^{j'} b$: all rates stay. The second objective changes by $l
-(j - j') w_l^j a + h (j' - j) w_h^j a = (j' - j)\, a\, (h w_h^j - l w_l^j) > 0$, since $w_h^j \ge w_l^j$ (ratios to
-the first type, on which all have 1) and $h > l$: a contradiction. Without such pairs types are adjacent, as in the
-strict case."""
+Let $l < h$, $j < j'$, $x_l^{j'} > 0$ and $x_h^j > 0$ in an optimum. With a strictly larger ratio of $h$ the exchange
+of the strict case raises $t^*$. With equal ratios, let $h$ give $a$ GPUs of type $j$ for $b$ of type $j'$ with $w_l^j
+a = w_l^{j'} b$ and so $w_h^j a = w_h^{j'} b$: all rates are unchanged. The second objective changes by $l (j - j')
+w_l^j a + h (j' - j) w_h^j a = (j' - j)\, a\, (h w_h^j - l w_l^j) > 0$, since $w_h^j \ge w_l^j$ (ratios to the first
+type, on which all have 1) and $h > l$: a contradiction. Without such pairs types are adjacent, as in the strict
+case."""
 
 TYPES_OF = r"where $w_l^1 = 1$ and later types are faster for every user"
 RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j < j'$, all speedups positive"
 ANY_ORDER = tenant_space(ratio_ordered, chosen=choose_ratio_ordered)
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1",
-        paper="OEF",
         place="Lemma 3.1",
         statement=r"The slowest user, $w_1^j = \min_l w_l^j$ for all $j$, "
         + TYPES_OF
@@ -196,20 +195,18 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/lemma-3.1-ratio",
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-ratio",
-        paper="OEF",
         place="Lemma 3.1",
-        statement=f"The same for ratio-ordered users: {RATIO} (non-cooperative OEF, every optimum).",
+        statement=f"Lemma 3.1 for ratio-ordered users: {RATIO} (non-cooperative OEF, every optimum).",
         procedure=ForAll(ANY_ORDER, lambda c: filled_everywhere(c, c.noncooperative, c.equal_rows())),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative",
-        paper="OEF",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for cooperative OEF, with its order: $w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
         procedure=ForAll(
@@ -221,9 +218,8 @@ CLAIMS = (
         instead="oef/lemma-3.1-cooperative-two",
         note="Its proof is used for the cooperative program in Theorems 3.2 and 3.3.",
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative-two",
-        paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with two ratio-ordered users (every optimum): {RATIO}.",
         procedure=ForAll(
@@ -235,9 +231,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=COOPERATIVE_2,
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative-three",
-        paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with three ratio-ordered users (every optimum): {RATIO}.",
         procedure=ForAll(
@@ -249,9 +244,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=COOPERATIVE_3,
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-cooperative-more",
-        paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with four or more ratio-ordered users: {RATIO}.",
         procedure=ForAll(
@@ -261,9 +255,8 @@ CLAIMS = (
         printed=False,
         policies=("oef-cooperative",),
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-sharing",
-        paper="OEF",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
         r"$w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
@@ -273,9 +266,8 @@ CLAIMS = (
         instead="oef/lemma-3.1-sharing-ratio",
         note="Its proof is used for that program in Theorem 3.3.",
     ),
-    Claim(
+    oef_claim(
         key="oef/lemma-3.1-sharing-ratio",
-        paper="OEF",
         place="Lemma 3.1",
         statement="Lemma 3.1 and Theorem 5.2 for the largest total under the sharing incentive, for ratio-ordered "
         f"users (every optimum): {RATIO}.",
@@ -284,12 +276,11 @@ CLAIMS = (
         printed=False,
         policies=("sharing-incentive-only",),
         proof=EXCHANGE
-        + " All still have what their part of the cluster is worth, and the total is larger: a contradiction."
+        + " The rows of the sharing incentive remain satisfied, and the total is larger: a contradiction."
         + SORTED,
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2",
-        paper="OEF",
         place="Theorem 5.2",
         statement=r"Non-cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
@@ -299,9 +290,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-ratio",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-ratio",
-        paper="OEF",
         place="Theorem 5.2",
         statement=f"Every optimum of non-cooperative OEF gives ratio-ordered users adjacent types: {RATIO}.",
         procedure=ForAll(ANY_ORDER, lambda c: adjacent_everywhere(c, cooperative=False)),
@@ -310,12 +300,11 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-ties",
-        paper="OEF",
         place="Theorem 5.2",
-        statement=r"The same where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} w_h^j$, all positive "
-        "(every optimum).",
+        statement=r"Theorem 5.2 for ratio-ordered users, where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} "
+        "w_h^j$, all positive (every optimum).",
         procedure=ForAll(
             tenant_space(lambda c: weakly_ratio_ordered(c) and rising(c)),
             lambda c: adjacent_everywhere(c, cooperative=False),
@@ -325,9 +314,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-sorted",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-sorted",
-        paper="OEF",
         place="Theorem 5.2",
         statement=r"Where ratios may be equal, every optimum with the largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives "
         "adjacent types; positive speedups.",
@@ -338,9 +326,8 @@ CLAIMS = (
         proof=SECOND_STAGE,
         note="What `oef.noncooperative(canonical=True)` solves.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-cooperative",
-        paper="OEF",
         place="Theorem 5.2",
         statement=r"Cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
@@ -353,11 +340,10 @@ CLAIMS = (
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-cooperative-more",
-        paper="OEF",
         place="Theorem 5.2",
-        statement=f"The same for three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
+        statement=f"Theorem 5.2 for cooperative OEF with three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
         procedure=ForAll(
             tenant_space(
                 lambda c: ratio_ordered(c) and rising(c),
@@ -373,9 +359,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.2-cooperative-two",
-        paper="OEF",
         place="Theorem 5.2",
         statement=f"Every optimum of cooperative OEF gives two ratio-ordered users adjacent types: {RATIO}.",
         procedure=ForAll(

@@ -1,4 +1,4 @@
-"""The rules of Gavel and Gandiva_fair as described in [OEF, section 2.4], in fractions."""
+"""The rules of Gavel and Gandiva_fair according to [OEF, section 2.4], in fractions."""
 
 from __future__ import annotations
 
@@ -7,33 +7,26 @@ from fractions import Fraction
 from itertools import combinations
 
 from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
-from hetopt.proofs.small_programs import RowVector, maximise_exactly
 
 F = Fraction
 
 
 def gavel(case: TenantCase) -> Optimum:
-    """Max-min of the ratios to the equal split, each tenant with at most one GPU's time: [OEF, eq. 3].
+    """Max-min of the ratios to the equal split, with at most one GPU's time per tenant: [OEF, eq. 3].
 
     The row ``sum_j x_l^j <= 1`` of each tenant is from Gavel; OEF omits it.
     """
-    shares = case.n * case.k
-    rows: list[tuple[RowVector, Fraction]] = []
-    for j, m in enumerate(case.gpus):
-        rows.append(([F(1) if c < shares and c % case.k == j else F(0) for c in range(shares + 1)], m))
-    for e in range(case.n):
-        rows.append(([F(1) if c < shares and c // case.k == e else F(0) for c in range(shares + 1)], F(1)))
+    rows = case.capacity_rows(extra=1)
+    for e, speed in enumerate(case.speed):
         fair = case.worth(e, case.gpus) / case.n
-        own = [-case.speed[e][c % case.k] if c // case.k == e else F(0) for c in range(shares)]
-        rows.append(([*own, fair], F(0)))
-    found = maximise_exactly([*[F(0)] * shares, F(1)], rows)
-    share = tuple(tuple(found.x[e * case.k : (e + 1) * case.k]) for e in range(case.n))
-    return Optimum(share, sum(case.rates(share), F(0)), found.unique, found.dual)
+        rows.append((case.row({(e, j): F(1) for j in range(case.k)}, [F(0)]), F(1)))
+        rows.append((case.row({(e, j): -w for j, w in enumerate(speed)}, [fair]), F(0)))
+    return case.optimum(case.largest_level(rows))
 
 
 @dataclass(frozen=True)
 class PairTrade:
-    """``seller`` gives ``moved`` GPUs of ``fast`` to ``buyer`` for ``price`` times as many of ``slow``."""
+    """A trade: ``seller`` gives ``moved`` GPUs of ``fast`` to ``buyer`` for ``price`` times as many of ``slow``."""
 
     buyer: int
     seller: int
@@ -44,7 +37,7 @@ class PairTrade:
 
 
 def gandiva_fair(case: TenantCase) -> tuple[Share, list[PairTrade]]:
-    """Equal split, then trades at second prices; speedups positive. The rule of ``models/gandiva_fair.py``."""
+    """Equal split, then trades at second prices, as in ``models/gandiva_fair.py``; speedups are positive."""
     share = [[m / case.n for m in case.gpus] for _ in range(case.n)]
     trades = []
     for slow, fast in _pairs(case):
@@ -60,7 +53,7 @@ def gandiva_fair(case: TenantCase) -> tuple[Share, list[PairTrade]]:
 
 
 def _pairs(case: TenantCase) -> list[tuple[int, int]]:
-    """Pairs of types, the greatest gap of speedups first; the fast one is the faster for most."""
+    """Pairs (slow, fast) of types, the largest ratio of speedups first; most tenants are faster on the fast type."""
     found = []
     for i, j in combinations(range(case.k), 2):
         later = sum(row[j] >= row[i] for row in case.speed) >= sum(row[i] >= row[j] for row in case.speed)

@@ -1,4 +1,4 @@
-"""Compositions of formulations: which properties hold after a component is added."""
+"""Compositions of formulations: the properties that hold after a component is added."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from hetopt.auditing.verdict import Verdict
 from hetopt.data.instance import Instance
 from hetopt.models import oef
 from hetopt.models.objectives import SwitchingCost
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase
+from hetopt.proofs.oef.oef_claim import oef_claim
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, case_of
 
 F = Fraction
 
 
 @dataclass(frozen=True)
 class HeldGPUsCase:
-    """Tenants that hold GPUs now, and a price of every GPU gained.
+    """Tenants that hold GPUs, and a price for each GPU gained.
 
     Attributes
     ----------
     tenants:
         The tenants.
     first:
-        (n,) fraction of all GPU types that each tenant holds now.
+        (n,) fraction of every GPU type that each tenant holds.
     price:
         Price of a GPU gained.
     """
@@ -63,13 +64,11 @@ class HeldGPUsCase:
 
 
 def held_gpus_space() -> Space[HeldGPUsCase]:
-    """Two or three tenants; each holds nothing or an equal part."""
+    """Two or three tenants; each holds nothing or an equal share."""
 
     def build(numbers: CaseNumbers) -> HeldGPUsCase:
-        speed = tuple((F(1), *row) for row in numbers["speed"])
-        n = len(speed)
-        first = tuple(part / n for part in numbers.row("held"))
-        return HeldGPUsCase(TenantCase(speed, numbers.row("gpus")), first, numbers.one("price"))
+        tenants = case_of(numbers)
+        return HeldGPUsCase(tenants, tuple(part / tenants.n for part in numbers.row("held")), numbers.one("price"))
 
     tables = {
         "speed": TableShape("n", "k-1", integers(1, 6)),
@@ -81,11 +80,10 @@ def held_gpus_space() -> Space[HeldGPUsCase]:
 
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/switching-envy",
-        paper="OEF",
         place="eq. (10), extended",
-        statement="Cooperative OEF with a price on every GPU gained stays envy-free (every optimum).",
+        statement="Cooperative OEF with a price on every GPU gained is envy-free (every optimum).",
         procedure=ForAll(
             held_gpus_space(),
             lambda c: c.finding(envy_free(c.instance, c.optimum, exact=True)),
@@ -95,21 +93,17 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
-        proof="Envy-freeness is among its rows, and a price changes the objective alone.",
+        proof="Envy-freeness is a set of rows of its program, and the price changes only the objective.",
     ),
-    Claim(
+    oef_claim(
         key="oef/switching-sharing",
-        paper="OEF",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained gives the sharing incentive.",
-        procedure=ForAll(
-            held_gpus_space(),
-            lambda c: c.finding(sharing_incentive(c.instance, c.optimum, exact=True)),
-        ),
+        procedure=ForAll(held_gpus_space(), lambda c: c.finding(sharing_incentive(c.instance, c.optimum, exact=True))),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/switching-envy",
-        note="Theorem 5.1 needs that everything is used, and GPUs that cost more than they bring stay idle.",
+        note="Theorem 5.1 requires that all GPUs are in use; GPUs with a price above their worth stay idle.",
     ),
 )

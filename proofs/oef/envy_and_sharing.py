@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -21,63 +22,53 @@ WEIGHTED = tenant_space(speeds=ZEROS, weights=rationals(1, 3, 2), n=(1, 4), k=(1
 
 def most_envy(case: TenantCase, found: Optimum) -> Finding:
     """Envy-freeness of one allocation."""
-    worst, who = None, (0, 0)
-    for e in range(case.n):
-        for o in range(case.n):
-            if e != o:
-                ratio = case.weights[e] / case.weights[o]
-                slack = case.worth(e, found.share[e]) - ratio * case.worth(e, found.share[o])
-                if worst is None or slack < worst:
-                    worst, who = slack, (e, o)
-    slack = F(0) if worst is None else worst
-    words = (
-        f"u{who[0] + 1} would have {fraction_text(-slack)} more with what u{who[1] + 1} has" if slack < 0 else "no envy"
+    weights, share = case.weights, found.share
+    slack, e, o = min(
+        (
+            (case.worth(e, share[e]) - weights[e] / weights[o] * case.worth(e, share[o]), e, o)
+            for e, o in permutations(range(case.n), 2)
+        ),
+        default=(F(0), 0, 0),
     )
+    words = f"u{e + 1} would have {fraction_text(-slack)} more with the GPUs of u{o + 1}" if slack < 0 else "no envy"
     return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
 
 
 def least_surplus(case: TenantCase, found: Optimum) -> Finding:
     """The sharing incentive of one allocation."""
     part = [w / sum(case.weights) for w in case.weights]
-    slacks = [case.worth(e, found.share[e]) - part[e] * case.worth(e, case.gpus) for e in range(case.n)]
-    slack = min(slacks)
-    e = slacks.index(slack)
-    words = (
-        f"u{e + 1} has {fraction_text(case.worth(e, found.share[e]))}, its part of the cluster is "
-        f"worth {fraction_text(slack)} less"
-    )
-    if slack < 0:
-        words = f"u{e + 1} has {fraction_text(-slack)} less than with its part of the cluster"
+    slack, e = min((case.worth(e, found.share[e]) - part[e] * case.worth(e, case.gpus), e) for e in range(case.n))
+    more = "less" if slack < 0 else "more"
+    words = f"u{e + 1} has {fraction_text(abs(slack))} {more} than with its part of the cluster"
     return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
 
 
 def idle(case: TenantCase, found: Optimum) -> Finding:
     """Whether every GPU that some tenant can use is in use."""
-    used = [sum((row[j] for row in found.share), F(0)) for j in range(case.k)]
-    free = [
-        m - u if any(row[j] > 0 for row in case.speed) else F(0)
-        for j, (m, u) in enumerate(zip(case.gpus, used, strict=True))
-    ]
-    return Finding(-max(free), f"{fraction_text(max(free))} GPUs of a type are idle", (OPTIMAL,))
+    most = F(0)
+    for j, m in enumerate(case.gpus):
+        if any(row[j] for row in case.speed):
+            most = max(most, m - sum((row[j] for row in found.share), F(0)))
+    return Finding(-most, f"{fraction_text(most)} GPUs of a type are idle", (OPTIMAL,))
 
 
 def as_large_as_all(case: TenantCase) -> Finding:
-    """The unqualified "optimal resource efficiency": no allocation has a larger total."""
+    """Whether no allocation has a larger total: the unqualified "optimal resource efficiency"."""
     coop, free = case.cooperative, case.free
-    words = f"its total is {fraction_text(coop.total)}; without envy-freeness {fraction_text(free.total)} is possible"
+    words = f"its total is {fraction_text(coop.total)}, and {fraction_text(free.total)} without envy-freeness"
     pictures = (case.picture("cooperative OEF", coop.share), case.picture("largest total", free.share))
     return Finding(coop.total - free.total, words, (OPTIMAL,), pictures)
 
 
 def order_of_totals(case: TenantCase) -> Finding:
-    """Totals: noncooperative <= cooperative <= sharing incentive only <= free."""
+    """Whether the totals are ordered: noncooperative <= cooperative <= sharing incentive only <= free."""
     totals = [case.noncooperative.total, case.cooperative.total, case.sharing.total, case.free.total]
     slack = min(b - a for a, b in pairwise(totals))
     return Finding(slack, " <= ".join(map(fraction_text, totals)), (OPTIMAL,))
 
 
 def between(case: TenantCase) -> Finding:
-    """Equal budgets: total between those of both OEF programs, with room for the policy's rounding."""
+    """Whether the total of equal budgets lies between those of both OEF programs, up to the policy's rounding."""
     import hetopt
     from hetopt.models.ceei import equal_budgets
     from hetopt.tolerances import EQUAL, scale
@@ -93,7 +84,7 @@ def between(case: TenantCase) -> Finding:
 def as_printed(case: TenantCase) -> Finding:
     """Equation (10c) as printed compares a rate with itself, so the program is that of eq. (4).
 
-    Some optimum of that is envy-free exactly where cooperative OEF, eq. (10) as meant, has as large a total.
+    An optimum of eq. (4) is envy-free if and only if cooperative OEF, the corrected eq. (10), has the same total.
     """
     found = most_envy(case, case.free)
     slack = case.cooperative.total - case.free.total
@@ -117,28 +108,27 @@ def envy_free_without_sharing_incentive(n: int, k: int) -> list[Any]:
 
 
 SHARING_INCENTIVE = r"""
-Nothing that some user can use is idle: unused GPUs, split in proportion to the weights, worsen no user's envy
+No GPU that some user can use is idle: dividing unused GPUs in proportion to the weights increases no user's envy
 ($\pi_i w_l z_l = \pi_l w_l z_i$ for $z_l = \pi_l z$) and raise the total. Envy-freeness of $u_l$ towards every user,
 $w_l x_l \ge \frac{\pi_l}{\pi_i} w_l x_i$, multiplied by $\pi_i$ and summed over all $i$ (itself included), is
-$w_l x_l \sum_i \pi_i \ge \pi_l\, w_l \sum_i x_i = \pi_l\, w_l m$: types that $u_l$ can use are used up, and the
-others are
-worth nothing to it."""
+$w_l x_l \sum_i \pi_i \ge \pi_l\, w_l \sum_i x_i = \pi_l\, w_l m$: types that $u_l$ can use are fully used, and the
+others are worth nothing to it."""
+
+ENVY_FREE = "These are the rows of its program, the corrected eq. (10c)."
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-envy",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"Cooperative OEF is envy-free: $w_l x_l \ge w_l x_i$; with weights $\pi_i w_l x_l \ge \pi_l w_l "
         r"x_i$.",
         procedure=ForAll(WEIGHTED, lambda c: most_envy(c, c.cooperative)),
         expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
-        proof="These are the rows of its program, eq. (10c) as meant.",
+        proof=ENVY_FREE,
     ),
-    Claim(
+    oef_claim(
         key="oef/eq-10c",
-        paper="OEF",
         place="eq. (10c)",
         statement=r"Equation (10c) as printed, $\sum_j w_l^j x_l^j \ge \sum_j w_l^j x_l^j$, makes allocations "
         r"envy-free.",
@@ -147,9 +137,8 @@ CLAIMS = (
         instead="oef/thm-5.1-envy",
         note="A misprint: the right side is that of $x_i$.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-sharing",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"Cooperative OEF gives the sharing incentive: $w_l x_l \ge w_l m / n$; with weights "
         r"$w_l x_l \ge w_l m\, \pi_l / \sum_i \pi_i$.",
@@ -162,31 +151,28 @@ CLAIMS = (
             for n, k in ((2, 2), (3, 2), (3, 3))
         ),
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-all-used",
-        paper="OEF",
         place="Theorem 5.1",
-        statement=r"Cooperative OEF uses up every type $j$ that some user can use, $\sum_i x_i^j = m_j$.",
+        statement=r"Cooperative OEF uses all GPUs of every type $j$ that some user can use, $\sum_i x_i^j = m_j$.",
         procedure=ForAll(WEIGHTED, lambda c: idle(c, c.cooperative)),
         expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
         proof=SHARING_INCENTIVE.split("Envy-freeness")[0],
-        note="Used in the proof of Theorem 5.1 without proof.",
+        note="The proof of Theorem 5.1 assumes it.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.1-optimal",
-        paper="OEF",
         place="Theorem 5.1",
         statement="Cooperative OEF achieves the optimal resource efficiency, the largest total of eq. (4).",
         procedure=ForAll(tenant_space(rising), as_large_as_all),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/totals",
-        note='"Optimal" holds among envy-free allocations, by definition of the program.',
+        note="By definition of the program, it is optimal among envy-free allocations.",
     ),
-    Claim(
+    oef_claim(
         key="oef/totals",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(cooperative) $\le$ total(sharing incentive only) $\le$ "
         r"total(free), for equal weights.",
@@ -198,20 +184,19 @@ CLAIMS = (
 Equal budgets (CEEI) maximise $\prod u_l$ (Eisenberg and Gale, 1959), so their geometric mean is at least $t^*$,
 that of the equal rates, and their arithmetic mean, the total over $n$, is at least the geometric one. They are
 envy-free (every user can afford what any user has), so cooperative OEF has at least their total. It gives the sharing
-incentive (Theorem 5.1), so the program that asks for nothing else has at least its total; and the free one has the
-largest of all.""",
+incentive (Theorem 5.1), so the program with only these rows has at least its total; and the program without fairness
+has the largest total.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/totals-equal-budgets",
-        paper="OEF",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(equal budgets) $\le$ total(cooperative).",
         procedure=ForAll(tenant_space(speeds=rationals(1, 6, 2)), between, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("ceei", "oef-cooperative", "oef-noncooperative"),
-        proof="As for the order of all totals.",
-        note="The policy's total is a float, to which the instances leave room for rounding. They check the policy; "
-        "the verdict rests on the proof.",
+        proof="By the proof of the order of all totals.",
+        note="The total of the policy is a float, so the instances check it up to rounding; the verdict depends on the "
+        "proof.",
     ),
 )

@@ -1,13 +1,14 @@
-"""Cases in which tenants misreport their speedups, and whether the misreport pays."""
+"""Cases of tenants that misreport their speedups, and whether the misreport is profitable."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import Finding, fraction_text
+from hetopt.proofs.ledger.claim import Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, SPEEDS, UNIQUE, Optimum, TenantCase, case_of
 
@@ -21,7 +22,7 @@ class MisreportCase:
     Attributes
     ----------
     truth, reported:
-        The tenants with true speedups, and as the mechanism sees them.
+        The tenants with their true speedups, and as reported to the mechanism.
     """
 
     truth: TenantCase
@@ -34,7 +35,7 @@ class MisreportCase:
 
     @property
     def misreporters(self) -> tuple[int, ...]:
-        """Positions of the tenants whose report is not true."""
+        """Positions of the tenants that misreport."""
         return tuple(e for e in range(self.truth.n) if self.truth.speed[e] != self.reported.speed[e])
 
 
@@ -48,67 +49,60 @@ def misreport_space(
     where: Callable[[MisreportCase], bool] = lambda _: True,
     slow: bool = False,
 ) -> Space[MisreportCase]:
-    """Misreports with ``way(true, reported)`` for all speedups, by u1 alone or by any tenants (``all_misreport``).
+    """Misreports with ``way(true, reported)`` for all speedups, by u1 only or by any tenants (``all_misreport``).
 
-    With ``slow`` u1 is mostly the slowest and the first type has most GPUs, for a ``where`` that few cases meet.
+    With ``slow`` u1 is usually the slowest and the first type has most GPUs, for a ``where`` that few cases meet.
     """
 
     def build(numbers: CaseNumbers) -> MisreportCase | None:
         truth = case_of(numbers)
-        rows = numbers["report"]
         reported = truth
-        for e, row in enumerate(rows):
+        for e, row in enumerate(numbers["report"]):
             reported = reported.reporting(e, (F(1), *row))
         case = MisreportCase(truth, reported)
-        allowed = all(
-            way(a, b) for e in range(len(rows)) for a, b in zip(truth.speed[e], reported.speed[e], strict=True)
-        )
+        pairs = zip(chain(*truth.speed), chain(*reported.speed), strict=True)
+        allowed = all(way(a, b) for a, b in pairs)
         return case if allowed and case.misreporters and where(case) else None
 
-    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-        speed = tuple(tuple(choose(speeds) for _ in range(sizes["k"] - 1)) for _ in range(sizes["n"]))
-        gpus = tuple(choose(GPUS) for _ in range(sizes["k"]))
+    def chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+        speed = [[choose(speeds) for _ in range(sizes["k"] - 1)] for _ in range(sizes["n"])]
+        gpus = [choose(GPUS) for _ in range(sizes["k"])]
         if slow:
-            speed, gpus = tuple(sorted(speed)), tuple(sorted(gpus, reverse=True))
+            speed, gpus = sorted(speed), sorted(gpus, reverse=True)
         misreporting = speed if all_misreport else speed[:1]
-        report = tuple(tuple(choose([s for s in speeds if way(w, s)] or [w]) for w in row) for row in misreporting)
-        return CaseNumbers({"speed": speed, "gpus": (gpus,), "report": report})
+        report = [[choose([s for s in speeds if way(w, s)] or [w]) for w in row] for row in misreporting]
+        return CaseNumbers.of(speed=speed, gpus=gpus, report=report)
 
     tables = {
         "speed": TableShape("n", "k-1", speeds),
         "gpus": TableShape(1, "k", GPUS),
         "report": TableShape("n" if all_misreport else 1, "k-1", speeds),
     }
-    return Space({"n": n, "k": k}, tables, build, choose)
+    return Space({"n": n, "k": k}, tables, build, chosen)
 
 
 def over(true: Fraction, reported: Fraction) -> bool:
-    """Not below the truth."""
+    """Whether a report is not below the truth."""
     return reported >= true
 
 
-def under(true: Fraction, reported: Fraction) -> bool:
-    """Not above the truth."""
-    return reported <= true
-
-
 def any_report(*_: Fraction) -> bool:
-    """Any report is possible."""
+    """True: any report is allowed."""
     return True
 
 
 def gain(case: MisreportCase, honest: Optimum, misreported: Optimum) -> tuple[Fraction, int]:
-    """The least gain of a misreporting tenant at true speedups, and its position."""
+    """The smallest gain of a misreporting tenant at true speedups, and its position."""
     after, before = case.truth.rates(misreported.share), case.truth.rates(honest.share)
     return min((after[e] - before[e], e) for e in case.misreporters)
 
 
 def misreport_pays(case: MisreportCase, honest: Optimum, misreported: Optimum, *, level: bool = False) -> Finding:
-    """Whether every misreporting tenant gains. With ``level`` all honest optima have the same rates."""
+    """Whether some misreporting tenant does not gain; with ``level`` all honest optima have the same rates."""
     more, e = gain(case, honest, misreported)
     before = case.truth.worth(e, honest.share[e])
     words = (
-        f"u{e + 1} reports {row_text(case.reported.speed[e])} and has {fraction_text(before + more)} "
+        f"u{e + 1} reports ({fractions_text(case.reported.speed[e])}) and has {fraction_text(before + more)} "
         f"instead of {fraction_text(before)}"
     )
     pictures = (
@@ -117,8 +111,3 @@ def misreport_pays(case: MisreportCase, honest: Optimum, misreported: Optimum, *
     )
     certificate = (OPTIMAL, UNIQUE, "rates at true speedups in fractions")
     return Finding(-more, words, certificate, pictures, misreported.unique and (level or honest.unique))
-
-
-def row_text(row: Sequence[Fraction]) -> str:
-    """A row of speedups as text."""
-    return f"({', '.join(fraction_text(v) for v in row)})"

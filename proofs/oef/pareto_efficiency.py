@@ -4,41 +4,38 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fractions_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
 
 F = Fraction
-
 
 EQUAL_RATES = "all optima have the same rates, t* each"
 
 
 def efficient(case: TenantCase, found: Optimum, *, equal: bool = False) -> Finding:
-    """Whether some other allocation gives one tenant more and none less, by a linear program.
+    """Whether no other allocation gives one tenant more and none less, by a linear program.
 
     With ``equal`` all optima have the same rates, so any of them represents all.
     """
     rates = case.rates(found.share)
     gain, share = case.dominating(rates)
-    words = f"rates ({_listed(rates)})" + (f" are dominated by ({_listed(case.rates(share))})" if gain else "")
+    words = f"rates ({fractions_text(rates)})"
+    words += f" are dominated by ({fractions_text(case.rates(share))})" if gain else " are not dominated"
     pictures = (case.picture("optimum", found.share), case.picture("better for some, worse for none", share))
     certificate = (
         OPTIMAL,
         EQUAL_RATES if equal else UNIQUE,
-        "the other allocation is within capacity, and harms no user",
+        "the other allocation is within the capacity and harms no user",
     )
     return Finding(-gain, words, certificate, pictures, found.unique or equal)
 
 
-def _listed(values: tuple[Fraction, ...]) -> str:
-    return ", ".join(map(fraction_text, values))
-
-
 def skipped_level() -> str:
-    """Level 1 of the closed form lies above the segment between 0 and 2: the difference, an identity in sympy."""
+    """Check in sympy by how much level 1 of the closed form lies above the segment between levels 0 and 2."""
     import sympy
 
     a, d, c = sympy.symbols("r1 d r3", positive=True)
@@ -68,14 +65,11 @@ $r_1 < r_2$. But then level 1 lies above the segment between levels 0 and 2: wit
 - (v_2 - v_0) c_1 = (r_1 d + 2 d^2 + 2 d r_3) / 6 > 0$, so moving from both to level 1 gains at the same cost: a
 contradiction."""
 
-PARETO = "gives no user more than some other allocation that harms no user: it is Pareto-efficient"
-
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/thm-5.3",
-        paper="OEF",
         place="Theorem 5.3",
-        statement=r"Non-cooperative OEF is Pareto-efficient also where some speedups are 0, $w_l^1 = 1$.",
+        statement=r"Non-cooperative OEF is Pareto-efficient even if some speedups are 0, with $w_l^1 = 1$.",
         procedure=ForAll(
             tenant_space(speeds=integers(0, 6)),
             lambda c: efficient(c, c.noncooperative, equal=True),
@@ -84,15 +78,13 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.3-positive",
-        note="Zeros are what a type is whose memory is too small. The paper's first type is every "
-        "user's slowest, so it "
-        "has none.",
+        note="A speedup is 0 where the memory of a type is too small. The first type of the paper is the slowest of "
+        "every user, so its speedups are positive.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-positive",
-        paper="OEF",
         place="Theorem 5.3",
-        statement=r"Non-cooperative OEF is Pareto-efficient where all speedups are positive (every optimum).",
+        statement=r"Non-cooperative OEF is Pareto-efficient if all speedups are positive (every optimum).",
         procedure=ForAll(
             tenant_space(positive, speeds=rationals(0, 6, 2)), lambda c: efficient(c, c.noncooperative, equal=True)
         ),
@@ -100,28 +92,23 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=r"""
 Every user has $t^*$, the largest level that all can have. If some allocation gives $u_l$ more than $t^*$ and no user
-less, $u_l$ can hand every other user a little of its GPUs, each worth something to every user, and keep more than
-$t^*$. Then all have more than $t^*$: a contradiction.""",
+less, $u_l$ can give every other user a small part of its GPUs, which have a positive worth for every user, and keep
+more than $t^*$. Then all have more than $t^*$: a contradiction.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient.",
-        procedure=ForAll(
-            tenant_space(rising),
-            lambda c: efficient(c, c.cooperative),
-        ),
+        procedure=ForAll(tenant_space(rising), lambda c: efficient(c, c.cooperative)),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
-        note="For two users it holds on any number of GPU types (`oef/thm-5.3-cooperative-two`). The larger total of "
-        "the proof is not envy-free. Who wants envy-freeness, the sharing incentive and "
-        "Pareto efficiency together has them with equal budgets (policy `ceei`).",
+        note="It holds for two users and any number of GPU types (`oef/thm-5.3-cooperative-two`). The allocation with "
+        "a larger total in the paper's proof is not envy-free. Equal budgets (policy `ceei`) give envy-freeness, the "
+        "sharing incentive and Pareto efficiency together.",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative-two-types",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two GPU types.",
         procedure=ForAll(
@@ -133,9 +120,8 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative-two",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two users (every optimum).",
         procedure=ForAll(
@@ -145,13 +131,11 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         printed=False,
         policies=("oef-cooperative",),
         proof=r"""
-For two users envy-freeness is the sharing incentive, $w_l x_l \ge w_l m / 2$ (unused GPUs only help). An
-allocation
-that harms no user keeps it, and its total would be larger than the largest.""",
+For two users envy-freeness is the sharing incentive, $w_l x_l \ge w_l m / 2$ (unused GPUs only help). A dominating
+allocation satisfies it too, and its total would exceed the largest total: a contradiction.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/thm-5.3-cooperative-three",
-        paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive "
         "(every optimum).",

@@ -11,8 +11,9 @@ from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
-from hetopt.proofs.oef.envy_and_sharing import SHARING_INCENTIVE, least_surplus, most_envy
+from hetopt.proofs.oef.envy_and_sharing import ENVY_FREE, SHARING_INCENTIVE, least_surplus, most_envy
 from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.strategy_proofness import OVER
@@ -22,112 +23,100 @@ F = Fraction
 RULE = "the rule gives one allocation, computed in fractions"
 
 AllocationRule = Callable[[TenantCase], Optimum]
+Check = Callable[[TenantCase, Optimum], Finding]
 
 
 def by_gandiva_fair(case: TenantCase) -> Optimum:
-    """The allocation after the trades; it is the only one, so it counts as a unique optimum."""
+    """The allocation of the trading rule, which counts as a unique optimum."""
     share, _ = gandiva_fair(case)
     return Optimum(share, sum(case.rates(share), F(0)), True, ())
 
 
-def decided(finding: Finding, found: Optimum) -> Finding:
-    """Decide only if the optimum is unique; other optima do not refute a mechanism."""
-    certificate = (RULE,) if not found.dual else (OPTIMAL, UNIQUE)
-    return Finding(finding.slack, finding.explanation, certificate, finding.pictures, found.unique)
+def checked(check: Check, case: TenantCase, found: Optimum) -> Finding:
+    """The finding of a check, decided only if the optimum is unique: other optima do not refute a mechanism."""
+    certificate = (OPTIMAL, UNIQUE) if found.dual else (RULE,)
+    return replace(check(case, found), certificate=certificate, decided=found.unique)
 
 
-def envy(case: TenantCase, by: AllocationRule) -> Finding:
-    """Envy-freeness."""
-    return decided(most_envy(case, by(case)), by(case))
-
-
-def sharing(case: TenantCase, by: AllocationRule) -> Finding:
-    """The sharing incentive."""
-    return decided(least_surplus(case, by(case)), by(case))
-
-
-def pareto(case: TenantCase, by: AllocationRule) -> Finding:
-    """Pareto efficiency under capacity alone."""
-    return decided(efficient(case, by(case)), by(case))
-
-
-def total(case: TenantCase, by: AllocationRule) -> Finding:
-    """The largest total among allocations with the sharing incentive, as section 2.4 measures."""
-    found, best = by(case), case.sharing
+def largest_total(case: TenantCase, found: Optimum) -> Finding:
+    """Whether the total is the largest under the sharing incentive, the measure of section 2.4."""
+    best = case.sharing
     words = f"the total is {found.total}; {best.total} is possible with the sharing incentive"
-    pictures = (case.picture("allocation", found.share), case.picture("largest total with it", best.share))
-    return decided(Finding(found.total - best.total, words, pictures=pictures), found)
+    pictures = (case.picture("allocation", found.share), case.picture("largest total", best.share))
+    return Finding(found.total - best.total, words, pictures=pictures)
 
 
 def misreport_gains(case: MisreportCase, by: AllocationRule) -> Finding:
-    """Strategy-proofness against over-reports."""
+    """Whether a misreport is not profitable."""
     return misreport_pays(case, by(case.truth), by(case.reported))
 
 
 PLAIN = tenant_space(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
 FEW_GPUS = tenant_space(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
-LIES = misreport_space(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.reported))
+MISREPORTS = misreport_space(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.reported))
 
 
 def second_price(truth: TenantCase) -> bool:
-    """The first user accelerates most, and the others not equally: it pays the second user's price."""
+    """Whether u1 has the largest speedup and the others have different speedups, so that u1 pays a second price."""
     first, *others = (row[1] for row in truth.speed)
     return first > max(others) > min(others)
 
 
-FASTEST_LIES = misreport_space(
+FASTEST_MISREPORTS = misreport_space(
     any_report,
     n=(3, 4),
     k=(2, 2),
     where=lambda c: rising(c.truth) and rising(c.reported) and second_price(c.truth),
 )
-"""Misreports of the user that accelerates most, in any direction."""
-LIES_ON_FEW_GPUS = misreport_space(
+"""Any misreports of the user with the largest speedup."""
+MISREPORTS_ON_FEW_GPUS = misreport_space(
     over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.reported) and sum(c.truth.gpus) <= c.truth.n
 )
-Check = Callable[[TenantCase, AllocationRule], Finding]
 CHECKS: dict[str, tuple[str, Check]] = {
-    "pareto": ("Pareto-efficient", pareto),
-    "envy": ("envy-free", envy),
-    "sharing": ("sharing-incentive", sharing),
-    "total": ("of optimal efficiency under the sharing incentive", total),
+    "pareto": ("Pareto-efficient", efficient),
+    "envy": ("envy-free", most_envy),
+    "sharing": ("sharing-incentive", least_surplus),
+    "total": ("of optimal efficiency under the sharing incentive", largest_total),
 }
+"""Column -> the property in words, and its check."""
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table: the names of the mechanism, its allocation, and the cases to test."""
+    """A row of the table: the names of the mechanism, its allocation, and the cases to test.
+
+    With ``level`` all optima have the same rates, so that any of them decides properties of rates.
+    """
 
     key: str
     name: str
     policy: str
     by: AllocationRule
     cases: Space[TenantCase] = PLAIN
-    lies: Space[MisreportCase] = LIES
+    misreports: Space[MisreportCase] = MISREPORTS
     note: str = ""
     level: bool = False
 
-    def any_optimum(self, case: TenantCase) -> Optimum:
-        """An allocation that represents all optima if these have the same rates (``level``)."""
+    def finding(self, column: str, case: TenantCase) -> Finding:
+        """Decide a property of the allocation of one case."""
         found = self.by(case)
-        return replace(found, unique=found.unique or self.level)
+        if column != "envy" and self.level:
+            found = replace(found, unique=True)
+        return checked(CHECKS[column][1], case, found)
 
     def cell(
-        self, column: str, *, printed: bool, expected: ClaimVerdict, proof: str = "", instead: str = "", mark: str = ""
+        self, column: str, *, printed: bool, expected: ClaimVerdict, proof: str = "", instead: str = "", note: str = ""
     ) -> Claim:
-        """The claim of one cell: "yes" is a claim about all cases, "no" about some case."""
-        key = f"oef/table-1-{self.key}-{column}"
+        """The claim of one cell: a printed "yes" is about all cases, a printed "no" about some case."""
         universal: ForAll[Any]
         if column == "lies":
             words = "strategy-proof against over-reports"
-            universal = ForAll(self.lies, lambda c: misreport_gains(c, self.by))
+            universal = ForAll(self.misreports, lambda c: misreport_gains(c, self.by))
         else:
-            words, check = CHECKS[column]
-            by = self.by if column == "envy" else self.any_optimum
-            universal = ForAll(self.cases, lambda c: check(c, by))
-        return Claim(
-            key=key,
-            paper="OEF",
+            words = CHECKS[column][0]
+            universal = ForAll(self.cases, lambda c: self.finding(column, c))
+        return oef_claim(
+            key=f"oef/table-1-{self.key}-{column}",
             place="Table 1",
             statement=f"{self.name} is {'' if printed else 'not '}{words}.",
             procedure=universal if printed else Exists(universal),
@@ -135,7 +124,7 @@ class TableRow:
             policies=(self.policy,),
             proof=proof or ("" if printed else "One instance is enough."),
             instead=instead,
-            note=mark or self.note,
+            note=note or self.note,
         )
 
 
@@ -145,24 +134,22 @@ GAVEL = TableRow(
     "gavel-max-min",
     gavel,
     FEW_GPUS,
-    LIES_ON_FEW_GPUS,
-    "With Gavel's own row, which eq. (3) needs: a tenant uses at most one GPU's time. The cases have at most as "
-    "many GPUs as tenants; with more the equal split breaks that row. The policy `gavel-max-min` has that row for jobs "
-    "alone.",
+    MISREPORTS_ON_FEW_GPUS,
+    "With the row of Gavel that eq. (3) requires: a tenant uses at most one GPU's time. The cases have at most as "
+    "many GPUs as tenants; with more, the equal split violates that row. The policy `gavel-max-min` has that row for "
+    "jobs only.",
 )
 GANDIVA = TableRow(
     "gandiva",
     "Gandiva_fair",
     "gandiva-fair",
     by_gandiva_fair,
-    note="The trading rule as in `models/gandiva_fair.py`: every pair of types has one turn.",
+    note="The trading rule of `models/gandiva_fair.py`: one turn for every pair of types.",
 )
 BOTH = (
-    "The table has one row for both programs; section 5 claims strategy-proofness for the non-cooperative one, and by "
+    "The table has one row for both programs; section 5 claims strategy-proofness for the non-cooperative program. By "
+    "the measure used for Gandiva_fair (section 2.4) neither is optimal. No program has all five properties."
 )
-BOTH += "its yardstick for Gandiva_fair (section 2.4) neither is optimal. No program has all five."
-OTHER = "The other of the two has it:"
-ANY = "Against any report it is not: `oef/thm-5.4`."
 COOPERATIVE = TableRow("cooperative", "Cooperative OEF", "oef-cooperative", lambda case: case.cooperative, note=BOTH)
 NONCOOPERATIVE = TableRow(
     "noncooperative",
@@ -172,7 +159,7 @@ NONCOOPERATIVE = TableRow(
     note=BOTH,
     level=True,
 )
-LEVEL = r"All have $t^*$ in every optimum, so one of them speaks for all. " + EFFICIENCY[1].proof
+LEVEL = r"All users have $t^*$ in every optimum, so any optimum represents all. " + EFFICIENCY[1].proof
 
 CLAIMS = (
     GAVEL.cell("pareto", printed=False, expected=ClaimVerdict.TRUE),
@@ -181,9 +168,8 @@ CLAIMS = (
         "sharing",
         printed=True,
         expected=ClaimVerdict.TRUE,
-        proof=r"The equal split has all ratios 1 and keeps Gavel's row, as $\sum_j m_j / n \le 1$. So the least "
-        r"ratio of the "
-        r"optimum is at least 1, and no less without that row.",
+        proof=r"In the equal split all ratios are 1, and it satisfies Gavel's row since $\sum_j m_j / n \le 1$. So the "
+        r"smallest ratio of the optimum is at least 1, with or without that row.",
     ),
     GAVEL.cell("lies", printed=False, expected=ClaimVerdict.TRUE),
     GAVEL.cell("total", printed=False, expected=ClaimVerdict.TRUE),
@@ -192,77 +178,74 @@ CLAIMS = (
         printed=True,
         expected=ClaimVerdict.FALSE,
         instead="oef/gandiva-two-types",
-        mark=f"{GANDIVA.note} Repeated until no trade is left, the turns leave the case dominated, too (by 1/48).",
+        note=f"{GANDIVA.note} With turns repeated until no trade is left, the result is still dominated (by 1/48).",
     ),
     GANDIVA.cell("envy", printed=False, expected=ClaimVerdict.TRUE),
     GANDIVA.cell(
         "sharing",
         printed=True,
         expected=ClaimVerdict.TRUE,
-        proof="Every user begins with the equal split, and a price between the speedups of buyer and seller leaves "
-        "both with "
-        "at least what they had.",
+        proof="Every user begins with the equal split, and a trade at a price between the speedups of buyer and seller "
+        "lowers the rate of neither.",
     ),
     GANDIVA.cell("lies", printed=False, expected=ClaimVerdict.TRUE),
     GANDIVA.cell("total", printed=False, expected=ClaimVerdict.TRUE),
     COOPERATIVE.cell("pareto", printed=True, expected=ClaimVerdict.FALSE, instead="oef/thm-5.3-cooperative-three"),
-    COOPERATIVE.cell(
-        "envy", printed=True, expected=ClaimVerdict.TRUE, proof="These are the rows of its program, eq. (10c) as meant."
-    ),
+    COOPERATIVE.cell("envy", printed=True, expected=ClaimVerdict.TRUE, proof=ENVY_FREE),
     COOPERATIVE.cell("sharing", printed=True, expected=ClaimVerdict.TRUE, proof=SHARING_INCENTIVE),
     COOPERATIVE.cell(
         "lies",
         printed=True,
         expected=ClaimVerdict.FALSE,
-        mark=f"{BOTH} Non-cooperative OEF has it: `oef/thm-5.4-over`.",
+        note=f"{BOTH} Non-cooperative OEF has it: `oef/thm-5.4-over`.",
     ),
     COOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
     NONCOOPERATIVE.cell("pareto", printed=True, expected=ClaimVerdict.TRUE, proof=LEVEL),
     NONCOOPERATIVE.cell(
-        "envy", printed=True, expected=ClaimVerdict.FALSE, mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-envy`."
+        "envy", printed=True, expected=ClaimVerdict.FALSE, note=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-envy`."
     ),
     NONCOOPERATIVE.cell(
         "sharing",
         printed=True,
         expected=ClaimVerdict.FALSE,
-        mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-sharing`.",
+        note=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-sharing`.",
     ),
     NONCOOPERATIVE.cell(
         "lies",
         printed=True,
         expected=ClaimVerdict.TRUE,
         proof=OVER,
-        mark=f"{BOTH} Against any report it is not: `oef/thm-5.4`.",
+        note=f"{BOTH} It is not strategy-proof against all reports: `oef/thm-5.4`.",
     ),
     NONCOOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
-    Claim(
+    oef_claim(
         key="oef/second-price",
-        paper="OEF",
         place="section 2.4",
-        statement="The second price of Gandiva_fair prevents the fastest-accelerating user from misreported about its "
+        statement="The second price of Gandiva_fair prevents the user with the largest speedup from misreporting its "
         "speedup on fast GPUs.",
-        procedure=ForAll(FASTEST_LIES, lambda c: misreport_gains(c, by_gandiva_fair)),
+        procedure=ForAll(FASTEST_MISREPORTS, lambda c: misreport_gains(c, by_gandiva_fair)),
         expected=ClaimVerdict.FALSE,
         policies=("gandiva-fair",),
-        note="The cases have a second price: two other users at least, not alike. By an under-report the fastest lets "
-        "another buy first, and buys what is left at a lower price. In eq. (1) u3 reports 2.5, buys at 9/4 instead of "
-        "3 and has 52/27 instead of 16/9.",
+        note="The cases have a second price: at least two other users, with different speedups. After an under-report, "
+        "another user buys first, and the fastest user buys the rest at a lower price. In eq. (1) u3 reports 2.5, buys "
+        "at 9/4 instead of 3 and has 52/27 instead of 16/9.",
     ),
-    Claim(
+    oef_claim(
         key="oef/gandiva-two-types",
-        paper="OEF",
         place="Table 1",
-        statement="Gandiva_fair is Pareto-efficient for two GPU types where all speedups are positive.",
-        procedure=ForAll(tenant_space(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
+        statement="Gandiva_fair is Pareto-efficient for two GPU types if all speedups are positive.",
+        procedure=ForAll(
+            tenant_space(positive, n=(2, 5), k=(2, 2)), lambda c: checked(efficient, c, by_gandiva_fair(c))
+        ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("gandiva-fair",),
         proof=r"""
-A trade uses up the buyer's slow GPUs or the seller's fast ones, for good: no user who gains more is left with slow
-ones to buy with, no user who gains less with fast ones to sell. So there are at most $2n$ trades, and in the end
-no user who holds slow GPUs gains more by fast ones than some user who holds fast GPUs. One price lies between the
-speedups of both kinds of owners; at it every user has the best bundle that it can afford, so a dominating allocation
-would cost more than all GPUs are worth at that price.""",
+A trade ends when the buyer has no slow GPUs left, or the seller no fast GPUs, and they never get any again: no user
+with a larger speedup has slow GPUs left to pay with, and no user with a smaller speedup has fast GPUs left to sell. So
+there are at most $2n$ trades, and in the end no user with slow GPUs has a larger speedup than a user with fast GPUs.
+Hence a price exists between the speedups of both groups, at which every user has the best bundle that it can afford. A
+dominating allocation would cost more than all GPUs are worth at that price.""",
         note=GANDIVA.note,
     ),
 )

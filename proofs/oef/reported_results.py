@@ -14,15 +14,16 @@ from hetopt.proofs.ledger.procedures import (
     compare_values,
     rounds_to,
 )
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import TenantCase
 
 F = Fraction
 HALF = F(1, 200)
-"""Half of the last digit of a speedup that is printed with two decimals."""
+"""Rounding error of a speedup that is printed with two decimals."""
 
 
 def fig_1() -> Computation:
-    """Max-min against cooperative OEF for VGG (1.39) and LSTM (2.15), one GPU of two types each."""
+    """Compare max-min with cooperative OEF for VGG (1.39) and LSTM (2.15) on one GPU of each of two types."""
     ratios, losses = [], []
     for a, b in product((F(139, 100) - HALF, F(139, 100) + HALF), (F(215, 100) - HALF, F(215, 100) + HALF)):
         case = TenantCase(((F(1), a), (F(1), b)), (F(1), F(1)))
@@ -31,15 +32,13 @@ def fig_1() -> Computation:
         ratios.append(case.worth(1, found.share[1]) / split[1])
         losses.append(1 - sum(split) / found.total)
     reached = any(rounds_to("1.18", ratio) for ratio in ratios)
-    times, less = ([f"{float(v):.3f}" for v in (min(found), max(found))] for found in (ratios, losses))
-    words = f"User-2 has {' to '.join(times)} times what max-min gives it, and that loses {' to '.join(less)} of all"
-    return Computation(
-        (
-            compare_values("1.18 for some speedups that are printed so", True, reached),
-            compare_number("loss in all", "0.1", losses[0]),
-        ),
-        words,
+    times, parts = (f"{float(min(found)):.3f} to {float(max(found)):.3f}" for found in (ratios, losses))
+    words = f"User-2 has {times} times its throughput under max-min, and max-min loses {parts} of the total"
+    rows = (
+        compare_values("1.18 for some speedups that round to the printed ones", True, reached),
+        compare_number("loss in total", "0.1", losses[0]),
     )
+    return Computation(rows, words)
 
 
 MEASURED = "measured by the authors on 24 GPUs and in their simulator, on traces that are not published"
@@ -47,52 +46,53 @@ MEASURED = "measured by the authors on 24 GPUs and in their simulator, on traces
 
 def measured(key: str, place: str, statement: str, *policies: str) -> Claim:
     """A claim about the paper's evaluation."""
-    return Claim(
-        f"oef/{key}", "OEF", place, statement, Untestable(MEASURED), ClaimVerdict.UNTESTABLE, policies=policies
+    return oef_claim(
+        key=f"oef/{key}",
+        place=place,
+        statement=statement,
+        procedure=Untestable(MEASURED),
+        expected=ClaimVerdict.UNTESTABLE,
+        policies=policies,
     )
 
 
 BOTH = ("oef-cooperative", "oef-noncooperative")
 CLAIMS = (
-    Claim(
-        "oef/fig-1",
-        "OEF",
-        "Fig. 1(b), section 2.3.3",
-        "Max-min costs User-2 1.18 times its throughput, and the cluster about 10 % (VGG 1.39, LSTM 2.15).",
-        ByComputation(fig_1),
-        ClaimVerdict.TRUE,
+    oef_claim(
+        key="oef/fig-1",
+        place="Fig. 1(b), section 2.3.3",
+        statement="Max-min costs User-2 1.18 times its throughput, and the cluster about 10 % (VGG 1.39, LSTM 2.15).",
+        procedure=ByComputation(fig_1),
+        expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative", "equal-split"),
-        note="With one GPU of each of two types, and any speedups that round to those that are printed.",
+        note="With one GPU of each of two types, and any speedups that round to the printed ones.",
     ),
     measured(
         "throughput-measured",
         "sections 6.2, 6.3.1",
-        "OEF improves throughput by up to 1.16 times compared to max-min with four users, the placer by 1.24 times "
-        "more; with "
-        "20 tenants by 10 % (non-cooperative) and 32 % (cooperative; 20 % estimated) compared to Gavel and "
-        "Gandiva_fair.",
+        "OEF improves throughput by up to 1.16 times compared to max-min with four users, and the placer by a further "
+        "1.24 times; with 20 tenants by 10 % (non-cooperative) and 32 % (cooperative; 20 % estimated) compared to "
+        "Gavel and Gandiva_fair.",
         *BOTH,
     ),
     measured(
         "tenants-measured",
         "section 6.2",
-        "Four users keep equal throughput when one leaves; who cheats gets less, and all lose 10 %; with two job "
-        "types each has "
-        "half of the others' throughput.",
+        "Four users have equal throughput after one leaves; a misreporting user gets less, and all lose 10 %; each "
+        "of two job types of a user has half of the other users' throughput.",
         "oef-noncooperative",
     ),
     measured(
         "jct-measured",
         "section 6.3.2",
         "OEF reduces the JCT by 17 % compared to Gandiva_fair and 19 % compared to Gavel, with 14 and 26 % fewer "
-        "straggling "
-        "workers.",
+        "straggling workers.",
         *BOTH,
     ),
     measured(
         "profiling-measured",
         "section 6.4",
-        "An error of 20 % in the profile moves the efficiency by 3 %; cooperative OEF takes longer to solve.",
+        "An error of 20 % in the profile changes the efficiency by 3 %; cooperative OEF takes longer to solve.",
         *BOTH,
     ),
 )

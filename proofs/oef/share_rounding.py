@@ -1,4 +1,4 @@
-"""Section 4.3: rounding shares to whole GPUs, round after round."""
+"""Section 4.3: rounding shares to whole GPUs in every round."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.rounders import WholeGPUs
 from hetopt.models.baselines import by_rule
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.oef.oef_claim import oef_claim
 
 F = Fraction
 ROUNDS = 24
-"""Number of simulated rounds; shares of small denominators repeat earlier."""
+"""Number of simulated rounds; shares with small denominators repeat earlier."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ConstantShares:
     gpus:
         GPUs of the type.
     demand:
-        (n,) GPUs of the smallest job; 1 each if it does not matter.
+        (n,) GPUs of the smallest job; 1 each if gangs are irrelevant.
     """
 
     ideal: tuple[Fraction, ...]
@@ -44,51 +45,47 @@ class ConstantShares:
 
     @cached_property
     def instance(self) -> Instance:
-        """Tenants of the same speedup, each with a job of its smallest gang."""
-        names = [f"u{e + 1}" for e in range(len(self.ideal))]
-        alike = Instance.from_speedups([[1.0]] * len(names), [self.gpus])
+        """Tenants with the same speedup, each with a job of its smallest gang."""
+        instance = Instance.from_speedups([[1.0]] * len(self.ideal), [self.gpus])
         if all(d == 1 for d in self.demand):
-            return alike
-        jobs = tuple(Job(f"j{e + 1}", {"GPU1": 1.0}, 1200.0, d, tenant=names[e]) for e, d in enumerate(self.demand))
-        return alike.replace(jobs=jobs)
+            return instance
+        jobs = (Job(f"j{e}", {"GPU1": 1.0}, 1200.0, d, tenant=f"u{e}") for e, d in enumerate(self.demand, 1))
+        return instance.replace(jobs=tuple(jobs))
 
     def printed(self, *, starve: bool) -> list[tuple[int, ...]]:
         """GPUs in every round by the rule of section 4.3: round(ideal + dev), halves up."""
-        dev, made = [F(0)] * len(self.ideal), []
+        dev, rounds = [F(0)] * len(self.ideal), []
         for _ in range(ROUNDS):
             real = [floor(i + d + F(1, 2)) for i, d in zip(self.ideal, dev, strict=True)]
             if starve:
                 real = [r if r >= d else 0 for r, d in zip(real, self.demand, strict=True)]
             dev = [d + i - r for d, i, r in zip(dev, self.ideal, real, strict=True)]
-            made.append(tuple(real))
-        return made
+            rounds.append(tuple(real))
+        return rounds
 
     def by_library(self) -> list[tuple[int, ...]]:
         """GPUs in every round by ``WholeGPUs``."""
         x = np.array([[float(v)] for v in self.ideal])
-        given = by_rule(self.instance.entities("tenants"), x, "shares", 0.0)
-        state, made = None, list[tuple[int, ...]]()
+        allocation = by_rule(self.instance.entities("tenants"), x, "shares", 0.0)
+        state, rounds = None, list[tuple[int, ...]]()
         for _ in range(ROUNDS):
-            plan, state = WholeGPUs()(given, self.instance, state)
-            made.append(tuple(int(v) for v in plan.x[:, 0]))
-        return made
+            plan, state = WholeGPUs()(allocation, self.instance, state)
+            rounds.append(tuple(int(v) for v in plan.x[:, 0]))
+        return rounds
 
     def timeline(self, title: str, rounds: list[tuple[int, ...]]) -> Timeline:
-        """The first rounds, a row for every requested GPU."""
+        """Picture of the first rounds, with a row for every assigned GPU."""
         bars = []
         for t, row in enumerate(rounds[:6]):
-            gpu = 0
-            for e, gpus in enumerate(row):
-                for _ in range(gpus):
-                    gpu += 1
-                    bars.append(
-                        TimelineBar(f"GPU {gpu}" if gpu <= self.gpus else "none left", F(t), F(t + 1), f"u{e + 1}")
-                    )
+            owners = [f"u{e + 1}" for e, gpus in enumerate(row) for _ in range(gpus)]
+            for gpu, owner in enumerate(owners, 1):
+                name = f"GPU {gpu}" if gpu <= self.gpus else "none left"
+                bars.append(TimelineBar(name, F(t), F(t + 1), owner))
         return Timeline(title, tuple(bars), "rounds")
 
 
 def constant_shares_space(*, gangs: bool = False, starving: bool = False) -> Space[ConstantShares]:
-    """Two to four tenants that share 1 to 4 GPUs in proportion to small integers; ``starving``: no gang fits."""
+    """Two to four tenants that share 1 to 4 GPUs in proportion to small integers; if ``starving``, no gang fits."""
 
     def build(numbers: CaseNumbers) -> ConstantShares | None:
         weights, gpus = numbers.row("parts"), int(numbers.one("gpus"))
@@ -109,16 +106,15 @@ def constant_shares_space(*, gangs: bool = False, starving: bool = False) -> Spa
 def within_capacity(case: ConstantShares, *, starve: bool) -> Finding:
     """Whether the printed rule stays within the capacity."""
     rounds = case.printed(starve=starve)
-    asked = [sum(row) for row in rounds]
-    most = max(asked)
-    t = asked.index(most)
-    words = f"round {t + 1} asks for {most} GPUs of {case.gpus}"
-    certificate = ("the rule is followed in fractions, halves rounded up",)
+    totals = [sum(row) for row in rounds]
+    most = max(totals)
+    words = f"round {totals.index(most) + 1} requires {most} GPUs of {case.gpus}"
+    certificate = ("the rule is computed in fractions, with halves rounded up",)
     return Finding(F(case.gpus - most), words, certificate, (case.timeline("as printed", rounds),))
 
 
 def deviation(case: ConstantShares, rounds: list[tuple[int, ...]]) -> Fraction:
-    """The largest |sum of shares - sum of GPUs| of any tenant after any round."""
+    """The largest |sum of shares - sum of GPUs| over all tenants and rounds."""
     worst, total = F(0), [0] * len(case.ideal)
     for t, row in enumerate(rounds):
         total = [a + b for a, b in zip(total, row, strict=True)]
@@ -127,13 +123,13 @@ def deviation(case: ConstantShares, rounds: list[tuple[int, ...]]) -> Fraction:
 
 
 def printed_deviation(case: ConstantShares) -> Finding:
-    """|dev| <= 1/2 under the printed rule."""
+    """Whether |dev| <= 1/2 under the printed rule."""
     worst = deviation(case, case.printed(starve=False))
     return Finding(F(1, 2) - worst, f"the largest deviation is {fraction_text(worst)}")
 
 
 def deadlines(case: ConstantShares) -> Finding:
-    """Whether earliest deadlines assign each GPU once, with |dev| < 1."""
+    """Whether earliest deadlines assign all GPUs, each once, with |dev| < 1."""
     rounds = case.by_library()
     worst = deviation(case, rounds)
     full = all(sum(row) == case.gpus for row in rounds)
@@ -142,7 +138,7 @@ def deadlines(case: ConstantShares) -> Finding:
 
 
 def nearest_points(case: ConstantShares) -> Finding:
-    """T D^2 - |dev|^2, smallest over the rounds T, for shares that are a mean of points usable by gangs."""
+    """Whether T D^2 >= |dev|^2 in all rounds T, for shares that are a mean of points usable by gangs."""
     points = [p for p in product(*([0, *range(d, case.gpus + 1)] for d in case.demand)) if sum(p) <= case.gpus]
     points = [(*p, case.gpus - sum(p)) for p in points]
     chosen = [points[i % len(points)] for i in (1, 3, 7, 11)]
@@ -158,57 +154,51 @@ def nearest_points(case: ConstantShares) -> Finding:
 
 
 EARLIEST = r"""
-Let tenant $i$ have the share $x_i$, $\sum_i x_i = m$. Its $s$-th GPU (of one round) may be handed out from round
-$\lfloor (s-1)/x_i \rfloor + 1$ to round $\lceil s/x_i \rceil$. Handing out the fraction of the interval $[(t-1)
-x_i, t x_i]$ that lies in $[s-1, s]$ in round $t$ respects all these windows and uses $m$ GPUs a round; so by the
-integrality of transport problems there is a whole plan, and the earliest deadline first, optimal for unit tasks
-with whole windows on $m$ machines, finds one. By round $t$ at least $\sum_i \lceil t x_i \rceil \ge t m$ GPUs may
-be handed out, and $(t - 1) m$ were before it, so it never idles. After round $t$ all $s$ with $\lceil s/x_i \rceil
-\le t$, that is $s \le t x_i$, were handed out, and only such with $\lfloor (s-1)/x_i \rfloor < t$, that is $s < t
-x_i + 1$: between $\lfloor t x_i \rfloor$ and $\lceil t x_i \rceil$ GPUs. So the deviation is below 1, and the mean
+Let tenant $i$ have the share $x_i$, $\sum_i x_i = m$. Its $s$-th GPU (for one round) may be assigned from round
+$\lfloor (s-1)/x_i \rfloor + 1$ to round $\lceil s/x_i \rceil$. Assigning in round $t$ the fraction of the interval
+$[(t-1) x_i, t x_i]$ that lies in $[s-1, s]$ satisfies all these windows and uses $m$ GPUs per round. So by the
+integrality of transportation problems an integer plan exists, and the earliest deadline first, which is optimal for
+unit tasks with integer windows on $m$ machines, finds one. By round $t$ at least $\sum_i \lceil t x_i \rceil \ge t m$
+GPUs may be assigned, and $(t - 1) m$ were assigned before, so no GPU is idle. After round $t$ all $s$ with $\lceil
+s/x_i \rceil \le t$, that is $s \le t x_i$, are assigned, and only $s$ with $\lfloor (s-1)/x_i \rfloor < t$, that is $s
+< t x_i + 1$: between $\lfloor t x_i \rfloor$ and $\lceil t x_i \rceil$ GPUs. So the deviation is below 1, and the mean
 of $T$ rounds is within $1/T$ of the share."""
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/rounding-deviation",
-        paper="OEF",
         place="section 4.3",
-        statement=r"With $real = round(ideal + dev)$ and $dev \leftarrow dev + ideal - real$ every deviation stays "
-        r"within "
-        "1/2, so the mean approaches the share.",
+        statement=r"With $real = round(ideal + dev)$ and $dev \leftarrow dev + ideal - real$ every deviation is at "
+        "most 1/2, so the mean approaches the share.",
         procedure=ForAll(constant_shares_space(), printed_deviation),
         expected=ClaimVerdict.TRUE,
-        proof=r"The new deviation is $y - round(y)$ for $y = ideal + dev$. After $T$ rounds the sum of what was got "
-        r"is the "
-        r"sum of the shares but for it, so the mean is within $1/(2T)$.",
+        proof="The new deviation is $y - round(y)$ for $y = ideal + dev$. After $T$ rounds the sums of GPUs and of "
+        "shares differ by it, so the mean is within $1/(2T)$.",
     ),
-    Claim(
+    oef_claim(
         key="oef/rounding-capacity",
-        paper="OEF",
         place="section 4.3",
-        statement=r"Rounding each user's share, $real = round(ideal + dev)$, hands out no more GPUs than there are.",
+        statement=r"Rounding each user's share, $real = round(ideal + dev)$, assigns no more GPUs than available.",
         procedure=ForAll(constant_shares_space(), lambda c: within_capacity(c, starve=False)),
         expected=ClaimVerdict.FALSE,
         instead="oef/rounding-deadlines",
-        note="Implied by the use of the result as a placement.",
+        note="The paper uses the result as a placement, which implies it.",
     ),
-    Claim(
+    oef_claim(
         key="oef/rounding-deadlines",
-        paper="OEF",
         place="section 4.3",
-        statement="Handing out every next GPU by the earliest deadline uses all GPUs, none twice, and keeps every "
-        r"deviation below 1, for constant shares with $\sum_i x_i = m$.",
+        statement="Assigning each GPU by the earliest deadline uses all GPUs, none twice, with every deviation below "
+        r"1, for constant shares with $\sum_i x_i = m$.",
         procedure=ForAll(constant_shares_space(), deadlines),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=EARLIEST,
-        note="The rounder `WholeGPUs`; the schedules of Tijdeman and of proportionate fairness.",
+        note="The rounder `WholeGPUs`, whose schedules are those of Tijdeman and of proportionate fairness.",
     ),
-    Claim(
+    oef_claim(
         key="oef/rounding-gangs",
-        paper="OEF",
         place="section 4.3",
-        statement=r"Where gangs need several GPUs and the shares are a mean of usable points, taking the usable point "
+        statement=r"If gangs need several GPUs and the shares are a mean of usable points, choosing the usable point "
         r"nearest to $ideal + dev$ keeps $|dev|^2 \le T D^2$ after $T$ rounds, $D$ the largest distance of two points.",
         procedure=ForAll(constant_shares_space(gangs=True), nearest_points, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
@@ -217,18 +207,17 @@ CLAIMS = (
 Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev + share - p|^2 = |dev|^2 +
 \sum_p \lambda_p |share - p|^2 \le |dev|^2 + D^2$, and the nearest point is at least as near as this mean.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/starvation-rule",
-        paper="OEF",
         place="section 4.3",
-        statement="Where every share is below the smallest demand of its tenant, setting it to 0 until enough has "
-        "accumulated keeps within the GPUs that there are.",
+        statement="If every share is below the smallest demand of its tenant, setting it to 0 until the deviation "
+        "reaches the demand assigns no more GPUs than available.",
         procedure=ForAll(
             constant_shares_space(gangs=True, starving=True),
             lambda c: within_capacity(c, starve=True),
         ),
         expected=ClaimVerdict.FALSE,
         instead="oef/rounding-gangs",
-        note='The rule "greater than the smallest demand" must be "at least" it.',
+        note='The printed condition "greater than the smallest demand" must be "at least".',
     ),
 )

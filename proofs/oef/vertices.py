@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -32,25 +34,26 @@ def shares_above_zero(case: TenantCase, found: Optimum, *, decided: bool = True)
 
 
 def most_shares(case: TenantCase) -> Finding:
-    """The same for the optimum with most positive shares: the mean of optima that each maximise one share."""
-    made: list[Share] = [case.noncooperative.share]
+    """Compare the largest number of positive shares of an optimum with n + k - 1.
+
+    The mean of optima that each maximise one share has a positive share wherever some optimum has.
+    """
+    optima: list[Share] = [case.noncooperative.share]
     for e in range(case.n):
         for j in range(case.k):
             gain = [1 if (o, i) == (e, j) else 0 for o in range(case.n) for i in range(case.k)]
-            made.append(case.best_of(gain, case.equal_rows()).share)
+            optima.append(case.best_of(gain, case.equal_rows()).share)
     mean = tuple(
-        tuple(sum((share[e][j] for share in made), F(0)) / len(made) for j in range(case.k)) for e in range(case.n)
+        tuple(sum((share[e][j] for share in optima), F(0)) / len(optima) for j in range(case.k)) for e in range(case.n)
     )
     rates = case.rates(mean)
     assert all(rate == case.level * w for rate, w in zip(rates, case.weights, strict=True))
-    words = shares_above_zero(case, Optimum(mean, sum(rates, F(0)), False, ()))
-    return Finding(
-        words.slack, words.explanation, (f"all rates are {fraction_text(case.level)}, the optimum",), words.pictures
-    )
+    finding = shares_above_zero(case, Optimum(mean, sum(rates, F(0)), False, ()))
+    return replace(finding, certificate=(f"all rates are {fraction_text(case.level)}, the optimum",))
 
 
 def with_several(found: Optimum) -> int:
-    """Tenants with more than one type."""
+    """Number of tenants with more than one type."""
     return sum(sum(1 for x in row if x) > 1 for row in found.share)
 
 
@@ -58,8 +61,8 @@ def most_have_one_type(case: TenantCase) -> Finding:
     """Whether more than half of the tenants have one type only."""
     found = case.noncooperative
     one = case.n - with_several(found)
-    slack = F(0) if 2 * one > case.n else F(2 * one - case.n - 1)
-    words = f"{one} of {case.n} tenants have one type of GPU, the others several of the {case.k}"
+    slack = F(min(0, 2 * one - case.n - 1))
+    words = f"{one} of {case.n} tenants have one type of GPU, the others several of the {case.k} types"
     return Finding(slack, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
@@ -72,9 +75,8 @@ def several_types(case: TenantCase, found: Optimum) -> Finding:
 RISING = rationals(1, 9, 2)
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/nonzeros",
-        paper="OEF",
         place="section 4.4",
         statement=r"Every optimum of non-cooperative OEF has at most $n + k - 1$ shares above 0.",
         procedure=ForAll(tenant_space(rising, n=(2, 3), k=(2, 3)), most_shares),
@@ -82,11 +84,10 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/nonzeros-vertex",
-        note="The paper solves with ECOS, an interior-point method, which ends amid all optima.",
+        note="The paper uses ECOS, an interior-point method, which returns a point in the middle of all optima.",
     ),
-    Claim(
+    oef_claim(
         key="oef/nonzeros-vertex",
-        paper="OEF",
         place="section 4.4",
         statement=r"A vertex optimum of non-cooperative OEF, as the simplex method finds it, has at most $n + k - 1$ "
         "shares above 0.",
@@ -98,9 +99,8 @@ CLAIMS = (
 The program has $k$ rows of capacity and $n$ rows of equal rates over the shares and the level $t$. At a vertex at
 most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of them.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/one-type",
-        paper="OEF",
         place="section 4.4",
         statement="When the number of GPU types is smaller than the number of tenants, most tenants get one type "
         "of GPU only (non-cooperative OEF).",
@@ -117,23 +117,21 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/one-type-vertex",
-        note="Most are read as more than half.",
+        note='"Most" is read as more than half.',
     ),
-    Claim(
+    oef_claim(
         key="oef/one-type-vertex",
-        paper="OEF",
         place="section 4.4",
         statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
         procedure=ForAll(tenant_space(positive), lambda c: several_types(c, c.noncooperative)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
-        proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) every user has one, as $t^* > 0$. The other "
-        "$k - 1$ make at most as many tenants have several.",
+        proof="Of the at most $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) every user has one, as $t^* > 0$. So "
+        "at most $k - 1$ users have further ones.",
     ),
-    Claim(
+    oef_claim(
         key="oef/nonzeros-cooperative",
-        paper="OEF",
         place="section 4.4",
         statement=r"The optimum of cooperative OEF has at most $n + k - 1$ shares above 0.",
         procedure=ForAll(
@@ -142,7 +140,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         ),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
-        note="It has a row for every pair of users, not for every user. For the non-cooperative one the bound holds: "
-        "`oef/nonzeros-vertex`.",
+        note="The program has a row for every pair of users. With a row for every user, as in non-cooperative OEF, the "
+        "bound holds: `oef/nonzeros-vertex`.",
     ),
 )

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import permutations
 from math import lcm
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -20,28 +22,26 @@ COPIED = tenant_space(speeds=ZEROS, weights=rationals(1, 2, 2), n=(1, 3), k=(1, 
 
 
 def copies(case: TenantCase) -> tuple[TenantCase, int]:
-    """Each tenant copied as often as its weight, scaled to an integer, says; and the scale factor."""
+    """Copies of each tenant, in number its weight scaled to an integer; and the scale factor."""
     factor = lcm(*(w.denominator for w in case.weights))
     rows = [row for row, w in zip(case.speed, case.weights, strict=True) for _ in range(int(w * factor))]
     return TenantCase(tuple(rows), case.gpus), factor
 
 
 def same_total(case: TenantCase) -> Finding:
-    """Cooperative OEF with weights and with copies."""
-    many, _ = copies(case)
-    one, two = case.cooperative.total, many.cooperative.total
-    return Finding(
-        -abs(one - two), f"total {fraction_text(one)} with weights, {fraction_text(two)} with copies", (OPTIMAL,)
-    )
+    """Whether cooperative OEF has the same total with weights and with copies."""
+    return _compare("total", case.cooperative.total, copies(case)[0].cooperative.total)
 
 
 def same_level(case: TenantCase) -> Finding:
-    """Non-cooperative OEF with weights and with copies."""
+    """Whether non-cooperative OEF has the same level with weights and with copies."""
     many, factor = copies(case)
-    one, two = case.level, many.level * factor
-    return Finding(
-        -abs(one - two), f"level {fraction_text(one)} with weights, {fraction_text(two)} with copies", (OPTIMAL,)
-    )
+    return _compare("level", case.level, many.level * factor)
+
+
+def _compare(quantity: str, weighted: Fraction, copied: Fraction) -> Finding:
+    words = f"{quantity} {fraction_text(weighted)} with weights, {fraction_text(copied)} with copies"
+    return Finding(-abs(weighted - copied), words, (OPTIMAL,))
 
 
 def twice_as_much(case: TenantCase, found: Optimum) -> Finding:
@@ -49,19 +49,18 @@ def twice_as_much(case: TenantCase, found: Optimum) -> Finding:
     rates, weights = case.rates(found.share), case.weights
     pairs = [(a, b) for a in range(case.n) for b in range(case.n) if weights[a] == 2 * weights[b]]
     off, a, b = max(((abs(rates[a] - 2 * rates[b]), a, b) for a, b in pairs), default=(F(0), 0, 0))
-    words = f"u{a + 1} of weight {fraction_text(weights[a])} has {fraction_text(rates[a])}, "
-    words += f"u{b + 1} of weight {fraction_text(weights[b])} has {fraction_text(rates[b])}"
+    words = ", ".join(f"u{e + 1} of weight {fraction_text(weights[e])} has {fraction_text(rates[e])}" for e in (a, b))
     return Finding(-off, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
 @dataclass(frozen=True)
 class MultiTypeCase:
-    """Users, the first with several job types.
+    """Users of which u1 has several job types.
 
     Attributes
     ----------
     pairs:
-        One tenant for each (user, job type): first those of u1, with equal parts of its weight.
+        A tenant per user and job type; first those of u1, each with an equal part of its weight.
     types:
         Number of job types of u1.
     """
@@ -71,16 +70,16 @@ class MultiTypeCase:
 
     @property
     def instance(self) -> Instance:
-        """The instance with a tenant per job type; weights divide the weight of a user."""
+        """The instance with a tenant per job type."""
         return self.pairs.instance
 
     def bundles(self, found: Optimum) -> list[tuple[Fraction, ...]]:
-        """GPUs of every user."""
+        """The GPUs of each user."""
         own = tuple(sum(column, F(0)) for column in zip(*found.share[: self.types], strict=True))
         return [own, *found.share[self.types :]]
 
     def reused(self, gpus: Sequence[Fraction]) -> Fraction:
-        """Worth of GPUs to u1 if each runs its fastest job type."""
+        """Worth of GPUs to u1 if each runs the job type that is fastest on it."""
         best = [max(column) for column in zip(*self.pairs.speed[: self.types], strict=True)]
         return sum((w * x for w, x in zip(best, gpus, strict=True)), F(0))
 
@@ -88,9 +87,13 @@ class MultiTypeCase:
         """Worth of GPUs to u1 if each type is split evenly among its job types."""
         return sum((self.pairs.worth(t, gpus) for t in range(self.types)), F(0)) / self.types
 
+    def own_worth(self, found: Optimum, *, reuse: bool) -> Fraction:
+        """Worth of its GPUs to u1, with ``reuse`` on the job types that are fastest on them."""
+        return self.reused(self.bundles(found)[0]) if reuse else sum(self.pairs.rates(found.share)[: self.types], F(0))
+
 
 def multi_type_space() -> Space[MultiTypeCase]:
-    """u1 with two or three job types and one to three others with one."""
+    """u1 with two or three job types, and one to three other users with one."""
 
     def build(numbers: CaseNumbers) -> MultiTypeCase:
         own, others = numbers["own"], numbers["others"]
@@ -107,21 +110,18 @@ def multi_type_space() -> Space[MultiTypeCase]:
 
 
 def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
-    """Whether some user prefers the GPUs of another user."""
+    """Whether no user prefers the GPUs of another user."""
     found = case.pairs.cooperative
     gpus = case.bundles(found)
-    first = case.reused if reuse else case.split
-    mine = first(gpus[0]) if reuse else sum(case.pairs.rates(found.share)[: case.types], F(0))
-    slacks = [
-        (mine - first(other), f"u1 would gain {fraction_text(first(other) - mine)} from what u{i + 2} has")
-        for i, other in enumerate(gpus[1:])
-    ]
-    for i, own in enumerate(gpus[1:]):
-        e = case.types + i
-        for o, other in enumerate(gpus):
-            if o != i + 1:
-                more = case.pairs.worth(e, other) - case.pairs.worth(e, own)
-                slacks.append((-more, f"u{i + 2} would gain {fraction_text(more)} from what u{o + 1} has"))
+    worth_to_first, mine = case.reused if reuse else case.split, case.own_worth(found, reuse=reuse)
+    slacks = []
+    for i, o in permutations(range(len(gpus)), 2):
+        if i == 0:
+            more = worth_to_first(gpus[o]) - mine
+        else:
+            e = case.types + i - 1
+            more = case.pairs.worth(e, gpus[o]) - case.pairs.worth(e, gpus[i])
+        slacks.append((-more, f"u{i + 1} would gain {fraction_text(more)} from the GPUs of u{o + 1}"))
     slack, words = min(slacks)
     return Finding(slack, words if slack < 0 else "no envy", (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
 
@@ -129,16 +129,11 @@ def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
 def surplus_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
     """Whether u1 has at least the worth of its part of the cluster."""
     found = case.pairs.cooperative
-    gpus = case.bundles(found)
-    n = len(gpus)
-    fair = [m / n for m in case.pairs.gpus]
-    first = case.reused if reuse else case.split
-    mine = first(gpus[0]) if reuse else sum(case.pairs.rates(found.share)[: case.types], F(0))
-    slack = mine - first(fair)
-    words = (
-        f"u1 has {fraction_text(mine)}, {fraction_text(abs(slack))} "
-        f"{'less' if slack < 0 else 'more'} than with its part of all GPUs"
-    )
+    mine, users = case.own_worth(found, reuse=reuse), case.pairs.n - case.types + 1
+    fair = [m / users for m in case.pairs.gpus]
+    slack = mine - (case.reused(fair) if reuse else case.split(fair))
+    more = "less" if slack < 0 else "more"
+    words = f"u1 has {fraction_text(mine)}, {fraction_text(abs(slack))} {more} than with its part of all GPUs"
     return Finding(slack, words, (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
 
 
@@ -152,49 +147,43 @@ SPLIT = r"""
 Let $A$ have $q$ job types $t$ of weight $\pi_A / q$ each, and $B$ have $p$ job types $i$ of weight $\pi_B / p$
 each. Envy-freeness is $w_t x_t \ge \frac{\pi_A p}{q \pi_B} w_t x_i$; summed over the $p$ types of $B$ and divided
 by $p$ it is $w_t x_t \ge \frac{\pi_A}{\pi_B} w_t \frac{X_B}{q}$ with $X_B = \sum_i x_i$; summed over the types of
-$A$: what $A$ has is worth to it at least $\pi_A / \pi_B$ times the even split of what $B$ has. Summed over all $B$
-with weight $\pi_B$ (and $A$ itself) it is the sharing incentive."""
+$A$: the GPUs of $A$ are worth at least $\pi_A / \pi_B$ times the even split of the GPUs of $B$ to it. Summed over all
+$B$ with weight $\pi_B$ (and $A$ itself) it is the sharing incentive."""
 
 CLAIMS = (
-    Claim(
+    oef_claim(
         key="oef/weights-cooperative",
-        paper="OEF",
         place="section 4.2.3",
-        statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the total of as many "
-        r"copies of every "
-        "user; rational weights are as good as whole ones.",
+        statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the same total as with "
+        r"$\pi_l$ copies of every user $l$; weights may be rational.",
         procedure=ForAll(COPIED, same_total),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=r"""
-Let the weights be whole (multiply them). From an allocation with weights, every copy of $u_l$ gets $x_l / \pi_l$:
-copies
-of the same user have the same, and $w_l x_l / \pi_l \ge w_l x_i / \pi_i$ is the weighted row. From one with copies,
-$u_l$
-gets the sum over its copies: summing the rows of all pairs of copies of $u_l$ and $u_i$ gives
-$\pi_i w_l x_l \ge \pi_l w_l x_i$. Both ways keep the total and the GPUs used.""",
+Scale the weights to integers. Given an allocation with weights, let every copy of $u_l$ have $x_l / \pi_l$: copies of
+the same user have the same, and $w_l x_l / \pi_l \ge w_l x_i / \pi_i$ is the weighted row. Given an allocation with
+copies, let $u_l$ have the sum over its copies: summing the rows of all pairs of copies of $u_l$ and $u_i$ gives
+$\pi_i w_l x_l \ge \pi_l w_l x_i$. Both maps preserve the total and the GPUs in use.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-noncooperative",
-        paper="OEF",
         place="section 4.2.3",
-        statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the level of as many copies of "
-        r"every user.",
+        statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the same level as with $\pi_l$ "
+        r"copies of every user $l$.",
         procedure=ForAll(COPIED, same_level),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
 Copies of $u_l$ with rate $t$ each have $\pi_l t$ together; conversely $x_l / \pi_l$ for every copy has rate
-$w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
+$w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-fair",
-        paper="OEF",
         place="section 4.2.3",
-        statement="With weights the fairness properties of Theorem 5.1 stay: cooperative OEF is envy-free and gives "
-        "the sharing incentive, each in proportion to the weights; job types as virtual users are such.",
+        statement="The fairness properties of Theorem 5.1 hold with weights: cooperative OEF is envy-free and gives "
+        "the sharing incentive, both in proportion to the weights; this includes job types as virtual users.",
         procedure=ForAll(
             WEIGHTED,
             lambda c: min(
@@ -205,9 +194,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         proof="Theorem 5.1 with weights; a job type is a tenant with its part of the weight.",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-twice",
-        paper="OEF",
         place="section 4.2.3",
         statement="Under non-cooperative OEF a user of twice the weight has twice the throughput.",
         procedure=ForAll(WEIGHTED, lambda c: twice_as_much(c, c.noncooperative), all_optima=True),
@@ -215,9 +203,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-noncooperative",),
         proof=r"These are the rows of its program, $w_l x_l / \pi_l = t$.",
     ),
-    Claim(
+    oef_claim(
         key="oef/weights-twice-cooperative",
-        paper="OEF",
         place="section 4.2.3",
         statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
         procedure=ForAll(
@@ -227,9 +214,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         instead="oef/weights-fair",
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-split-envy",
-        paper="OEF",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs if those are split evenly among the job "
         "types (cooperative OEF, every optimum).",
@@ -239,39 +225,33 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         policies=("oef-cooperative",),
         proof=SPLIT,
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-split-sharing",
-        paper="OEF",
         place="section 4.2.4",
-        statement="Users with several job types have at least what their part of the cluster is worth, split evenly "
-        "among "
-        "the job types (cooperative OEF, every optimum).",
+        statement="Users with several job types have at least the worth of their part of the cluster, split evenly "
+        "among the job types (cooperative OEF, every optimum).",
         procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=False), all_optima=True),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=SPLIT,
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-reuse-envy",
-        paper="OEF",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs, each used for the job type that is "
-        "fastest on "
-        "it (cooperative OEF).",
+        "fastest on it (cooperative OEF).",
         procedure=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=True)),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/job-types-split-envy",
     ),
-    Claim(
+    oef_claim(
         key="oef/job-types-reuse-sharing",
-        paper="OEF",
         place="section 4.2.4",
-        statement="Users with several job types have at least what their part of the cluster is worth to them, "
-        "every GPU used "
-        "for the job type that is fastest on it (cooperative OEF).",
+        statement="Users with several job types have at least the worth of their part of the cluster, every GPU "
+        "used for the job type that is fastest on it (cooperative OEF).",
         procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=True)),
         expected=ClaimVerdict.FALSE,
         printed=False,

@@ -1,4 +1,4 @@
-"""The worked examples of OEF: every printed number, recomputed in fractions."""
+"""The worked examples of OEF: all printed numbers, recomputed in fractions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hetopt.data.rationals import fractions
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
 from hetopt.proofs.ledger.procedures import ByComputation, ComparedValue, Computation, compare_number, compare_values
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
+from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
 
 F = Fraction
@@ -32,25 +33,24 @@ def printed(name: str, topic: str) -> Any:
     return instances.expected(name)[topic].printed
 
 
-def shown(value: Fraction) -> str:
-    """A printed number as text: decimals or a quotient."""
-    return str(value) if value.denominator in (1, 3, 37) else f"{float(value):g}"
+def number(quantity: str, claimed: Fraction, computed: Fraction) -> ComparedValue:
+    """Compare a number that is printed as decimals or as a quotient."""
+    text = str(claimed) if claimed.denominator in (1, 3, 37) else f"{float(claimed):g}"
+    return compare_number(quantity, text, computed)
 
 
-def table(quantity: str, there: Sequence[Sequence[Fraction]], computed: Share) -> list[ComparedValue]:
+def vector(quantity: str, claimed: Sequence[Fraction], computed: Sequence[Fraction]) -> list[ComparedValue]:
+    """Compare every entry of a printed vector."""
+    pairs = zip(claimed, computed, strict=True)
+    return [number(f"{quantity}[{i}]", *pair) for i, pair in enumerate(pairs, 1)]
+
+
+def table(quantity: str, claimed: Sequence[Sequence[Fraction]], computed: Share) -> list[ComparedValue]:
     """Compare every entry of a printed table."""
     return [
-        compare_number(f"{quantity}[{i + 1},{j + 1}]", shown(a), b)
-        for i, (left, right) in enumerate(zip(there, computed, strict=True))
-        for j, (a, b) in enumerate(zip(left, right, strict=True))
-    ]
-
-
-def listed(quantity: str, there: Sequence[Fraction], computed: Sequence[Fraction]) -> list[ComparedValue]:
-    """Compare every entry of a printed vector."""
-    return [
-        compare_number(f"{quantity}[{i + 1}]", shown(a), b)
-        for i, (a, b) in enumerate(zip(there, computed, strict=True))
+        number(f"{quantity}[{i},{j}]", *pair)
+        for i, rows in enumerate(zip(claimed, computed, strict=True), 1)
+        for j, pair in enumerate(zip(*rows, strict=True), 1)
     ]
 
 
@@ -70,7 +70,7 @@ def eq_1(what: str) -> Computation:
         ]
         return Computation((*table("X", there["X"], share), *prices), pictures=(case.picture("after trading", share),))
     rates = case.rates(share)
-    rows = [*listed("E", there["E"], rates), compare_number("total", shown(there["total"]), sum(rates, F(0)))]
+    rows = [*vector("E", there["E"], rates), number("total", there["total"], sum(rates, F(0)))]
     return Computation(tuple(rows), pictures=(case.picture("after trading", share),))
 
 
@@ -82,43 +82,38 @@ def eq_1_lie(what: str) -> Computation:
     picture = truth.picture("after u1 reports 2.8", share)
     if what == "X":
         prices = [gandiva_fair(truth)[1][1].price, trades[1].price]
-        rows = (*table("X", there["X"], share), *listed("price of round 2", there["price_round2"], prices))
+        rows = (*table("X", there["X"], share), *vector("price of round 2", there["price_round2"], prices))
         return Computation(rows, pictures=(picture,))
-    return Computation(tuple(listed("E", there["E_true"], truth.rates(share))), pictures=(picture,))
+    return Computation(tuple(vector("E", there["E_true"], truth.rates(share))), pictures=(picture,))
 
 
 def eq_2() -> Computation:
     """Cooperative OEF on equation (1)."""
     case, there = tenants_of("oef/eq2"), printed("oef/eq2", "cooperative")
     found = case.cooperative
-    rows = [*table("X", there["X"], found.share), *listed("E", there["E"], case.rates(found.share))]
-    rows += [compare_number("total", shown(there["total"]), found.total), unique(found)]
+    rows = [*table("X", there["X"], found.share), *vector("E", there["E"], case.rates(found.share))]
+    rows += [number("total", there["total"], found.total), unique(found)]
     return Computation(tuple(rows), pictures=(case.picture("cooperative OEF", found.share),))
 
 
 def eq_3(what: str) -> Computation:
-    """Gavel on equation (1), with its own row: X, or E and its total."""
+    """Gavel, with its row on time, on equation (1): X, or E and its total."""
     case, there = tenants_of("oef/eq3"), printed("oef/eq3", "gavel")
     found = gavel(case)
     if what == "X":
         rows = [*table("X", there["X"], found.share), unique(found)]
     else:
-        rows = [
-            *listed("E", there["E"], case.rates(found.share)),
-            compare_number("total", shown(there["total"]), found.total),
-        ]
+        rows = [*vector("E", there["E"], case.rates(found.share)), number("total", there["total"], found.total)]
     return Computation(tuple(rows), pictures=(case.picture("Gavel", found.share),))
 
 
 def eq_3_lie() -> Computation:
-    """Gavel after u1 reports 2.5: its shares, and that it gains."""
+    """Gavel after u1 reports 2.5: the shares of u1, and whether it gains."""
     truth, reported = tenants_of("oef/eq3"), tenants_of("oef/eq3-lie")
     found = gavel(reported)
     gains = truth.worth(0, found.share[0]) > truth.worth(0, gavel(truth).share[0])
-    rows = (
-        *listed("x_1", printed("oef/eq3-lie", "gavel")["value"], found.share[0]),
-        compare_values("u1 gains", True, gains),
-    )
+    claimed = printed("oef/eq3-lie", "gavel")["value"]
+    rows = (*vector("x_1", claimed, found.share[0]), compare_values("u1 gains", True, gains))
     return Computation(rows, pictures=(truth.picture("after u1 reports 2.5", found.share),))
 
 
@@ -136,7 +131,7 @@ def eq_3_trade(first: Fraction, second: Fraction) -> Computation:
 
 
 def gavel_below_gandiva_fair() -> Computation:
-    """The total of eq. (3) against that of eq. (1)."""
+    """Compare the total of eq. (3) with that of eq. (1)."""
     case = tenants_of("oef/eq1")
     one, other = gavel(case).total, sum(case.rates(gandiva_fair(case)[0]), F(0))
     lower = compare_values("Gavel's total is lower", True, one < other)
@@ -144,13 +139,13 @@ def gavel_below_gandiva_fair() -> Computation:
 
 
 def eq_1_envy() -> Computation:
-    """Under eq. (1) and eq. (3) u3 prefers the GPUs of u2."""
+    """Whether u3 prefers the GPUs of u2 under eq. (1) and eq. (3)."""
     case = tenants_of("oef/eq1")
-    rows = []
-    for name, share in (("Gandiva_fair", gandiva_fair(case)[0]), ("Gavel", gavel(case).share)):
-        rows.append(
-            compare_values(f"u3 prefers u2's under {name}", True, case.worth(2, share[1]) > case.worth(2, share[2]))
-        )
+    shares = {"Gandiva_fair": gandiva_fair(case)[0], "Gavel": gavel(case).share}
+    rows = (
+        compare_values(f"u3 prefers u2's under {name}", True, case.worth(2, share[1]) > case.worth(2, share[2]))
+        for name, share in shares.items()
+    )
     return Computation(tuple(rows))
 
 
@@ -172,11 +167,7 @@ def eq_6() -> Computation:
     """Cooperative OEF on two users."""
     case, there = tenants_of("oef/eq6"), printed("oef/eq6", "cooperative")
     found = case.cooperative
-    rows = (
-        *table("X", there["X"], found.share),
-        compare_number("total", shown(there["total"]), found.total),
-        unique(found),
-    )
+    rows = (*table("X", there["X"], found.share), number("total", there["total"], found.total), unique(found))
     return Computation(rows, pictures=(case.picture("cooperative OEF", found.share),))
 
 
@@ -187,30 +178,29 @@ def eq_6_lie() -> Computation:
     mine, before = truth.worth(0, found.share[0]), truth.worth(0, honest.share[0])
     rows = (
         *table("X", there["X"], found.share),
-        compare_number("u1", shown(there["u1_true"]), mine),
-        compare_number("gain of u1", shown(there["u1_gain"]), mine / before - 1),
-        compare_number("total", shown(there["total_true"]), sum(truth.rates(found.share), F(0))),
+        number("u1", there["u1_true"], mine),
+        number("gain of u1", there["u1_gain"], mine / before - 1),
+        number("total", there["total_true"], sum(truth.rates(found.share), F(0))),
         unique(found),
     )
-    return Computation(
-        rows, pictures=(truth.picture("honest", honest.share), truth.picture("u1 misreports", found.share))
-    )
+    pictures = (truth.picture("honest", honest.share), truth.picture("u1 misreports", found.share))
+    return Computation(rows, pictures=pictures)
 
 
 def second_misreport() -> Computation:
-    """Whether u2 gains by a larger report once u1 reports 4: under envy-freeness or the sharing incentive."""
+    """Whether u2 gains by a misreport after u1 has reported 4."""
     truth, reported = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
     before = truth.worth(1, reported.cooperative.share[1])
     best = max(truth.worth(1, reported.reporting(1, (F(1), F(p, 4))).cooperative.share[1]) for p in range(4, 81))
     words = f"u2 has {fraction_text(before)}; with reports from 1 to 20 in quarters at most {fraction_text(best)}"
-    return Computation((compare_values("u2 gains by misreported too", True, best > before),), words)
+    return Computation((compare_values("u2 gains by a misreport, too", True, best > before),), words)
 
 
 def even_split() -> Computation:
-    """X^f: the rates of both users after the even split."""
+    """The rates of both users after the even split X^f."""
     case, there = tenants_of("oef/eq6"), printed("oef/eq6", "max_min")
     u1, u2 = case.rates(there["X"])
-    return Computation((compare_number("u1", shown(there["u1"]), u1), compare_number("u2", shown(there["u2"]), u2)))
+    return Computation((number("u1", there["u1"], u1), number("u2", there["u2"], u2)))
 
 
 def sharing_coefficients() -> Computation:
@@ -227,9 +217,7 @@ def drop() -> Computation:
     after = sum(truth.rates(reported.sharing.share), F(0))
     part = 1 - after / truth.sharing.total
     words = f"from {fraction_text(truth.sharing.total)} to {fraction_text(after)}: {float(100 * part):.2f} %"
-    return Computation(
-        (compare_number("drop", shown(printed("oef/eq6-lie", "efficiency_drop")["value"]), part),), words
-    )
+    return Computation((number("drop", printed("oef/eq6-lie", "efficiency_drop")["value"], part),), words)
 
 
 def fig_2() -> Computation:
@@ -242,27 +230,25 @@ def fig_2() -> Computation:
         unique(honest),
         unique(misreported),
     )
-    return Computation(
-        rows, pictures=(truth.picture("honest", honest.share), truth.picture("u1 misreports", misreported.share))
-    )
+    pictures = (truth.picture("honest", honest.share), truth.picture("u1 misreports", misreported.share))
+    return Computation(rows, pictures=pictures)
 
 
 def weighted() -> Computation:
-    """Non-cooperative OEF with u2 twice."""
-    case, there = tenants_of("oef/weighted-replicated"), ((F(1), F(1, 3)), (F(0), F(1, 3)), (F(0), F(1, 3)))
+    """Non-cooperative OEF with two copies of u2."""
+    case, claimed = tenants_of("oef/weighted-replicated"), ((F(1), F(1, 3)), (F(0), F(1, 3)), (F(0), F(1, 3)))
     found = case.noncooperative
-    return Computation(
-        (*table("X", there, found.share), unique(found)), pictures=(case.picture("non-cooperative OEF", found.share),)
-    )
+    rows = (*table("X", claimed, found.share), unique(found))
+    return Computation(rows, pictures=(case.picture("non-cooperative OEF", found.share),))
 
 
 def job_types() -> Computation:
-    """Non-cooperative OEF with two job types of u1, u2 twice."""
+    """Non-cooperative OEF with two job types of u1 and two copies of u2."""
     pair = tenants_of("oef/job-types")
     case = TenantCase((*pair.speed, pair.speed[2]), pair.gpus)
     found = case.noncooperative
     rows = tuple(table("X", printed("oef/job-types", "noncooperative")["X"], found.share))
-    # u2's rows are alike, so only their sum is unique
+    # The optimum is not unique: the copies of u2 can exchange GPUs.
     return Computation(rows, pictures=(case.picture("non-cooperative OEF", found.share),))
 
 
@@ -276,14 +262,23 @@ def example(
     policies: tuple[str, ...] = (),
 ) -> Claim:
     """A claim about a worked example."""
-    return Claim(f"oef/{key}", "OEF", place, statement, ByComputation(compute), expected, policies=policies, note=note)
+    return oef_claim(
+        key=f"oef/{key}",
+        place=place,
+        statement=statement,
+        procedure=ByComputation(compute),
+        expected=expected,
+        policies=policies,
+        note=note,
+    )
 
 
 TRADE = r"The trade to $x'_1 = (1, 1/22)$, $x'_2 = (0, 1/2)$ raises u2 and hurts no user."
-ROUNDED = "Computed from the rounded X."
+ROUNDED = "The paper computes it from the rounded X."
 SECOND_LIAR = r"""
-If u2 reports $r \ge 4$, u1 has $1 + 4 a = 4 (1 - a)$ or more, so u2 at most $5 \cdot \frac58 = \frac{25}8$, as with
-the truth. If $r < 4$, u2 has GPU1 and the part $b$ of GPU2 with $1 + r b = r (1 - b)$: $1 + 5 b < 1 + \frac{15}8$."""
+If u2 reports $r \ge 4$, u1 has GPU1 and at least the part $a$ of GPU2 with $1 + 4 a = 4 (1 - a)$, so u2 has at most $5
+\cdot \frac58 = \frac{25}8$, as with the truth. If $r < 4$, u2 has GPU1 and the part $b$ of GPU2 with $1 + r b = r (1 -
+b)$, and its rate is $1 + 5 b < 1 + \frac{15}8$."""
 COOPERATIVE, NONCOOPERATIVE = ("oef-cooperative",), ("oef-noncooperative",)
 CLAIMS = (
     example(
@@ -318,7 +313,7 @@ CLAIMS = (
         ROUNDED,
         ("gandiva-fair",),
     ),
-    example("eq-1-envy", "section 2.4", "In eq. (1) and in eq. (3) u3 prefers what u2 has.", eq_1_envy),
+    example("eq-1-envy", "section 2.4", "In eq. (1) and in eq. (3) u3 prefers the GPUs of u2.", eq_1_envy),
     example(
         "eq-2",
         "eq. (2)",
@@ -331,7 +326,7 @@ CLAIMS = (
         "eq. (3)",
         "X under Gavel.",
         lambda: eq_3("X"),
-        note=r"Only with Gavel's own row, $\sum_j x_l^j \le 1$.",
+        note=r"Only with Gavel's row $\sum_j x_l^j \le 1$, which OEF omits.",
         policies=("gavel-max-min",),
     ),
     example(
@@ -356,7 +351,7 @@ CLAIMS = (
         r"The trade to $x'_1 = (1, 0.045)$, $x'_2 = (0, 0.0495)$ raises u2 and hurts no user.",
         lambda: eq_3_trade(F(45, 1000), F(495, 10000)),
         ClaimVerdict.FALSE,
-        "A misprint: 0.495. And 0.045 is 1/22 cut off, which costs u1 1/1100.",
+        "A misprint of 0.495. And 0.045 is 1/22 rounded down, which costs u1 1/1100.",
     ),
     replace(
         example("eq-3-trade-corrected", "section 2.4", TRADE, lambda: eq_3_trade(F(1, 22), F(1, 2))), printed=False

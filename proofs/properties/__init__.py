@@ -1,1 +1,1 @@
-"""Properties that any policy can be put to: which hold, on how many instances, and the smallest counterexample."""
+"""Properties of policies: which hold, on how many instances, and the smallest counterexamples."""

@@ -1,4 +1,4 @@
-"""A policy's answer to an instance, in fractions, and other optima of the same formulation."""
+"""Results of policies in fractions, and other optima of the same formulation."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class PolicyAnswer:
     result:
         The result that the policy returned.
     share:
-        (n, k) Fractions: the exact optimum of a formulation, or the returned floats as fractions.
+        (n, k) fractions: the exact optimum of a formulation, or the returned floats.
     exact:
         Whether the share is the exact optimum of a formulation.
     not_comparable:
-        Why the result has no defined worth: a gang runs on several GPU types or in copies, or the result exceeds the
-        capacity; empty if it has one.
+        Why the worth of the result is undefined: a gang runs on several GPU types or in copies, or the result exceeds
+        the capacity; empty if it is defined.
     unique:
         Whether the formulation has no other optimum; True for policies that are not formulations.
     """
@@ -55,7 +55,7 @@ class PolicyAnswer:
     unique: bool = True
 
     def comparable(self) -> PolicyAnswer:
-        """The answer itself, if its worth is defined.
+        """Return this answer if its worth is defined.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class PolicyAnswer:
 
 
 def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
-    """Ask a policy for its answer, without an earlier state.
+    """Call a policy without a previous state, and convert its result to fractions.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
     InvalidOption
         The policy's code fails.
     InvalidPlan
-        The answer is not an allocation, or not a possible one.
+        The result contains shares that are negative or not finite.
     """
     try:
         if isinstance(policy, Formulation):
@@ -98,12 +98,15 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
     if not np.isfinite(x).all():
         raise InvalidPlan("the policy returns shares that are not finite numbers")
     share = within_capacity(instance, exact_floats(x))
-    return PolicyAnswer(
-        result, share, exact=False, not_comparable=_undefined_worth(instance, result) or _overuse(instance, share)
-    )
+    return PolicyAnswer(result, share, exact=False, not_comparable=_why_not_comparable(instance, result, share))
 
 
-def _overuse(instance: Instance, share: Numbers) -> str:
+def _why_not_comparable(instance: Instance, result: Allocation | Plan, share: Numbers) -> str:
+    """The reason for an undefined worth; empty if the worth is defined."""
+    try:
+        holdings(instance, result)
+    except InvalidPlan as problem:
+        return str(problem)
     entities = instance.entities()
     used = (share * fractions(entities.demand)[:, None]).sum(axis=0)
     if any(u > m for u, m in zip(used, fractions(entities.capacity), strict=True)):
@@ -112,7 +115,7 @@ def _overuse(instance: Instance, share: Numbers) -> str:
 
 
 def within_capacity(instance: Instance, share: Numbers) -> Numbers:
-    """Remove rounding errors of a solver: shares below 0, more GPUs than the capacity, more than the whole time.
+    """Remove rounding errors of a solver: negative shares, and more than the capacity or the whole time.
 
     Raises
     ------
@@ -130,17 +133,9 @@ def within_capacity(instance: Instance, share: Numbers) -> Numbers:
 
 
 def _shrunk(used: Iterable[Fraction], most: Iterable[Fraction]) -> Numbers:
-    """Factors that reduce each use to ``most`` where it exceeds ``most`` by rounding alone."""
+    """Factors that reduce each use to ``most`` if it exceeds ``most`` by rounding only."""
     over = [m / u if m < u <= m * (1 + Fraction(EQUAL)) else Fraction(1) for m, u in zip(most, used, strict=True)]
     return np.array([*over, None], dtype=object)[:-1]
-
-
-def _undefined_worth(instance: Instance, result: Allocation | Plan) -> str:
-    try:
-        holdings(instance, result)
-    except InvalidPlan as problem:
-        return str(problem)
-    return ""
 
 
 def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
@@ -156,13 +151,13 @@ def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
 
 
 def exact_floats(x: Any) -> Numbers:
-    """Each float as the fraction that it represents."""
+    """Convert each float to the fraction that it represents."""
     array = np.asarray(x, dtype=float)
     return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
 
 
 def at_true_owners(truth: Instance, reported_instance: Instance, answer: PolicyAnswer) -> PolicyAnswer:
-    """The answer to a misreport, assigned to the true entities; GPUs of a false job type go to the true one."""
+    """The answer to a misreport, assigned to the true entities; GPUs of a false job type go to the true job type."""
     entities, reported = truth.entities(), reported_instance.entities()
     gpus = answer.share * fractions(reported.demand)[:, None]
     own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
@@ -190,14 +185,14 @@ class UndecidedTie(Undecided):
 
 @dataclass(frozen=True)
 class TieBreaker:
-    """A component whose gain is the weighted sum of shares, maximised last: it selects one of several optima."""
+    """A component that selects one of several optima: its gain, maximised last, is a weighted sum of the shares."""
 
     weights: tuple[tuple[float, ...], ...]
     priority: int = -100
     name: str = "last"
 
     def add(self, block: Any, model: Any) -> Any:
-        """The gain."""
+        """Return the gain."""
         return model.weighted_shares(np.array(self.weights))
 
 
@@ -210,7 +205,7 @@ def most_favourable(policy: AnyPolicy, instance: Instance, answer: PolicyAnswer,
 
 
 def own_speeds(case: PolicyCase, owner: Iterable[int], e: int, sign: int = 1) -> Weights:
-    """Weights with the speeds of ``e`` in its own rows, 0 elsewhere."""
+    """Weights that are the speeds of ``e`` in the rows that it owns, and 0 elsewhere."""
     return [[sign * v * (int(o) == e) for v in case.speed[e]] for o in owner]
 
 
@@ -219,7 +214,7 @@ def failing_optimum(judge: Any, case: PolicyCase, policy: AnyPolicy, answer: Pol
 
     Raises
     ------
-    Tied
+    UndecidedTie
         The audit may hold for another optimum.
     """
     if answer.unique:
@@ -227,13 +222,13 @@ def failing_optimum(judge: Any, case: PolicyCase, policy: AnyPolicy, answer: Pol
     if case.kind == "tenants":
         for weights, least in _conditions(judge, case):
             other = most_favourable(policy, case.instance, answer, weights)
-            if _sum(weights, other.share) < least:
+            if _weighted_sum(weights, other.share) < least:
                 return other
     raise UndecidedTie
 
 
 def _conditions(judge: Any, case: PolicyCase) -> Iterator[tuple[Weights, Fraction]]:
-    """Pairs of weights and the least weighted sum that every allocation with the property has."""
+    """Pairs (weights, least weighted sum) that every allocation with the property satisfies."""
     n = len(case.speed)
     if judge is envy_free:
         for one, other in permutations(range(n), 2):
@@ -244,6 +239,6 @@ def _conditions(judge: Any, case: PolicyCase) -> Iterator[tuple[Weights, Fractio
             yield own_speeds(case, range(n), one), whole / n
 
 
-def _sum(weights: Weights, share: Any) -> Fraction:
+def _weighted_sum(weights: Weights, share: Any) -> Fraction:
     pairs = zip(chain(*weights), share.ravel(), strict=True)
     return sum((w * x for w, x in pairs), Fraction(0))

@@ -1,4 +1,4 @@
-"""Small instances for any policy: tenants or jobs that share GPUs, and the speeds that some of them misreport."""
+"""Small instances for all policies: tenants or jobs that share GPUs, some with misreported speeds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MisreportKind(StrEnum):
     FALSE_TYPE = "false type"
 
     def allows(self, true: Fraction, reported: Fraction) -> bool:
-        """Whether a speed may be reported like this; any speeds are possible for a false job type."""
+        """Whether a speed may be reported as ``reported``; a false job type may have any speeds."""
         match self:
             case MisreportKind.UNDER:
                 return reported <= true
@@ -40,23 +40,23 @@ class MisreportKind(StrEnum):
 
 
 MISREPORTER = "liar"
-"""Table with the position, from 1, of the entity that misreports; stored counterexamples use this name."""
+"""Name of the table with the position, from 1, of the misreporting entity, as in stored counterexamples."""
 
 ROUND = 300.0
-"""Length of a round in seconds; work is counted in rounds."""
+"""Seconds of a round; work is in rounds."""
 SPEEDS = integers(1, 6)
 
 
 @dataclass(frozen=True)
 class PolicyCase:
-    """An instance for a policy, and the reports that the policy sees.
+    """An instance, and the reports to the policy.
 
     Attributes
     ----------
     kind:
         Whether tenants or jobs share the GPUs.
     speed:
-        (n, k) speedups of tenants, 1 in the first column; or work of each job's gang per round.
+        (n, k) speedups of tenants, 1 in the first column; or the work of each job's gang per round.
     gpus:
         (k,) GPUs.
     report:
@@ -64,7 +64,7 @@ class PolicyCase:
     demand, work, arrival:
         (n,) GPUs of each gang, work, and round of arrival; empty for tenants.
     false, misreporter:
-        (k,) speedups of a false job type, empty for none; and the position of the tenant that adds it.
+        (k,) speedups of a false job type, or empty; and the position of the tenant that adds it.
     """
 
     kind: EntityKind
@@ -143,7 +143,7 @@ def policy_space(kind: EntityKind, misreport: MisreportKind | None = None) -> Sp
         case = _case_of(kind, misreport, numbers)
         return case if case is not None and _meets_hypotheses(case, misreport) else None
 
-    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    def chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         drawn = {name: _any(choose, table, sizes) for name, table in tables.items()}
         misreporters = range(sizes["n"])
         if MISREPORTER in tables:
@@ -156,11 +156,11 @@ def policy_space(kind: EntityKind, misreport: MisreportKind | None = None) -> Sp
             drawn["demand"] = (tuple(min(d, most) for d in drawn["demand"][0]),)
         return CaseNumbers(drawn)
 
-    return Space({"n": (2, 3), "k": (2, 3)}, tables, build, choose)
+    return Space({"n": (2, 3), "k": (2, 3)}, tables, build, chosen)
 
 
 def _case_of(kind: EntityKind, misreport: MisreportKind | None, numbers: CaseNumbers) -> PolicyCase | None:
-    """None if there is no entity at the position of the misreporter."""
+    """The case of these numbers; None if the position of the misreporter is out of range."""
 
     def rows(name: str) -> Rows:
         return tuple((F(1), *row) if kind == "tenants" else row for row in numbers[name])
@@ -185,7 +185,7 @@ def _case_of(kind: EntityKind, misreport: MisreportKind | None, numbers: CaseNum
 
 
 def _meets_hypotheses(case: PolicyCase, misreport: MisreportKind | None) -> bool:
-    """Whether all numbers are positive, some job fits, and the reports are of the given kind."""
+    """Whether all numbers are positive, every job fits on some type, and the reports are of the given kind."""
     numbers = chain(*case.speed, *case.report, case.false, case.gpus, case.demand, case.work)
     if any(v <= 0 for v in numbers) or any(v.denominator > 1 for v in (*case.gpus, *case.demand)):
         return False
@@ -199,7 +199,7 @@ def _meets_hypotheses(case: PolicyCase, misreport: MisreportKind | None) -> bool
 
 
 def _report(choose: ValueChooser, misreport: MisreportKind, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    """A report of this kind; half of its entries are true, and half of the reports if several misreport."""
+    """Choose a report of this kind; half of its entries are true, as are half of the reports of a group."""
     if misreport is MisreportKind.TOGETHER and choose((False, True)):
         return row
     return tuple(choose([s for s in SPEEDS if misreport.allows(w, s)]) if choose((True, False)) else w for w in row)

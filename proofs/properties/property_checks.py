@@ -1,4 +1,4 @@
-"""The properties of policies, each with a function that decides one case in fractions."""
+"""Properties of policies, each with a function that decides one case in fractions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
 from hetopt.data.rationals import fractions
 from hetopt.decisions.rounders import ByKind
-from hetopt.proofs.ledger.claim import Finding, fraction_text
+from hetopt.proofs.ledger.claim import Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.properties.policy_answers import (
@@ -32,10 +32,10 @@ from hetopt.tolerances import EQUAL
 
 F = Fraction
 ROUNDS = 6
-"""Rounds in which shares are rounded to whole GPUs."""
+"""Number of rounds in which shares are rounded to whole GPUs."""
 
 NOISE = F(EQUAL)
-"""Smaller violations of a float result are rounding errors of the solver; an exact optimum has none."""
+"""Violations of a float result up to this size are taken as rounding errors of the solver."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Property:
     statement:
         The property in one clause.
     misreport:
-        The kind of misreports that the property is about; None for other properties.
+        The kind of misreports that the property concerns; None for other properties.
     check:
         Decides one case under one policy.
     kinds:
@@ -69,7 +69,7 @@ class Property:
 
 
 def answer_picture(title: str, case: PolicyCase, answer: PolicyAnswer) -> SharesPicture:
-    """Picture of the GPUs of each entity and their worth."""
+    """Picture of the GPUs of each entity and of their worth."""
     held = answer.held(case.instance)
     return SharesPicture(
         title,
@@ -82,18 +82,18 @@ def answer_picture(title: str, case: PolicyCase, answer: PolicyAnswer) -> Shares
 
 
 EXACT = "the exact optimum of the formulation, in fractions"
-EVERY_OPTIMUM = "the formulation has several optima; in fractions it fails for all of them, this one included"
+EVERY_OPTIMUM = "the formulation has several optima, and in fractions the property fails for all of them"
 
 
 def certificate(answer: PolicyAnswer) -> tuple[str, ...]:
-    """The basis of the numbers of a finding."""
+    """The certificate of a finding about this answer."""
     if answer.exact:
         return (EXACT, "it is unique") if answer.unique else (EVERY_OPTIMUM,)
     return ("the result that the policy returned, read exactly and judged in fractions",)
 
 
 def screened(slack: Fraction, *, exact: bool) -> Fraction:
-    """The slack, or 0 for a violation that may be a rounding error."""
+    """The slack, or 0 if it may be a rounding error."""
     return F(0) if not exact and -NOISE <= slack < 0 else slack
 
 
@@ -128,7 +128,7 @@ def _better(before: SharesPicture, witness: Dominated) -> SharesPicture:
 
 
 def adjacency(case: PolicyCase, policy: AnyPolicy) -> Finding:
-    """Decide whether the GPU types of each entity are adjacent; shares below rounding count as none."""
+    """Decide whether the GPU types of each entity are adjacent; shares that may be rounding errors count as 0."""
     answer = ask_policy(policy, case.instance)
     share = answer.share
     if not answer.exact:
@@ -143,7 +143,7 @@ def adjacency(case: PolicyCase, policy: AnyPolicy) -> Finding:
 
 
 def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
-    """Decide whether whole GPUs stay within the capacity over some rounds."""
+    """Decide whether whole GPUs stay within the capacity in all rounds."""
     answer = ask_policy(policy, case.instance)
     used = (answer.share * fractions(case.instance.entities().demand)[:, None]).sum(axis=0)
     most, rounder, state = max(u - m for u, m in zip(used, case.gpus, strict=True)), ByKind(), None
@@ -162,7 +162,7 @@ def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
 
 
 def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
-    """Decide whether some misreporting entity does not gain, relative to its rate with the whole cluster."""
+    """Decide whether at least one misreporting entity does not gain, relative to its rate with the whole cluster."""
     honest = ask_policy(policy, case.instance).comparable()
     misreported = ask_policy(policy, case.reported).comparable()
     held = honest.held(case.instance)
@@ -186,7 +186,7 @@ def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Rates of a misreporting entity at true speeds: the largest with the truth, the smallest after the misreport."""
+    """Rates of a misreporting entity at true speeds: the largest if honest, the smallest after the misreport."""
 
     honest: PolicyAnswer
     misreported: PolicyAnswer
@@ -214,7 +214,7 @@ def _misreport_text(case: PolicyCase, e: int) -> str:
 
 
 def _row(values: tuple[Fraction, ...]) -> str:
-    return f"({', '.join(map(fraction_text, values))})"
+    return f"({fractions_text(values)})"
 
 
 def _plain(value: Fraction) -> str:
@@ -226,32 +226,46 @@ PROPERTIES = (
     Property(
         "sharing-incentive",
         "SI",
-        "each has at least the worth of its part of every GPU type",
+        "each tenant or job has at least the worth of an equal share of every GPU type",
         partial(audited, sharing_incentive),
     ),
     Property(
         "pareto-efficient",
         "PE",
-        "no other allocation gives one more without giving another less",
+        "no other allocation gives one tenant or job more and none less",
         partial(audited, pareto_efficient),
     ),
-    Property("over-report", "SP over", "one that reports higher speeds does not gain", no_gain, MisreportKind.OVER),
-    Property("under-report", "SP under", "one that reports lower speeds does not gain", no_gain, MisreportKind.UNDER),
+    Property(
+        "over-report",
+        "SP over",
+        "a tenant or job that reports higher speeds does not gain",
+        no_gain,
+        MisreportKind.OVER,
+    ),
+    Property(
+        "under-report",
+        "SP under",
+        "a tenant or job that reports lower speeds does not gain",
+        no_gain,
+        MisreportKind.UNDER,
+    ),
     Property(
         "group",
         "group SP",
-        "of two or more that report higher speeds together, not all gain",
+        "if two or more report higher speeds together, not all of them gain",
         no_gain,
         MisreportKind.TOGETHER,
     ),
     Property(
         "false-type",
         "false types",
-        "one that adds a false job type does not gain",
+        "a tenant that adds a false job type does not gain",
         no_gain,
         MisreportKind.FALSE_TYPE,
         ("tenants",),
     ),
-    Property("adjacent", "adjacent", "the GPU types of each are neighbours in the cluster's order", adjacency),
+    Property(
+        "adjacent", "adjacent", "the GPU types of each tenant or job are adjacent in the cluster's order", adjacency
+    ),
     Property("capacity", "whole GPUs", "rounded to whole GPUs, shares stay within the capacity", capacity),
 )

@@ -1,4 +1,4 @@
-"""Decide properties of policies: how often each one held, and the smallest counterexample where it failed."""
+"""Decide properties of policies: on how many instances each holds, or the smallest counterexample."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ PROVED: Mapping[tuple[str, EntityKind, str], str] = {
 }
 """(policy, tenants or jobs, property) -> the claim of the ledger that proves it."""
 
-
 DISTANCE_WEIGHT = Fraction(1, 1000)
 """Weight of :attr:`Finding.distance` relative to the slack in a search."""
 
 
 class CellOutcome(Enum):
-    """The result for one property of one policy, in short."""
+    """The outcome for one property of one policy."""
 
     PROVED = "proved"
     HOLDS = "holds"
@@ -62,11 +61,11 @@ class MatrixCell:
         False with a counterexample; True if the property held on all drawn instances, which is no proof; None if no
         instance could be judged, or the policy failed.
     instances, refused:
-        Number of judged instances, and of instances that the policy refused or whose result cannot be judged.
+        Number of judged instances, and of instances that the policy refused or that could not be judged.
     tied:
         Number of refused instances where the property fails for the returned optimum, but may hold for another.
     counterexample:
-        The smallest one found.
+        The smallest counterexample found.
     why:
         Why no instance could be judged.
     broken:
@@ -107,7 +106,7 @@ class MatrixCell:
 
 @dataclass
 class _CountingCheck:
-    """A check that counts the judged cases, and the reasons why others were refused."""
+    """A check that counts judged cases, refused cases, and the reasons of refusals."""
 
     check: Callable[[PolicyCase, AnyPolicy], Finding]
     policy: AnyPolicy
@@ -131,27 +130,21 @@ class _CountingCheck:
 
 
 def supported_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
-    """Tenants and jobs -> why the policy refuses them; empty if it supports them."""
+    """Tenants and jobs -> why the policy refuses them; empty if it supports them.
+
+    The policy is called for two equal tenants or jobs on two types of two GPUs, the second type twice as fast.
+    """
+    zeros, ones, twos, fours = ((Fraction(v),) * 2 for v in (0, 1, 2, 4))
+    speed = ((Fraction(1), Fraction(2)),) * 2
     found: dict[EntityKind, str] = {}
     for kind in ("tenants", "jobs"):
-        plain = policy_space(kind).build(_plain(kind))
-        assert plain is not None
+        case = PolicyCase(kind, speed, twos, speed, demand=ones, work=fours, arrival=zeros)
         try:
-            ask_policy(policy, plain.instance)
+            ask_policy(policy, case.instance)
             found[kind] = ""
         except Undecided as problem:
             found[kind] = str(problem)
     return found
-
-
-def _plain(kind: EntityKind) -> CaseNumbers:
-    """Two equal tenants or jobs on two types of two GPUs, the second twice as fast."""
-    one, two = Fraction(1), Fraction(2)
-    speed = ((two,), (two,)) if kind == "tenants" else ((one, two), (one, two))
-    tables: dict[str, Any] = {"speed": speed, "gpus": ((two, two),)}
-    if kind == "jobs":
-        tables |= {"demand": ((one, one),), "work": ((two * 2, two * 2),), "arrival": ((0 * one, 0 * one),)}
-    return CaseNumbers(tables)
 
 
 def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Effort, name: str = "") -> MatrixCell:
@@ -170,33 +163,28 @@ def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Ef
     found = _known(space, slack, counted)
     if found is None:
         found, *_ = draw_counterexample(space, slack, counted, effort.instances, effort.seed)
-    judged, refused, tied = counted.judged, counted.refused, counted.tied
-    search = (
-        search_counterexample(space, slack, counted, effort.seconds, effort.seed) if effort.seconds and judged else None
-    )
-    other = None if search is None else search.found
-    if other is not None and (found is None or space.weight(other[0]) < space.weight(found[0])):
-        found = other
-    seconds, searched = time.perf_counter() - began, 0 if search is None else search.tried
+    cell = MatrixCell(about, None, counted.judged, counted.refused, counted.tied)
+    if effort.seconds and cell.instances:
+        search = search_counterexample(space, slack, counted, effort.seconds, effort.seed)
+        cell = replace(cell, searched=search.tried)
+        if search.found and (found is None or space.weight(search.found[0]) < space.weight(found[0])):
+            found = search.found
+    cell = replace(cell, seconds=time.perf_counter() - began)
     if found is not None:
-        case = Counterexample(found[0], space.build(found[0]), found[1])
-        return MatrixCell(about, False, judged, refused, tied, searched, case, seconds=seconds)
-    if not judged:
+        numbers, finding = found
+        return replace(cell, holds=False, counterexample=Counterexample(numbers, space.build(numbers), finding))
+    if not cell.instances:
         reasons = [text for text, _ in counted.reasons.most_common(1)] or ["no instance was drawn"]
-        return MatrixCell(about, None, 0, refused, tied, why=reasons[0], seconds=seconds)
-    proved = PROVED.get((name, kind, about.key), "")
-    return MatrixCell(about, True, judged, refused, tied, searched, proved=proved, seconds=seconds)
+        return replace(cell, why=reasons[0])
+    return replace(cell, holds=True, proved=PROVED.get((name, kind, about.key), ""))
 
 
 def _known(
     space: Space[PolicyCase], slack: Callable[[PolicyCase], Fraction], check: Callable[[PolicyCase], Finding]
 ) -> tuple[CaseNumbers, Finding] | None:
-    """The smallest stored counterexample against any policy that is also one against this policy."""
-    fits = [
-        numbers
-        for kept in known_counterexamples()
-        if set((numbers := _with_misreporter(kept, space)).tables) == set(space.tables)
-    ]
+    """The smallest stored counterexample, to any policy or claim, that is also a counterexample to this policy."""
+    candidates = (_with_misreporter(stored, space) for stored in known_counterexamples())
+    fits = [numbers for numbers in candidates if set(numbers.tables) == set(space.tables)]
     for numbers in sorted(fits, key=space.weight):
         case = space.build(numbers)
         if case is not None and slack(case) < 0 and (found := check(case)).refutes:
@@ -205,7 +193,7 @@ def _known(
 
 
 def _with_misreporter(numbers: CaseNumbers, space: Space[PolicyCase]) -> CaseNumbers:
-    """In claims the first tenants misreport; here the numbers say which one does."""
+    """Add the position of the misreporter to the tables of a claim, in which it is the first tenant."""
     tables = dict(numbers.tables)
     if MISREPORTER in space.tables and (reported := tables.pop("false", tables.get("report", ()))):
         tables |= {"report": reported[:1], MISREPORTER: ((Fraction(1),),)}
@@ -213,6 +201,7 @@ def _with_misreporter(numbers: CaseNumbers, space: Space[PolicyCase]) -> CaseNum
 
 
 STORED = Path(__file__).with_name("refuting.json")
+"""File of counterexamples to properties of policies."""
 
 
 @dataclass(frozen=True)
@@ -227,12 +216,12 @@ class StoredRefutation:
 
 @cache
 def stored_refutations() -> tuple[StoredRefutation, ...]:
-    """The counterexamples of ``refuting.json``, beside this file.
+    """The counterexamples of ``refuting.json``.
 
     Raises
     ------
     UnusableFile
-        The file has another content.
+        The file cannot be read.
     """
     try:
         return tuple(
@@ -245,8 +234,8 @@ def stored_refutations() -> tuple[StoredRefutation, ...]:
 
 @cache
 def known_counterexamples() -> tuple[CaseNumbers, ...]:
-    """The numbers of all stored counterexamples that can be read, to policies and to claims."""
-    found = [one.numbers for one in stored_refutations()]
+    """The numbers of all readable stored counterexamples to policies and claims."""
+    found = [refutation.numbers for refutation in stored_refutations()]
     for name in instances.names():
         with suppress(Exception):  # other instances, and broken files of any content
             found.append(stored_numbers(name))
@@ -255,7 +244,7 @@ def known_counterexamples() -> tuple[CaseNumbers, ...]:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """All properties of one policy for tenants or for jobs; or why the policy refuses them."""
+    """All properties of one policy for tenants or for jobs, or why the policy refuses them."""
 
     policy: str
     kind: EntityKind
@@ -268,12 +257,12 @@ CellKey = tuple[str, EntityKind, int]
 
 
 def plan_cells(names: Sequence[str], settings: Mapping[str, Any]) -> tuple[list[CellKey], list[MatrixRow]]:
-    """The cells to decide, and the rows of the entities that a policy refuses.
+    """The cells to decide, and the rows for policies that refuse tenants or jobs.
 
     Parameters
     ----------
     names, settings:
-        Announced names or ``module:Name``, and the settings of each, as of :func:`hetopt.registry.make_policy`.
+        Registered names or ``module:Name``, and the settings of each, as for :func:`hetopt.registry.make_policy`.
 
     Raises
     ------
@@ -293,12 +282,12 @@ def plan_cells(names: Sequence[str], settings: Mapping[str, Any]) -> tuple[list[
 def decide_cells(
     tasks: Sequence[CellKey], settings: Mapping[str, Any], effort: Effort, jobs: int = 1
 ) -> Iterator[tuple[CellKey, MatrixCell]]:
-    """Yield each cell when it is decided, and again if another policy's counterexample gives a first or smaller one."""
+    """Yield each decided cell, and again if a counterexample to another policy is its first or smallest one."""
     found = dict[CellKey, MatrixCell]()
-    for (task, *_), one in run_parallel(_decide, [(task, settings, effort) for task in tasks], jobs):
-        found[task] = one
-        yield task, one
-    others = [(task, settings, one, _counterexamples_of_others(task, found)) for task, one in found.items()]
+    for (task, *_), cell in run_parallel(_decide, [(task, settings, effort) for task in tasks], jobs):
+        found[task] = cell
+        yield task, cell
+    others = [(task, settings, cell, _counterexamples_of_others(task, found)) for task, cell in found.items()]
     others = [given for given in others if given[-1]]
     for (task, *_), better in run_parallel(_with_counterexample_of_others, others, jobs):
         if better is not None:
@@ -315,9 +304,9 @@ def _decide(task: CellKey, settings: Mapping[str, Any], effort: Effort) -> Matri
     return _without_case(found, place)
 
 
-def _without_case(one: MatrixCell, place: int) -> MatrixCell:
-    case = one.counterexample
-    return replace(one, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
+def _without_case(cell: MatrixCell, place: int) -> MatrixCell:
+    case = cell.counterexample
+    return replace(cell, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
 
 
 def _counterexamples_of_others(task: CellKey, found: Mapping[CellKey, MatrixCell]) -> list[CaseNumbers]:
@@ -327,16 +316,16 @@ def _counterexamples_of_others(task: CellKey, found: Mapping[CellKey, MatrixCell
         return []
     every = {
         case.numbers.key(): case.numbers
-        for (_, *about), one in found.items()
-        if (case := one.counterexample) is not None and about == list(task[1:])
+        for (_, *about), cell in found.items()
+        if (case := cell.counterexample) is not None and about == list(task[1:])
     }
     return [n for n in sorted(every.values(), key=weight) if own is None or weight(n) < weight(own.numbers)]
 
 
 def _with_counterexample_of_others(
-    task: CellKey, settings: Mapping[str, Any], one: MatrixCell, others: Sequence[CaseNumbers]
+    task: CellKey, settings: Mapping[str, Any], cell: MatrixCell, others: Sequence[CaseNumbers]
 ) -> MatrixCell | None:
-    """The cell with the first of these that is a counterexample for it; None if there is none."""
+    """The cell with the first of ``others`` that refutes its property; None if none does."""
     name, kind, place = task
     about, policy = PROPERTIES[place], make_policy(name, settings)
     for numbers in others:
@@ -344,7 +333,7 @@ def _with_counterexample_of_others(
         assert case is not None
         with suppress(Undecided):
             if (finding := about.check(case, policy)).refutes:
-                smaller = replace(one, holds=False, proved="", counterexample=Counterexample(numbers, None, finding))
+                smaller = replace(cell, holds=False, proved="", counterexample=Counterexample(numbers, None, finding))
                 return _without_case(smaller, place)
     return None
 
