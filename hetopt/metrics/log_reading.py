@@ -134,7 +134,8 @@ def joined_names(text: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 Names: TypeAlias = tuple[str, ...]
-Seats: TypeAlias = Mapping[str, Mapping[str, float]]
+SpanSeats: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Server -> GPU type -> GPUs of a span; the server is "" where none was chosen."""
 
 
 def types_of(log: Log, instance: Instance) -> list[Names]:
@@ -195,7 +196,7 @@ def by_type(log: Log, instance: Instance) -> Floats:
     return result
 
 
-def seats_of(log: Log) -> list[Seats]:
+def seats_of(log: Log) -> list[SpanSeats]:
     """Server -> GPU type -> GPUs, of each span.
 
     Raises
@@ -203,7 +204,7 @@ def seats_of(log: Log) -> list[Seats]:
     InvalidInstance
         The column ``seats`` has another format.
     """
-    found: dict[str, Seats] = {}
+    found: dict[str, SpanSeats] = {}
     for text in log.spans["seats"].unique().tolist():
         try:
             found[text] = seats_in(text)
@@ -212,7 +213,7 @@ def seats_of(log: Log) -> list[Seats]:
     return [found[text] for text in log.spans["seats"]]
 
 
-def seats_in(text: str) -> Seats:
+def seats_in(text: str) -> SpanSeats:
     """Server -> GPU type -> GPUs, from one cell of the column ``seats``.
 
     Raises

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
+from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.decisions.system import Copy
-from hetopt.stages.speed_models import HeldGPUs
+from hetopt.decisions.system import JobCopy
 from hetopt.tolerances import WORK
 
 Positions: TypeAlias = NDArray[np.intp]
@@ -31,17 +31,17 @@ Positions: TypeAlias = NDArray[np.intp]
 class RunningCopy:
     """A copy that trains from second ``ready`` on."""
 
-    copy: Copy
+    decided: JobCopy
     ready: float
 
     @property
     def end(self) -> float:
         """Second at which it has done its work."""
-        return self.ready + self.copy.work / self.copy.rate
+        return self.ready + self.decided.work / self.decided.rate
 
     def work_done(self, time: float) -> float:
         """Work done by then."""
-        return self.copy.work if time >= self.end else self.copy.rate * max(0.0, time - self.ready)
+        return self.decided.work if time >= self.end else self.decided.rate * max(0.0, time - self.ready)
 
 
 @dataclass(frozen=True)

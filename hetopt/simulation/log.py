@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.stages.speed_models import HeldGPUs
+from hetopt.data.gpu_locations import HeldGPUs
 
 
 class EventKind(IntEnum):
@@ -117,7 +117,7 @@ class _Span:
     end: float = 0.0
     lost: float = 0.0
     work: float = 0.0
-    speedup: float = 0.0
+    throughput: float = 0.0
     earlier: float = 0.0
     """Work done on these GPUs before a pause."""
 
@@ -195,12 +195,12 @@ class Recorder:
             self.stop(time, job)
             self._open[job] = _Span(job, span.tenant, time, span.where, earlier=span.earlier + span.work)
 
-    def progress(self, key: Key, work: float, lost: float, speedup: float) -> None:
-        """Add work of the job (or copy) after ``lost`` seconds; ``speedup``: its normalised throughput."""
+    def progress(self, key: Key, work: float, lost: float, throughput: float) -> None:
+        """Add work of the job (or copy) after ``lost`` seconds; ``throughput``: normalised, of its tenant."""
         span = self._open[key]
         span.work += work
         span.lost += lost
-        span.speedup = speedup
+        span.throughput = throughput
 
     def stop(self, time: float, key: Key) -> None:
         """End the span of the job (or copy), if it has one."""
@@ -244,7 +244,7 @@ class Recorder:
             if span.job in self.tenants:
                 own[self.tenants[span.job]].append(span)
         length = (rounds["end"] - rounds["start"]).to_numpy()
-        columns = {n: self._trained(spans, [s.speedup for s in spans], rounds) / length for n, spans in own.items()}
+        columns = {n: self._trained(spans, [s.throughput for s in spans], rounds) / length for n, spans in own.items()}
         return pd.DataFrame(columns, columns=pd.Index(list(own), name="tenant"), index=rounds.index)
 
     def _trained(self, spans: list[_Span], rates: list[float], rounds: pd.DataFrame) -> Floats:

@@ -179,7 +179,7 @@ class Simulator:
         model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
         self.dispatcher = Dispatcher(instance, self.view, self.record, model, rounds=seconds is not None)
         self.states = self.dispatcher.states
-        self.ready = np.full(len(self.states.jobs), np.nan)  # of the jobs, before the last decision
+        self.ready = np.full(len(self.states.jobs), np.nan)  # when each job can train, as of before the last decision
         self.agenda: list[ScheduledEvent] = []  # events besides arrivals and completions
         self._counter = count()
         changes = check_changes(environment.changes, self.whole)
@@ -256,8 +256,8 @@ class Simulator:
         names = [self.states.jobs[i].name for i in self.present]
         listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         why = "The policy gives them no GPUs that they can run on"
-        if moved := int(self.states.running[list(self.present)].sum()):
-            why = f"The policy moves the {moved} running jobs before they have restarted, so that no work is done"
+        if restarting := int(self.states.running[list(self.present)].sum()):
+            why = f"The policy moves the {restarting} running jobs before they have restarted, so that no work is done"
         return f"{len(names)} jobs are unfinished: {listed}. {why}"
 
     def _submit(self, i: int) -> None:
@@ -339,7 +339,7 @@ class Simulator:
     def _decide(self) -> None:
         """Record the work of copies, call the policy, and carry out its decision."""
         who = self._visible()
-        moved = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.still_starts(
+        progressed = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.start_continues(
             who, self.last_decision, self.ready
         )
         self.ready = self.states.ready.copy()
@@ -349,7 +349,7 @@ class Simulator:
         if self.cluster is None or not len(who):
             self._skip()
             return
-        self.decisions_without_progress = 0 if moved or not self.decisions else self.decisions_without_progress + 1
+        self.decisions_without_progress = 0 if progressed or not self.decisions else self.decisions_without_progress + 1
         if self.decisions_without_progress >= self.patience:
             raise Stalled(
                 f"no progress in {self.decisions_without_progress} decisions up to {self.time:g} s; {self._waiting()}"
