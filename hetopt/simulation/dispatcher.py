@@ -48,9 +48,11 @@ class Dispatcher:
         where = held_at_start(instance, job, on_servers)
         if where is None:
             return
-        states.where[i], states.running[i], states.start[i], states.since[i] = where, True, self.time, self.time
+        gpus = np.zeros(len(self.model.entities.types))
         for (_, t), n in where.items():
-            states.held[i, self.model.entities.types.index(t)] += n
+            gpus[self.model.entities.types.index(t)] += n
+        states.start[i] = self.time
+        states.hold(i, self.time, where, gpus)
         self.record.start(self.time, job.name, job.tenant, where)
 
     def record_work(self, i: int, work: float | None = None) -> None:
@@ -240,7 +242,7 @@ class Dispatcher:
             states.switches[i] += before is not None and before is not place.where and before != place.where
         states.ready_on.pop(i, None)
         self.record.start(self.time, job.name, job.tenant, place.where)
-        states.running[i], states.where[i], states.since[i], states.held[i] = True, place.where, self.time, place.gpus
+        states.hold(i, self.time, place.where, place.gpus)
         states.rate[i] = self.model.rate(i, place)
         states.schedule_end(i, self.time)
 
@@ -273,7 +275,7 @@ class Dispatcher:
             self.record.start(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))
         where: HeldGPUs = {place: n for copy in runs for place, n in copy.decided.seats.items()}
         states.switches[i] += moved and before is not None
-        states.running[i], states.since[i], states.held[i], states.where[i] = True, self.time, gpus, where
+        states.hold(i, self.time, where, gpus)
         states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.decided.rate for copy in runs)
         states.ready_on[i], states.ready[i] = ready_on, min(ready_on.values())
         states.schedule_end(i, self.time)
