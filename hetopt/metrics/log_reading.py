@@ -54,6 +54,11 @@ class JobTimes:
         return ~np.isnan(self.finish)
 
     @cached_property
+    def jct(self) -> Floats:
+        """(n,) seconds from arrival to finish."""
+        return np.asarray(self.finish - self.arrival)
+
+    @cached_property
     def leaves(self) -> Floats:
         """(n,) finish, or the end of the log."""
         return np.where(self.finished, self.finish, self.end)

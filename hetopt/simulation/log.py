@@ -102,8 +102,7 @@ class Log:
         return average
 
     def __repr__(self) -> str:
-        done = self.jobs["finish"].notna().sum()
-        return f"Log({done} of {len(self.jobs)} jobs finished, mean jct {self.jobs['jct'].mean():g} s)\n{self.jobs}"
+        return f"Log({self.jobs['finish'].notna().sum()} of {len(self.jobs_with_work)} jobs finished)\n{self.jobs}"
 
 
 @dataclass(slots=True)
@@ -249,10 +248,15 @@ class Recorder:
 
     def _trained(self, spans: list[_Span], rates: list[float], rounds: pd.DataFrame) -> Floats:
         """(decisions,) integral of the rates of all spans that train, from each decision to the next."""
-        begins = np.array([span.start + span.lost for span in spans], dtype=float)
-        ends = np.maximum(np.array([span.end for span in spans], dtype=float), begins)
+        times = np.array([(span.start, span.lost, span.end) for span in spans], dtype=float).reshape(-1, 3).T
+        begins, ends = training_begins(*times), times[2]
         bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
         return integrals(begins, ends, np.array(rates, dtype=float), *bounds)
+
+
+def training_begins(starts: Floats, lost: Floats, ends: Floats) -> Floats:
+    """(spans,) second from which each span trains, after the seconds lost; its end if it does not train."""
+    return np.minimum(starts + lost, ends)
 
 
 def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops: Floats) -> Floats:
