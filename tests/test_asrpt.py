@@ -30,6 +30,7 @@ from hetopt.models.asrpt import (
 from hetopt.models.asrpt.asrpt_policies import NonPreemptivePolicy
 from hetopt.proofs.strategies import staged_jobs
 from hetopt.simulation.environment import Environment
+from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -139,6 +140,17 @@ def test_online_and_round_based_calls_give_the_same_schedule(instance: Instance,
         assert online.jobs[column].tolist() == pytest.approx(called.jobs[column].tolist(), rel=EQUAL, abs=EQUAL)
     assert (online.spans[["job", "gpus", "seats"]] == called.spans[["job", "gpus", "seats"]]).all().all()
     assert online.utilisation == pytest.approx(called.utilisation, rel=EQUAL)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_job_placed_on_the_gpus_of_a_profiling_run_begins_after_it(asked: bool) -> None:
+    """A is profiled from 0 to 4, and then b on all GPUs until 8; a is placed at 4, and trains from 8 on."""
+    jobs = (Job("a", {"GPU": 1.0}, 10.0), Job("b", {"GPU": 1.0}, 10.0, 2, arrival=2.0))
+    instance = Instance(Cluster.of({"GPU": 2}, gpus_per_server=2), jobs=jobs)
+    policy = ListPolicy(key="submission", conserving=True)
+    environment = Environment(profiling=Profiling(4.0))
+    log = hetopt.simulate(Asked(policy) if asked else policy, instance, environment=environment)
+    assert log.jobs.loc["a", ["start", "finish", "lost"]].tolist() == [4.0, 18.0, 4.0]
 
 
 @settings(max_examples=40)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidPlan, Job, Overheads, Placement, Plan, Server
-from hetopt.decisions.system import Copy
+from hetopt.decisions.system import JobCopy
 from hetopt.formulations.traits import Traits
 from hetopt.simulation.job_states import RunningCopies, RunningCopy
 from hetopt.tolerances import EQUAL, PROVEN
@@ -151,13 +151,15 @@ def test_forked_and_plain_rounds_against_a_plain_loop(sets: list[set[str]], plai
 
 
 copies = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20), st.integers(0, 5)), min_size=1, max_size=4).map(
-    lambda rows: RunningCopies(tuple(RunningCopy(Copy(f"s{i}", {"A": 1}, v, w), r) for i, (v, w, r) in enumerate(rows)))
+    lambda rows: RunningCopies(
+        tuple(RunningCopy(JobCopy(f"s{i}", {"A": 1}, v, w), r) for i, (v, w, r) in enumerate(rows))
+    )
 )
 
 
 @given(copies, st.fractions(0, 1, max_denominator=20))
 def test_when_is_the_inverse_of_by(forked: RunningCopies, part: Fraction) -> None:
-    everything = sum(c.copy.work for c in forked.copies)
+    everything = sum(c.decided.work for c in forked.copies)
     work = float(part * everything)
     time = forked.time_of(work)
     assert forked.work_done(time) == pytest.approx(work, abs=EQUAL)

@@ -7,9 +7,10 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
-from metric_cases import by_hand, simulations, spans_of
+from metric_cases import SPANS, by_hand, simulations, spans_of
 from simulated import MINUTE, Shortest, fig_2
 
 from hetopt import Instance, Log, Overheads, Plan, instances, simulate
@@ -86,6 +87,21 @@ def test_a_type_as_fast_as_the_last_is_no_benefit_and_a_server_no_type() -> None
         ["a-0", "b-0", False, False]
     ]
     assert np.isnan(switching(replace(log, spans=spans), instance)["beneficial"])
+
+
+def test_the_same_types_in_another_order_are_no_type_change() -> None:
+    """Gangs and copies list their types in the order of their servers."""
+    log, instance = by_hand()
+    rows = [
+        ("y", 0.0, 8.0, "A+B", "a-0+b-0", 2, 0.0, 4.0),
+        ("y", 8.0, 16.0, "B+A", "a-0+b-0", 4, 0.0, 4.0),
+        ("x", 0.0, 8.0, "A", "a-0", 1, 0.0, 4.0),
+        ("x", 0.0, 8.0, "B", "b-0", 1, 0.0, 4.0),
+        ("x", 8.0, 16.0, "B", "a-0", 1, 0.0, 4.0),
+        ("x", 8.0, 16.0, "A", "b-0", 1, 0.0, 4.0),
+    ]
+    found = moves(replace(log, spans=pd.DataFrame(rows, columns=SPANS)), instance)
+    assert found[["job", "between_types"]].to_numpy().tolist() == [["x", False], ["y", False]]
 
 
 def test_copies_count_together() -> None:

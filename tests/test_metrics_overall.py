@@ -16,6 +16,7 @@ from simulated import Shortest
 
 from hetopt import HierarchicalPlacer, Instance, Log, instances, simulate
 from hetopt.metrics import METRICS, changes, cru, decision_seconds, envy, jct, sharing, summary, switching
+from hetopt.metrics.finish_time import IDEALS
 from hetopt.models import hadare
 
 
@@ -32,6 +33,12 @@ def test_by_hand() -> None:
     assert found[["decision_mean", "decision_max"]].tolist() == [3, 6]
     assert found[["changed", "altered", "stragglers"]].tolist() == [1, 1 / 3, 0]
     assert found[["makespan", "total_flow", "throughput", "envy", "sharing", "deviation"]].isna().all()
+
+
+def test_every_ideal_of_finish_time_fairness_has_its_metrics() -> None:
+    """The ideals are functions, their metrics rows of a table; neither may have one that the other lacks."""
+    names = [f"ftf_{ideal}_{key}" for ideal in IDEALS for key in ("mean", "max", "below_1")]
+    assert [name for name in METRICS if name.startswith("ftf_")] == names
 
 
 def test_every_number_is_defined_with_its_unit() -> None:

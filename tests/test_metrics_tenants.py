@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from metric_cases import NAN, by_hand, is_present, log_of, simulations, spans_of
+from simulated import Shortest
 
-from hetopt import Cluster, Instance, Job, JobType, Log, Plan, Tenant
+from hetopt import Cluster, Instance, Job, JobType, Log, Plan, Tenant, simulate
 from hetopt.auditing import envy_matrix, sharing_incentive
 from hetopt.errors import InvalidInstance, UnknownName
 from hetopt.metrics import efficiency, envy, envy_over_time, estimated_and_actual, sharing, sharing_over_time
@@ -198,3 +199,15 @@ def test_sharing_without_overheads_is_that_of_the_audit() -> None:
     plan = Plan(instance.entities("tenants"), np.array([[1.0, 0], [0, 1], [0, 0]]))
     assert not sharing_incentive(instance, plan).holds
     assert sharing_over_time(log, instance).iloc[0].min() < 1
+
+
+def test_gpus_too_small_for_the_job_type_are_worth_nothing_to_the_tenant() -> None:
+    """Actual throughput, fair part and envy have one speedup: 0 where the memory of the job type does not fit."""
+    cluster = Cluster.of({"A": 1, "B": 1}, memory_bytes={"A": 8.0, "B": 2.0})
+    tenant = Tenant("u", (JobType("big", {"A": 2, "B": 1}, memory_bytes=4.0),))
+    small = Job("j", {"A": 0, "B": 1}, work=10, tenant="u")  # a job with little memory among those of the tenant
+    instance = Instance(cluster, (tenant,), (small,))
+    log = simulate(Shortest(), instance)
+    assert log.jobs["finish"].tolist() == [10.0]
+    assert log.throughput["u"].tolist() == [0.0]
+    assert sharing(log, instance)["u"] == 0

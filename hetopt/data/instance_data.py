@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from hetopt import checks
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, unique
 from hetopt.data.cluster import Cluster
+from hetopt.data.gpu_locations import Placed
 from hetopt.data.workload import Job, JobType, Tenant, check_scale, slowest
 from hetopt.errors import InvalidInstance, Item, KeyPath
 from hetopt.tolerances import FEASIBILITY, scale
 
 Floats: TypeAlias = NDArray[np.float64]
-
-Placed: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""Job -> server -> GPU type -> GPUs."""
 
 
 @dataclass(frozen=True)

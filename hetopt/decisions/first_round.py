@@ -10,6 +10,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict
 from hetopt.data.entities import Floats, owner_of, owners
+from hetopt.data.gpu_locations import Placed
 from hetopt.data.instance import Instance
 from hetopt.decisions.placers import HierarchicalPlacer, Placer
 from hetopt.decisions.rounders import ByKind
@@ -125,7 +126,7 @@ class FirstRound:
     decision: Decision
 
     @property
-    def hosts(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+    def hosts(self) -> Placed:
         """Job that runs -> server -> GPU type -> GPUs."""
         return {} if self.decision.placement is None else self.decision.placement.hosts
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from hetopt.data.gpu_locations import Hosts
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 
@@ -32,7 +33,7 @@ class JobStart:
     """
 
     job: str
-    hosts: Mapping[str, Mapping[str, int]]
+    hosts: Hosts
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats
+from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.online import OnlinePolicy
@@ -26,12 +27,12 @@ from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, ask, check_policy
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.results.allocation import Allocation, Placement, Plan
-from hetopt.stages.speed_models import HeldGPUs, SpeedModel, StageSpeeds
+from hetopt.stages.speed_models import SpeedModel, StageSpeeds
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 
 @dataclass(frozen=True)
-class Copy:
+class JobCopy:
     """One copy of a forked job: a whole gang on one server, with its part of the work until the next decision.
 
     Attributes
@@ -54,7 +55,7 @@ class Copy:
     @cached_property
     def seats(self) -> HeldGPUs:
         """(server, GPU type) -> GPUs."""
-        return {(self.server, t): n for t, n in sorted(self.gpus.items()) if n}
+        return held_gpus({self.server: self.gpus})
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class Decision:
     placement: Placement | None = None
     given_up: Mapping[str, float] = field(default_factory=dict)
     wake: float | None = None
-    copies: Mapping[str, tuple[Copy, ...]] = field(default_factory=dict)
+    copies: Mapping[str, tuple[JobCopy, ...]] = field(default_factory=dict)
     promised: Mapping[str, float] | None = None
 
 
@@ -196,14 +197,14 @@ def _promised(result: Allocation) -> Mapping[str, float] | None:
     return dict(zip(entities.names, entities.rate(result.x).tolist(), strict=True))
 
 
-def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[Copy, ...]]:
+def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[JobCopy, ...]]:
     """The copies of forked jobs; the slowest GPU of each sets its rate."""
     types = {t: k for k, t in enumerate(jobs.types)}
     result = {}
     for name, dispatch in placement.dispatch.items():
         speed, hosts = jobs.task_speed[jobs.position[name]].tolist(), placement.hosts.get(name, {})
         rate = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
-        result[name] = tuple(Copy(server, hosts[server], rate[server], work) for server, work in dispatch.items())
+        result[name] = tuple(JobCopy(server, hosts[server], rate[server], work) for server, work in dispatch.items())
     return result
 
 
@@ -268,7 +269,7 @@ def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | No
         raise InvalidPlan(f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; {right}")
 
 
-def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: Mapping[str, Sequence[int]]) -> None:
+def check_replicas(job: Job, hosts: Hosts, replicas: Mapping[str, Sequence[int]]) -> None:
     """Raise :class:`InvalidPlan` unless all replicas of the job's stages are placed, and use exactly its GPUs.
 
     Parameters

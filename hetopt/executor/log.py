@@ -22,7 +22,7 @@ from hetopt.executor.leases import TRAIN
 from hetopt.executor.queue import form_of, known_nodes
 from hetopt.executor.speeds import ESTIMATORS, allowed_types, memory_of, read_speeds
 from hetopt.executor.store import StateStore
-from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals
+from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals, training_begins
 
 KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}
 """Events of the books -> those of a simulation."""
@@ -152,9 +152,9 @@ def _rounds(rounds: Sequence[RowMapping], spans: pd.DataFrame, capacity: float, 
     starts = np.array([row["time"] for row in rounds], dtype=float)
     stops = np.append(starts[1:], max(end, starts[-1])) if len(starts) else starts
     gpus = spans["gpus"].to_numpy(dtype=float)
-    begins, ends = spans["start"].to_numpy(dtype=float), spans["end"].to_numpy(dtype=float)
+    begins, lost, ends = (spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
     held = integrals(begins, ends, gpus, starts, stops)
-    trained = integrals(np.minimum(begins + spans["lost"].to_numpy(dtype=float), ends), ends, gpus, starts, stops)
+    trained = integrals(training_begins(begins, lost, ends), ends, gpus, starts, stops)
     with np.errstate(invalid="ignore", divide="ignore"):
         used = trained / (capacity * (stops - starts))
     columns = {
@@ -189,8 +189,8 @@ def _throughput(
     """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's speedup there."""
     places = zip(spans["job"], spans["seats"], strict=True)
     rates = np.array([_worth(json.loads(seats), speeds[job]) for job, seats in places])
-    ends = spans["end"].to_numpy(dtype=float)
-    begins = np.minimum(spans["start"].to_numpy(dtype=float) + spans["lost"].to_numpy(dtype=float), ends)
+    starts, lost, ends = (spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
+    begins = training_begins(starts, lost, ends)
     bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
     columns = {}
     owner = spans["job"].map(dict(entities))

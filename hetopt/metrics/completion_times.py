@@ -55,7 +55,7 @@ def completion(log: Log, instance: Instance) -> pd.DataFrame:
             "arrival": jobs.arrival,
             "start": jobs.start,
             "finish": jobs.finish,
-            "jct": jobs.finish - jobs.arrival,
+            "jct": jobs.jct,
             "held": held,
             "queueing": np.maximum(stay - held, 0.0),
             "starvation": np.where(np.isnan(jobs.start), jobs.end, jobs.start) - jobs.arrival,
@@ -79,7 +79,7 @@ def jct(log: Log, instance: Instance) -> pd.Series[float]:
     In seconds; NaN where none finished. ``finished`` and ``unfinished`` are their numbers. Quantiles are interpolated.
     """
     jobs = job_times(log, instance)
-    found = describe((jobs.finish - jobs.arrival)[jobs.finished])
+    found = describe(jobs.jct[jobs.finished])
     return pd.Series(
         {**found, "finished": float(jobs.finished.sum()), "unfinished": float((~jobs.finished).sum())}, name="jct"
     )
@@ -99,7 +99,7 @@ def jct_cdf(log: Log, instance: Instance) -> pd.Series[float]:
     Relative to all jobs that arrived, so that it ends below 1 where some did not finish.
     """
     jobs = job_times(log, instance)
-    return cdf((jobs.finish - jobs.arrival)[jobs.finished], len(jobs.names), "jct")
+    return cdf(jobs.jct[jobs.finished], len(jobs.names), "jct")
 
 
 def finished_over_time(log: Log, instance: Instance) -> pd.Series[float]:
@@ -129,9 +129,9 @@ def totals(log: Log, instance: Instance) -> pd.Series[float]:
         return pd.Series(dict.fromkeys(("makespan", "total_completion", "total_flow"), np.nan), name="seconds")
     return pd.Series(
         {
-            "makespan": float(jobs.finish.max() - jobs.arrival.min()),
+            "makespan": log.makespan,
             "total_completion": float(jobs.finish.sum()),
-            "total_flow": float((jobs.finish - jobs.arrival).sum()),
+            "total_flow": float(jobs.jct.sum()),
         },
         name="seconds",
     )

@@ -58,9 +58,8 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
     """
     ideal = lookup(IDEALS, definition, "definition of finish-time fairness")
     jobs = job_times(log, instance)
-    shared = jobs.finish - jobs.arrival
     seconds = ideal(jobs, instance.entities("jobs"))
-    return pd.DataFrame({"shared": shared, "ideal": seconds, "rho": shared / seconds}, index=jobs.names)
+    return pd.DataFrame({"shared": jobs.jct, "ideal": seconds, "rho": jobs.jct / seconds}, index=jobs.names)
 
 
 def rate_alone(entities: Entities) -> Floats:
@@ -109,7 +108,7 @@ def mean_present(jobs: JobTimes) -> Floats:
     first = np.searchsorted(times, jobs.arrival)
     last = np.where(jobs.finished, np.searchsorted(times, jobs.finish), first)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = range_sums(present[:-1] * np.diff(times), first, last) / (jobs.finish - jobs.arrival)
+        mean = range_sums(present[:-1] * np.diff(times), first, last) / jobs.jct
     return np.where(jobs.finished, mean, np.nan)
 
 

@@ -54,6 +54,11 @@ class JobTimes:
         return ~np.isnan(self.finish)
 
     @cached_property
+    def jct(self) -> Floats:
+        """(n,) seconds from arrival to finish."""
+        return np.asarray(self.finish - self.arrival)
+
+    @cached_property
     def leaves(self) -> Floats:
         """(n,) finish, or the end of the log."""
         return np.where(self.finished, self.finish, self.end)
@@ -134,7 +139,8 @@ def joined_names(text: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 Names: TypeAlias = tuple[str, ...]
-Seats: TypeAlias = Mapping[str, Mapping[str, float]]
+SpanSeats: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Server -> GPU type -> GPUs of a span; the server is "" where none was chosen."""
 
 
 def types_of(log: Log, instance: Instance) -> list[Names]:
@@ -195,7 +201,7 @@ def by_type(log: Log, instance: Instance) -> Floats:
     return result
 
 
-def seats_of(log: Log) -> list[Seats]:
+def seats_of(log: Log) -> list[SpanSeats]:
     """Server -> GPU type -> GPUs, of each span.
 
     Raises
@@ -203,7 +209,7 @@ def seats_of(log: Log) -> list[Seats]:
     InvalidInstance
         The column ``seats`` has another format.
     """
-    found: dict[str, Seats] = {}
+    found: dict[str, SpanSeats] = {}
     for text in log.spans["seats"].unique().tolist():
         try:
             found[text] = seats_in(text)
@@ -212,7 +218,7 @@ def seats_of(log: Log) -> list[Seats]:
     return [found[text] for text in log.spans["seats"]]
 
 
-def seats_in(text: str) -> Seats:
+def seats_in(text: str) -> SpanSeats:
     """Server -> GPU type -> GPUs, from one cell of the column ``seats``.
 
     Raises

@@ -1,4 +1,4 @@
-"""Moves of jobs: how many, whether they were beneficial, and their cost."""
+"""Switches of jobs (restarts on other GPUs): how many, whether they were beneficial, and their cost."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class _Stop(NamedTuple):
     types: tuple[str, ...]
     servers: tuple[str, ...]
     places: set[tuple[object, ...]]
+    kinds: list[list[str]]
+    """GPU types of each copy, in an order that does not depend on servers."""
     rate: float
 
 
@@ -45,13 +47,13 @@ def _stops(log: Log, instance: Instance) -> Iterator[_Stop]:
     names, starts = spans["job"].tolist(), spans["start"].tolist()
     columns = [spans[key].tolist() for key in ("gpu_type", "servers")]
     where = list(zip(*(spans[key].tolist() for key in places(log)), strict=True))
-    for (name, time), own in groupby(order, key=lambda i: (names[i], starts[i])):
-        here = list(own)
+    for (name, time), rows in groupby(order, key=lambda i: (names[i], starts[i])):
+        here = list(rows)
         speed = instance.job[name].throughput
         types, servers = (tuple(values[i] for i in here) for values in columns)
-        yield _Stop(
-            name, time, types, servers, {where[i] for i in here}, sum(min(speed[t] for t in kinds[i]) for i in here)
-        )
+        own_kinds = sorted(sorted(kinds[i]) for i in here)
+        rate = sum(min(speed[t] for t in gang) for gang in own_kinds)
+        yield _Stop(name, time, types, servers, {where[i] for i in here}, own_kinds, rate)
 
 
 def moves(log: Log, instance: Instance) -> pd.DataFrame:
@@ -60,17 +62,17 @@ def moves(log: Log, instance: Instance) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per move, in order of time: ``time``, ``job``, ``from_type``, ``to_type``, ``from_servers``,
+        A row per switch, in order of time: ``time``, ``job``, ``from_type``, ``to_type``, ``from_servers``,
         ``to_servers``, ``between_types`` (whether the types differ), ``beneficial`` (whether the job is faster on the
         new types, [FFT, Fig. 10a]; copies of a forked job count together). In a log with ``seats``, a new division of a
-        gang among the same servers is also a move. Jobs of a fluid run do not move.
+        gang among the same servers is also a switch. Jobs of a fluid run do not switch.
     """
     job_times(log, instance)
     rows = []
     for before, stop in pairwise(_stops(log, instance)):
         if before.job != stop.job or stop.places <= before.places:
             continue
-        between = stop.types != before.types
+        between = stop.kinds != before.kinds
         types = " ".join(before.types), " ".join(stop.types)
         servers = " ".join(before.servers), " ".join(stop.servers)
         rows.append((stop.time, stop.job, *types, *servers, between, between and stop.rate > before.rate))
@@ -79,23 +81,23 @@ def moves(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def migrations(log: Log, instance: Instance) -> pd.DataFrame:
-    """Moves of each job, and their cost.
+    """Switches of each job, and their cost.
 
     Returns
     -------
     DataFrame
         A row per job that arrived with work to do: ``switches`` (restarts on other GPUs, as the simulator counted
-        them), ``between_types`` (moves between GPU types), ``beneficial`` (of these, to types on which it is faster),
-        ``present`` (seconds from arrival to finish or end of the log), ``running`` (seconds on GPUs, of copies each),
-        ``lost`` (of these, seconds of starting and moving).
+        them), ``between_types`` (type changes: switches to other GPU types), ``beneficial`` (of these, to types on
+        which it is faster), ``present`` (seconds from arrival to finish or end of the log), ``running`` (seconds on
+        GPUs, of copies each), ``lost`` (of these, seconds of starting and moving).
     """
-    jobs, changes = job_times(log, instance), moves(log, instance)
-    between = changes[changes["between_types"]].groupby("job")["beneficial"].agg(["size", "sum"])
+    jobs, switches = job_times(log, instance), moves(log, instance)
+    type_changes = switches[switches["between_types"]].groupby("job")["beneficial"].agg(["size", "sum"])
     spans = log.spans.assign(length=log.spans["end"] - log.spans["start"]).groupby("job")[["length", "lost"]].sum()
     table = pd.DataFrame(index=jobs.names)
     table["switches"] = log.jobs["switches"].reindex(jobs.names).astype(int)
-    table["between_types"] = between["size"].reindex(jobs.names, fill_value=0).astype(int)
-    table["beneficial"] = between["sum"].reindex(jobs.names, fill_value=0).astype(int)
+    table["between_types"] = type_changes["size"].reindex(jobs.names, fill_value=0).astype(int)
+    table["beneficial"] = type_changes["sum"].reindex(jobs.names, fill_value=0).astype(int)
     table["present"] = jobs.leaves - jobs.arrival
     table["running"] = spans["length"].reindex(jobs.names, fill_value=0.0)
     table["lost"] = spans["lost"].reindex(jobs.names, fill_value=0.0)
@@ -103,10 +105,10 @@ def migrations(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def switching(log: Log, instance: Instance) -> pd.Series[float]:
-    """Moves of all jobs together.
+    """Switches of all jobs together.
 
     ``switches``: restarts on other GPUs; ``per_job``; ``per_job_hour``: per job and hour that it was present,
-    [FFT, Fig. 10b]; ``per_round``: per decision. ``beneficial``: share of the moves between GPU types that led to a
+    [FFT, Fig. 10b]; ``per_round``: per decision. ``beneficial``: share of the type changes that led to a
     type on which the job is faster, [FFT, Fig. 10a]; NaN without any. ``lost``: seconds of starting and moving;
     ``lost_share``: of the time that jobs had GPUs, [FFT, section 2.2].
     """

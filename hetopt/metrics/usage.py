@@ -13,7 +13,7 @@ from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import by_type, job_times, servers_of
 from hetopt.metrics.step_functions import merged
-from hetopt.simulation.log import Log, integrals
+from hetopt.simulation.log import Log, integrals, training_begins
 
 MIXED = "mixed"
 """Column of gangs on several types whose division among the types is unknown."""
@@ -21,9 +21,8 @@ MIXED = "mixed"
 
 def _training(log: Log) -> tuple[Floats, Floats]:
     """(spans,) begin and end of training."""
-    begins = (log.spans["start"] + log.spans["lost"]).to_numpy(dtype=float)
-    ends = log.spans["end"].to_numpy(dtype=float)
-    return np.minimum(begins, ends), ends
+    starts, lost, ends = (log.spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
+    return training_begins(starts, lost, ends), ends
 
 
 def gru(log: Log, instance: Instance) -> float:

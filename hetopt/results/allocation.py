@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from hetopt.checks import FrozenDict, shown
 from hetopt.data.entities import Entities, Floats, read_only
+from hetopt.data.gpu_locations import Placed
 from hetopt.errors import InvalidPlan
 from hetopt.results.certificate import Certificate
 
@@ -169,7 +170,7 @@ class Placement:
         gang on each of its ``hosts``; other jobs have one gang in all.
     """
 
-    hosts: Mapping[str, Mapping[str, Mapping[str, int]]]
+    hosts: Placed
     waiting: Mapping[str, WaitReason] = field(default_factory=dict)
     given_up: Mapping[str, float] = field(default_factory=dict)
     replicas: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from hetopt.data.entities import Floats
+from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.data.instance import Instance
-from hetopt.decisions.system import Copy, Decision
+from hetopt.decisions.system import Decision, JobCopy
 from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
 from hetopt.simulation.job_states import JobStates, Positions, RunningCopies, RunningCopy
 from hetopt.simulation.log import Recorder
 from hetopt.simulation.view import InstanceView, held_at_start
-from hetopt.stages.speed_models import HeldGPUs
 
 MANY = 8
 """Number of stopping jobs from which recording their work in arrays is faster than one by one."""
@@ -27,7 +27,7 @@ class Dispatcher:
     Attributes
     ----------
     states, record, view, model:
-        State of each job; tables of the log; names and speedups of tenants; rates and losses of jobs.
+        State of each job; tables of the log; throughput of tenants; rates and losses of jobs.
     time:
         Now, in seconds; set by the simulator.
     wake:
@@ -48,9 +48,11 @@ class Dispatcher:
         where = held_at_start(instance, job, on_servers)
         if where is None:
             return
-        states.where[i], states.running[i], states.start[i], states.since[i] = where, True, self.time, self.time
+        gpus = np.zeros(len(self.model.entities.types))
         for (_, t), n in where.items():
-            states.held[i, self.model.entities.types.index(t)] += n
+            gpus[self.model.entities.types.index(t)] += n
+        states.start[i] = self.time
+        states.hold(i, self.time, where, gpus)
         self.record.start(self.time, job.name, job.tenant, where)
 
     def record_work(self, i: int, work: float | None = None) -> None:
@@ -61,8 +63,8 @@ class Dispatcher:
         elif self.record.is_open(name):
             done, lost = states.done_since(i, self.time)
             done = done if work is None else work
-            speedup = self.view.speedup(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
-            self.record.progress(name, done, lost, speedup)
+            throughput = self.view.throughput(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
+            self.record.progress(name, done, lost, throughput)
             states.left[i] -= done
             states.since[i] = self.time
             if lost:
@@ -75,9 +77,11 @@ class Dispatcher:
         work = min(done, float(states.left[i])) if work is None else work
         part = work / done if done > 0 else 0.0
         for copy in forked.copies:
-            key = (name, copy.copy.server)
+            key = (name, copy.decided.server)
             waited = min(copy.ready, self.time) - float(states.since[i])
-            self.record.progress(key, copy.work_done(self.time) * part, waited, self.view.speedup_of(i, copy.copy))
+            self.record.progress(
+                key, copy.work_done(self.time) * part, waited, self.view.copy_throughput(i, copy.decided)
+            )
             self.record.stop(min(copy.end, self.time), key)
             states.lost[i] += waited / len(forked.copies)
         states.left[i] -= work
@@ -93,8 +97,11 @@ class Dispatcher:
         began = np.maximum(np.maximum(self.states.ready[who], self.states.since[who]), time)
         return bool((self.states.running[who] & (self.states.rate[who] > 0) & (began < self.time)).any())
 
-    def still_starts(self, who: Positions, time: float, ready: Floats) -> bool:
-        """Whether one of these jobs is still in the start or move of two decisions ago, and so will train."""
+    def start_continues(self, who: Positions, time: float, ready: Floats) -> bool:
+        """Whether a job that was starting at the previous decision is still in the same start-up, and so will train.
+
+        ``time``: of the previous decision; ``ready``: :attr:`JobStates.ready` before it.
+        """
         there = self.states.ready[who]
         return bool((self.states.running[who] & (there > time) & (there == ready[who])).any())
 
@@ -129,8 +136,8 @@ class Dispatcher:
         for i, work, seconds in zip(who, done.tolist(), lost.tolist(), strict=True):
             name = states.jobs[i].name
             if record.is_open(name):
-                speedup = self.view.speedup(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
-                record.progress(name, work, seconds, speedup)
+                throughput = self.view.throughput(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
+                record.progress(name, work, seconds, throughput)
                 record.stop(self.time, name)
                 states.lost[i] += seconds
             if self.model.disks is not None:
@@ -146,7 +153,7 @@ class Dispatcher:
         """
         states, rate, name = self.states, float(self.states.rate[i]), self.states.jobs[i].name
         copies = states.forked[i].copies if i in states.forked else ()
-        undone = sum(copy.work_done(self.time) for copy in copies if copy.copy.server == server)
+        undone = sum(copy.work_done(self.time) for copy in copies if copy.decided.server == server)
         self.record_work(i)
         if not copies and rate > 0 and self.record.is_open(name):
             undone = self.model.undone(rate, self.record.work_of(name) / rate)
@@ -235,11 +242,11 @@ class Dispatcher:
             states.switches[i] += before is not None and before is not place.where and before != place.where
         states.ready_on.pop(i, None)
         self.record.start(self.time, job.name, job.tenant, place.where)
-        states.running[i], states.where[i], states.since[i], states.held[i] = True, place.where, self.time, place.gpus
+        states.hold(i, self.time, place.where, place.gpus)
         states.rate[i] = self.model.rate(i, place)
         states.schedule_end(i, self.time)
 
-    def _run_copies(self, i: int, copies: tuple[Copy, ...], gpus: Floats) -> None:
+    def _run_copies(self, i: int, copies: tuple[JobCopy, ...], gpus: Floats) -> None:
         """Run job i in copies: those on GPUs that it has continue, others restart; a span per copy and decision."""
         states, job = self.states, self.states.jobs[i]
         if math.isnan(states.start[i]):
@@ -266,10 +273,10 @@ class Dispatcher:
             ready_on[copy.server] = ready
             runs.append(RunningCopy(copy, ready + merge))
             self.record.start(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))
-        where: HeldGPUs = {place: n for copy in runs for place, n in copy.copy.seats.items()}
+        where: HeldGPUs = {place: n for copy in runs for place, n in copy.decided.seats.items()}
         states.switches[i] += moved and before is not None
-        states.running[i], states.since[i], states.held[i], states.where[i] = True, self.time, gpus, where
-        states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.copy.rate for copy in runs)
+        states.hold(i, self.time, where, gpus)
+        states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.decided.rate for copy in runs)
         states.ready_on[i], states.ready[i] = ready_on, min(ready_on.values())
         states.schedule_end(i, self.time)
         if not self.rounds and math.isinf(states.forked[i].time_of(float(states.left[i]))):

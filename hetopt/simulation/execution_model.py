@@ -11,10 +11,11 @@ import numpy as np
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
+from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
 from hetopt.data.instance import Instance
-from hetopt.decisions.system import Copy, Decision
+from hetopt.decisions.system import Decision, JobCopy
 from hetopt.simulation.environment import Environment
-from hetopt.stages.speed_models import HeldGPUs, Rate, SpeedModel
+from hetopt.stages.speed_models import Rate, SpeedModel
 from hetopt.tolerances import WORK
 
 
@@ -24,7 +25,7 @@ class JobPlacement:
 
     gpus: Floats
     where: HeldGPUs
-    hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    hosts: Hosts = field(default_factory=dict)
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
@@ -53,8 +54,7 @@ class ExecutionModel:
             return self._by_type(gpus)
         name = decision.entities.names[row]
         hosts = decision.placement.hosts[name]
-        where = {(server, t): n for server, own in sorted(hosts.items()) for t, n in own.items() if n}
-        return JobPlacement(gpus, where, hosts, decision.placement.replicas.get(name, {}))
+        return JobPlacement(gpus, held_gpus(hosts), hosts, decision.placement.replicas.get(name, {}))
 
     def _by_type(self, gpus: Floats) -> JobPlacement:
         """GPUs by type, without servers; the server is ""."""
@@ -76,7 +76,7 @@ class ExecutionModel:
             return self.rate_of(self.jobs[i], place.hosts, place.replicas)
         return min([speed.item(i, k) for k in place.kinds])
 
-    def copy_rate(self, i: int, copy: Copy) -> float:
+    def copy_rate(self, i: int, copy: JobCopy) -> float:
         """Work per second of one copy of job i, as of its slowest GPU."""
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))

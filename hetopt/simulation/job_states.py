@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
+from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.decisions.system import Copy
-from hetopt.stages.speed_models import HeldGPUs
+from hetopt.decisions.system import JobCopy
 from hetopt.tolerances import WORK
 
 Positions: TypeAlias = NDArray[np.intp]
@@ -31,17 +31,17 @@ Positions: TypeAlias = NDArray[np.intp]
 class RunningCopy:
     """A copy that trains from second ``ready`` on."""
 
-    copy: Copy
+    decided: JobCopy
     ready: float
 
     @property
     def end(self) -> float:
         """Second at which it has done its work."""
-        return self.ready + self.copy.work / self.copy.rate
+        return self.ready + self.decided.work / self.decided.rate
 
     def work_done(self, time: float) -> float:
         """Work done by then."""
-        return self.copy.work if time >= self.end else self.copy.rate * max(0.0, time - self.ready)
+        return self.decided.work if time >= self.end else self.decided.rate * max(0.0, time - self.ready)
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class JobStates:
         (n,) work left at the last record; first start and finish, NaN before; rate while it runs, else 0.
     since, ready:
         (n,) progress is recorded until ``since``; training begins, or began, at ``ready``.
-    running:
-        (n,) whether it holds GPUs.
-    held:
-        (n, k) GPUs that it holds.
+    running, number_running:
+        (n,) whether it holds GPUs; number of these jobs.
+    held, gpus_held:
+        (n, k) GPUs that it holds; their sum.
     switches, first_round, rounds, lost, wasted:
         (n,) restarts on other GPUs; the first round in which it could run; rounds until it finished (-1: not yet);
         seconds of starting and moving; work lost by server failures.
@@ -108,6 +108,7 @@ class JobStates:
         self.rate, self.since, self.ready = (np.zeros(n) for _ in range(3))
         self.running = np.zeros(n, dtype=bool)
         self.held = np.zeros(self.entities.shape)
+        self.number_running, self.gpus_held = 0, 0.0
         # Lists are faster than arrays for access job by job.
         self.start, self.finish, self.lost, self.wasted = [math.nan] * n, [math.nan] * n, [0.0] * n, [0.0] * n
         self.switches, self.first_round, self.rounds = [0] * n, [0] * n, [-1] * n
@@ -147,9 +148,22 @@ class JobStates:
         if end < math.inf:
             heappush(self._ending, (end, i, self._stamp[i]))
 
+    def hold(self, i: int, time: float, where: HeldGPUs, gpus: Floats) -> None:
+        """Have job i hold these GPUs, also given by type, from ``time`` on."""
+        if self.running[i]:
+            self._uncount(i)
+        self.running[i], self.since[i], self.held[i], self.where[i] = True, time, gpus, where
+        self.number_running += 1
+        self.gpus_held += sum(where.values())
+
+    def _uncount(self, i: int) -> None:
+        self.number_running -= 1
+        self.gpus_held -= sum((self.where[i] or {}).values())
+
     def release(self, i: int) -> None:
         """Free the GPUs of job i."""
         self._stamp[i] += 1
+        self._uncount(i)
         self.running[i], self.rate[i], self.held[i] = False, 0.0, 0.0
         self._drop_void()
 
@@ -157,6 +171,7 @@ class JobStates:
         """Free the GPUs of many jobs."""
         for i in who.tolist():
             self._stamp[i] += 1
+            self._uncount(i)
         self.running[who], self.rate[who], self.held[who] = False, 0.0, 0.0
         self._drop_void()
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.stages.speed_models import HeldGPUs
+from hetopt.data.gpu_locations import HeldGPUs
 
 
 class EventKind(IntEnum):
@@ -102,8 +102,7 @@ class Log:
         return average
 
     def __repr__(self) -> str:
-        done = self.jobs["finish"].notna().sum()
-        return f"Log({done} of {len(self.jobs)} jobs finished, mean jct {self.jobs['jct'].mean():g} s)\n{self.jobs}"
+        return f"Log({self.jobs['finish'].notna().sum()} of {len(self.jobs_with_work)} jobs finished)\n{self.jobs}"
 
 
 @dataclass(slots=True)
@@ -117,7 +116,7 @@ class _Span:
     end: float = 0.0
     lost: float = 0.0
     work: float = 0.0
-    speedup: float = 0.0
+    throughput: float = 0.0
     earlier: float = 0.0
     """Work done on these GPUs before a pause."""
 
@@ -195,12 +194,12 @@ class Recorder:
             self.stop(time, job)
             self._open[job] = _Span(job, span.tenant, time, span.where, earlier=span.earlier + span.work)
 
-    def progress(self, key: Key, work: float, lost: float, speedup: float) -> None:
-        """Add work of the job (or copy) after ``lost`` seconds; ``speedup``: its normalised throughput."""
+    def progress(self, key: Key, work: float, lost: float, throughput: float) -> None:
+        """Add work of the job (or copy) after ``lost`` seconds; ``throughput``: normalised, of its tenant."""
         span = self._open[key]
         span.work += work
         span.lost += lost
-        span.speedup = speedup
+        span.throughput = throughput
 
     def stop(self, time: float, key: Key) -> None:
         """End the span of the job (or copy), if it has one."""
@@ -244,15 +243,20 @@ class Recorder:
             if span.job in self.tenants:
                 own[self.tenants[span.job]].append(span)
         length = (rounds["end"] - rounds["start"]).to_numpy()
-        columns = {n: self._trained(spans, [s.speedup for s in spans], rounds) / length for n, spans in own.items()}
+        columns = {n: self._trained(spans, [s.throughput for s in spans], rounds) / length for n, spans in own.items()}
         return pd.DataFrame(columns, columns=pd.Index(list(own), name="tenant"), index=rounds.index)
 
     def _trained(self, spans: list[_Span], rates: list[float], rounds: pd.DataFrame) -> Floats:
         """(decisions,) integral of the rates of all spans that train, from each decision to the next."""
-        begins = np.array([span.start + span.lost for span in spans], dtype=float)
-        ends = np.maximum(np.array([span.end for span in spans], dtype=float), begins)
+        times = np.array([(span.start, span.lost, span.end) for span in spans], dtype=float).reshape(-1, 3).T
+        begins, ends = training_begins(*times), times[2]
         bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
         return integrals(begins, ends, np.array(rates, dtype=float), *bounds)
+
+
+def training_begins(starts: Floats, lost: Floats, ends: Floats) -> Floats:
+    """(spans,) second from which each span trains, after the seconds lost; its end if it does not train."""
+    return np.minimum(starts + lost, ends)
 
 
 def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops: Floats) -> Floats:

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
+from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
-from hetopt.stages.speed_models import HeldGPUs
 
 
 class Overhead(Protocol):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import time as clock
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from rich.progress import Progress
@@ -18,18 +17,18 @@ from rich.progress import Progress
 from hetopt.checks import at_least, expect
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.decisions.online import JobStart, OnlinePolicy
+from hetopt.decisions.online import OnlinePolicy
 from hetopt.decisions.placers import Placer
 from hetopt.decisions.rounders import Rounder
 from hetopt.decisions.selection import Selection
-from hetopt.decisions.system import DecisionSteps, System, check_replicas
-from hetopt.errors import InvalidOption, InvalidPlan, Stalled
+from hetopt.decisions.system import DecisionSteps, System
+from hetopt.errors import InvalidOption, Stalled
 from hetopt.formulations.policies import Policy
 from hetopt.formulations.traits import traits_of
+from hetopt.simulation.deciders import Decider, OnlineDecider, PolicyDecider, waiting
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.environment import Environment
-from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
-from hetopt.simulation.job_states import Positions
+from hetopt.simulation.execution_model import ExecutionModel
 from hetopt.simulation.log import EventKind, Log, Recorder
 from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.profiling_runs import ProfilingRuns
@@ -149,8 +148,8 @@ def _simulator(system: System, instance: Instance, environment: Environment, pat
                 f"{type(policy).__name__} decides event by event and never stops a job; Environment.changes and "
                 "Environment.estimate_errors need decisions in rounds: give round_seconds"
             )
-        return OnlineSimulator(policy, instance, steps, environment)
-    return Simulator(instance, steps, environment, seconds, patience)
+        return Simulator(instance, steps, environment, None, partial(OnlineDecider, policy, instance))
+    return Simulator(instance, steps, environment, seconds, partial(PolicyDecider, steps, patience))
 
 
 ScheduledEvent: TypeAlias = tuple[float, EventKind, int, Callable[[], None]]
@@ -158,28 +157,29 @@ ScheduledEvent: TypeAlias = tuple[float, EventKind, int, Callable[[], None]]
 
 
 class Simulator:
-    """Handles events in the order (time, kind, counter), and calls the policy with all present jobs between them.
+    """Handles events in the order (time, kind, counter), and has the decider decide between them.
 
-    A decision takes the time of the policy, of some operations on arrays of the present jobs, and of handling the jobs
-    whose GPUs change; the other jobs take no further time.
+    ``decider``: makes the decider, see :mod:`hetopt.simulation.deciders`.
     """
 
     def __init__(
-        self, instance: Instance, steps: DecisionSteps, environment: Environment, seconds: float | None, patience: int
+        self,
+        instance: Instance,
+        steps: DecisionSteps,
+        environment: Environment,
+        seconds: float | None,
+        decider: Callable[[Dispatcher], Decider],
     ) -> None:
-        self.began, self.time, self.seconds, self.patience = instance.time, instance.time, seconds, patience
-        self.steps, self.environment, self.whole = steps, environment, instance.cluster
-        self.memory: tuple[Any, Any, Any] | None = None
-        self.round, self.decisions, self.decisions_without_progress, self.changed = 0, 0, 0, False
-        self.last_decision = -math.inf  # time of the last decision
+        self.began, self.time, self.seconds = instance.time, instance.time, seconds
+        self.environment, self.whole = environment, instance.cluster
+        self.round, self.decisions, self.changed = 0, 0, False
         self.wake = math.inf  # time of the next decision that the policy requests
         errors = environment.estimate_errors
-        self.view = InstanceView(instance, instance if errors is None else errors.of(instance))
-        self.record = Recorder(float(sum(instance.cluster.capacity.values())), self.view.column)
+        view = InstanceView(instance, instance if errors is None else errors.of(instance))
+        self.record = Recorder(float(sum(instance.cluster.capacity.values())), view.column)
         model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
-        self.dispatcher = Dispatcher(instance, self.view, self.record, model, rounds=seconds is not None)
-        self.states = self.dispatcher.states
-        self.ready = np.full(len(self.states.jobs), np.nan)  # of the jobs, before the last decision
+        self.dispatcher = Dispatcher(instance, view, self.record, model, rounds=seconds is not None)
+        self.states, self.decider = self.dispatcher.states, decider(self.dispatcher)
         self.agenda: list[ScheduledEvent] = []  # events besides arrivals and completions
         self._counter = count()
         changes = check_changes(environment.changes, self.whole)
@@ -194,7 +194,6 @@ class Simulator:
         arrival = instance.job_array("arrival")
         self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
         self.present: dict[int, None] = {}  # in order of arrival
-        self._visible_jobs: Positions | None = None
         self.profiling_runs = ProfilingRuns(
             0.0 if environment.profiling is None else environment.profiling.seconds,
             self.dispatcher,
@@ -214,7 +213,7 @@ class Simulator:
         planned = self.agenda[0][0] if self.agenda else math.inf
         time = min(arrival, planned, self.states.next_end, self._next_decision())
         if math.isinf(time):
-            raise Stalled(f"at {self.time:g} s no job runs and no more jobs arrive; {self._waiting()}")
+            raise self._stalled("no job runs and no more jobs arrive")
         if time > until:
             return self._close(until)
         self.time = self.dispatcher.time = time
@@ -252,13 +251,8 @@ class Simulator:
             number += 1
         return number
 
-    def _waiting(self) -> str:
-        names = [self.states.jobs[i].name for i in self.present]
-        listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        why = "The policy gives them no GPUs that they can run on"
-        if moved := int(self.states.running[list(self.present)].sum()):
-            why = f"The policy moves the {moved} running jobs before they have restarted, so that no work is done"
-        return f"{len(names)} jobs are unfinished: {listed}. {why}"
+    def _stalled(self, why: str) -> Stalled:
+        return Stalled(f"at {self.time:g} s {why}; {waiting(self.states, self.present)}")
 
     def _submit(self, i: int) -> None:
         """Submit a job; it is profiled first if the environment has profiling."""
@@ -272,9 +266,9 @@ class Simulator:
 
     def _arrive(self, i: int) -> None:
         """Make the job visible to the policy."""
-        self.present[i] = None
+        self.present[i], self.changed = None, True
         self.states.first_round[i] = self._round_at(self.time)
-        self._note_change()
+        self.decider.arrive(i)
 
     def _finish(self, i: int) -> None:
         self.dispatcher.finish(i)
@@ -283,11 +277,8 @@ class Simulator:
         self.record.event(self.time, EventKind.FINISH, self.states.jobs[i].name)
         del self.present[i]
         self.finished += 1
-        self._note_change()
-
-    def _note_change(self) -> None:
-        """Have the visible jobs recomputed after a change of jobs or servers; without rounds a decision is due."""
-        self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
+        self.changed = True
+        self.decider.finish(i)
 
     def _available_cluster(self) -> Cluster | None:
         """The cluster of the servers that are up; None if they have no GPU."""
@@ -301,7 +292,8 @@ class Simulator:
         self.record.event(self.time, EventKind.UP if change.up else EventKind.DOWN, change.server)
         (self.up.add if change.up else self.up.discard)(change.server)
         self.cluster = self._available_cluster()
-        self._note_change()
+        self.changed = True
+        self.decider.change_servers()
         if change.up:
             return
         if self.dispatcher.model.disks is not None:
@@ -321,51 +313,21 @@ class Simulator:
             while sum(float(self.states.held[i, k]) for i in holders) > there:
                 self.dispatcher.fail(holders.pop())
 
-    def _visible(self) -> Positions:
-        """The jobs that the policy sees: those present, without gangs that do not fit on the servers that are up."""
-        if self._visible_jobs is None:
-            who = np.fromiter(self.present, dtype=np.intp, count=len(self.present))
-            if self.cluster is not self.whole:
-                jobs = self.dispatcher.model.entities
-                there = [0 if self.cluster is None else self.cluster.capacity[t] for t in jobs.types]
-                runs_on = jobs.task_speed[who] > 0
-                room = np.where(runs_on, there, 0)
-                enough = room.sum(axis=1) if self.steps.mixes else room.max(axis=1, initial=0)
-                who = who[enough >= jobs.demand[who]]
-            who.flags.writeable = False
-            self._visible_jobs = who
-        return self._visible_jobs
-
     def _decide(self) -> None:
-        """Record the work of copies, call the policy, and carry out its decision."""
-        who = self._visible()
-        moved = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.still_starts(
-            who, self.last_decision, self.ready
-        )
-        self.ready = self.states.ready.copy()
-        self.dispatcher.record_all_copies()
+        """Have the decider decide, and record it."""
         self.record.end_round(self.time)
         self.changed, self.wake, self.dispatcher.wake = False, math.inf, math.inf
-        if self.cluster is None or not len(who):
+        done = self.decider.decide(self.present, self.cluster)
+        if done is None:
             self._skip()
             return
-        self.decisions_without_progress = 0 if moved or not self.decisions else self.decisions_without_progress + 1
-        if self.decisions_without_progress >= self.patience:
-            raise Stalled(
-                f"no progress in {self.decisions_without_progress} decisions up to {self.time:g} s; {self._waiting()}"
-            )
         self.record.event(self.time, EventKind.DECIDE)
-        began = clock.perf_counter()
-        decision, self.memory = self.steps(self.view.instance(self.time, who, self.cluster, self.states), self.memory)
-        took = clock.perf_counter() - began
-        self.decisions, self.round, self.last_decision = self.decisions + 1, self.round + 1, self.time
-        self.wake = math.inf if decision.wake is None else decision.wake
-        self.dispatcher.carry_out(who, decision)
+        self.decisions, self.round, self.wake = self.decisions + 1, self.round + 1, done.wake
         if self.profiling_runs.number:
             self.profiling_runs.make_way()
-        running, held = int(self.states.running[who].sum()), float(decision.gpus.sum())
-        self.record.begin_round(self.time, len(self.present), running, held, decision.given_up, took)
-        self.record.promise(decision.promised)
+        running = self.states.number_running
+        self.record.begin_round(self.time, len(self.present), running, done.held, done.given_up, done.seconds)
+        self.record.promise(done.promised)
 
     def _skip(self) -> None:
         """Skip to the round of the next arrival or server change, since no job is visible."""
@@ -374,7 +336,7 @@ class Simulator:
         planned = self.agenda[0][0] if self.agenda else math.inf
         arrival = self.states.jobs[self.coming[0]].arrival if self.coming else math.inf
         if math.isinf(soon := min(planned, arrival)):
-            raise Stalled(f"at {self.time:g} s too few servers are up, and none comes back; {self._waiting()}")
+            raise self._stalled("too few servers are up, and none comes back")
         self.round = self._round_at(soon)
 
     def _close(self, time: float) -> bool:
@@ -389,74 +351,3 @@ class Simulator:
     def log(self) -> Log:
         """The tables."""
         return self.record.log(self.states.rows(self.time), self.time)
-
-
-class OnlineSimulator(Simulator):
-    """Passes each arrival and completion to an online scheduler. No job may run at the beginning."""
-
-    def __init__(
-        self, policy: OnlinePolicy, instance: Instance, steps: DecisionSteps, environment: Environment
-    ) -> None:
-        super().__init__(instance, steps, environment, None, 1)
-        self.scheduler = policy.online(instance)
-        self.free = {(s.name, t): n for s in instance.cluster.servers for t, n in s.gpus.items()}
-        self.position = {job.name: i for i, job in enumerate(instance.jobs)}
-        self.type = {t: k for k, t in enumerate(instance.cluster.type_names)}
-        self.running, self.held = 0, 0
-
-    def _arrive(self, i: int) -> None:
-        super()._arrive(i)
-        self.scheduler.arrive(self.time, self.states.jobs[i])
-
-    def _finish(self, i: int) -> None:
-        job = self.states.jobs[i]
-        for where, n in (self.states.where[i] or {}).items():
-            self.free[where] += int(n)
-        super()._finish(i)
-        self.running -= 1
-        self.held -= job.demand
-        self.scheduler.finish(self.time, job)
-
-    def _decide(self) -> None:
-        """Call the scheduler, and start the jobs that it returns."""
-        self.record.end_round(self.time)
-        self.changed, self.wake = False, math.inf
-        if not self.present:
-            return
-        self.record.event(self.time, EventKind.DECIDE)
-        self.decisions += 1
-        began = clock.perf_counter()
-        starts = self.scheduler.decide(self.time)
-        took = clock.perf_counter() - began
-        for start in starts:
-            self._begin(self._checked(start), start)
-        self.wake = self.scheduler.wake
-        self.record.begin_round(self.time, len(self.present), self.running, float(self.held), {}, took)
-
-    def _checked(self, start: JobStart) -> int:
-        """Position of the job, which must be present, not running, and get all its GPUs."""
-        i = self.position.get(start.job, -1)
-        runs = i in self.present and bool(self.states.running[i])
-        if i not in self.present or runs:
-            raise InvalidPlan(f"the policy starts job {start.job!r}, which {'runs' if runs else 'is not present'}")
-        gpus = sum(n for there in start.hosts.values() for n in there.values())
-        if gpus != (demand := self.states.jobs[i].demand):
-            raise InvalidPlan(f"the policy starts job {start.job!r} on {gpus} GPUs; it runs on {demand}")
-        return i
-
-    def _begin(self, i: int, start: JobStart) -> None:
-        job = self.states.jobs[i]
-        where = {(server, t): n for server, gpus in start.hosts.items() for t, n in gpus.items() if n}
-        held = np.zeros(len(self.type))
-        for (server, t), n in where.items():
-            left = self.free.get((server, t), 0) - n
-            if n < 0 or left < 0 or not job.throughput.get(t, 0.0):
-                why = "fewer than 0" if n < 0 else f"{left + n} are free" if left < 0 else "it cannot run there"
-                raise InvalidPlan(f"the policy starts job {job.name!r} on {n} GPUs {t!r} of {server!r}; {why}")
-            self.free[server, t] = left
-            held[self.type[t]] += n
-        if start.replicas:
-            check_replicas(job, start.hosts, start.replicas)
-        self.dispatcher.run(i, JobPlacement(held, where, start.hosts, start.replicas))
-        self.running += 1
-        self.held += job.demand

@@ -16,12 +16,12 @@ import numpy as np
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats, Owner, owner_of, owners
+from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus, hosts_of
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Tenant
-from hetopt.decisions.system import Copy
+from hetopt.decisions.system import JobCopy
 from hetopt.simulation.estimate_errors import estimated_left
 from hetopt.simulation.job_states import JobStates, Positions
-from hetopt.stages.speed_models import HeldGPUs
 
 Value = TypeVar("Value")
 
@@ -33,7 +33,7 @@ def held_at_start(instance: Instance, job: Job, on_servers: bool) -> HeldGPUs | 
     """GPUs that the job holds in the instance, or None: by server if ``on_servers`` and known, else by type."""
     placed = instance.placed.get(job.name, {})
     if placed and on_servers:
-        return {(server, t): n for server, gpus in sorted(placed.items()) for t, n in gpus.items() if n}
+        return held_gpus(placed)
     held: dict[tuple[str, str], float] = {("", t): n for t, n in instance.held.get(job.name, {}).items() if n}
     for gpus in placed.values() if not held else ():
         for t, n in gpus.items():
@@ -117,11 +117,8 @@ class InstanceView:
         }
         names = {owner: name for name, owner in owners(instance).items()}
         self.column = {job: names[owner] for job, owner in self.owner.items()}
-        self._speedups = {
-            (t.name, kind.name): np.array([kind.speedup[k] for k in instance.cluster.type_names])
-            for t in instance.tenants
-            for kind in t.job_types
-        }
+        speedups = instance.entities("tenants").speed if tenants else ()
+        self._speedups = dict(zip(names, speedups, strict=True))
         self._visible: VisibleJobs | None = None
         self._tenants_of: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
 
@@ -182,7 +179,7 @@ class InstanceView:
                     row[t] += n
         return dict(held)
 
-    def speedup(self, i: int, gpus: Floats, rate: float) -> float:
+    def throughput(self, i: int, gpus: Floats, rate: float) -> float:
         """Normalised throughput of a job: GPUs times its tenant's speedups, reduced as its rate is."""
         owner = self.owner.get(self.true.names[i])
         if owner is None:
@@ -190,21 +187,15 @@ class InstanceView:
         full = float(gpus @ self.true.task_speed[i]) / float(self.true.demand[i])
         return float(gpus @ self._speedups[owner]) * rate / full
 
-    def speedup_of(self, i: int, copy: Copy) -> float:
+    def copy_throughput(self, i: int, copy: JobCopy) -> float:
         """Normalised throughput of one copy of a forked job."""
         gpus = np.array([copy.gpus.get(t, 0) for t in self.true.types], dtype=float)
-        return self.speedup(i, gpus, copy.rate)
+        return self.throughput(i, gpus, copy.rate)
 
 
-def _placed(
-    names: list[str], where: list[HeldGPUs | None], running: list[bool]
-) -> dict[str, Mapping[str, Mapping[str, int]]]:
-    placed: dict[str, dict[str, dict[str, int]]] = {}
-    for name, gpus, runs in zip(names, where, running, strict=True):
-        for (server, t), n in (gpus or {}).items() if runs else ():
-            if server:
-                placed.setdefault(name, {}).setdefault(server, {})[t] = int(n)
-    return {**placed}
+def _placed(names: list[str], where: list[HeldGPUs | None], running: list[bool]) -> dict[str, Hosts]:
+    placed = {n: hosts_of(gpus or {}) for n, gpus, runs in zip(names, where, running, strict=True) if runs}
+    return {name: hosts for name, hosts in placed.items() if hosts}
 
 
 def _read_only(array: Any) -> Any:

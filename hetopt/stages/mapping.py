@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, expect, known, lookup, shown
 from hetopt.data.entities import read_only
+from hetopt.data.gpu_locations import Hosts, Placed
 from hetopt.data.instance import Instance
-from hetopt.data.instance_data import Placed
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidPlan
 from hetopt.programs.point import Status
@@ -287,7 +287,7 @@ def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | No
     raise InvalidInstance("; ".join(problems))
 
 
-def _only_type(job: Job, there: Mapping[str, Mapping[str, int]], wanted: str | None) -> str:
+def _only_type(job: Job, there: Hosts, wanted: str | None) -> str:
     kinds = sorted({kind for gpus in there.values() for kind, n in gpus.items() if n})
     if len(kinds) > 1:
         raise InvalidInstance(f"job {job.name!r} runs on {' and '.join(kinds)}; stages are mapped to GPUs of one type")

@@ -10,17 +10,12 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, is_text, shown, whole
 from hetopt.data.cluster import Cluster
+from hetopt.data.gpu_locations import Hosts
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers, bandwidths
-
-Hosts: TypeAlias = Mapping[str, Mapping[str, int]]
-"""Server -> GPU type -> GPUs."""
-
-HeldGPUs: TypeAlias = Mapping[tuple[str, str], float]
-"""(server, GPU type) -> GPUs that a job holds; the server is "" where jobs are not placed on servers."""
 
 Rate: TypeAlias = Callable[[Job, Hosts, Mapping[str, tuple[int, ...]]], float]
 """(job, hosts, server -> replicas of each stage) -> work per second of the whole gang."""
