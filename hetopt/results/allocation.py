@@ -60,9 +60,14 @@ class Allocation:
         return self.entities.frame(self.x)
 
     @property
+    def gpu_array(self) -> Floats:
+        """(n, k) GPUs: share times demand."""
+        return self.entities.gpus(self.x)
+
+    @property
     def gpus(self) -> pd.DataFrame:
         """(n, k) GPUs as a table: share times demand."""
-        return self.entities.frame(self.entities.gpus(self.x))
+        return self.entities.frame(self.gpu_array)
 
     @property
     def rate(self) -> pd.Series[float]:
@@ -99,7 +104,7 @@ class Plan:
     owed:
         (n, k) GPUs that rounding has withheld so far and will repay (negative: given in advance), or None.
     given_up:
-        What this step lost, by name, in GPUs (e.g. ``"starved"``, ``"idle"``).
+        What this step lost, by name, in GPUs (e.g. ``"idle"``, ``"forgiven"``).
     certificate:
         Of the program that made the plan, if one did.
     placement:
@@ -121,6 +126,11 @@ class Plan:
         if self.owed is not None:
             object.__setattr__(self, "owed", as_table(self.entities, self.owed, "owed"))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))
+
+    @property
+    def gpu_array(self) -> Floats:
+        """(n, k) GPUs, like :attr:`Allocation.gpu_array`."""
+        return self.x
 
     @property
     def gpus(self) -> pd.DataFrame:
@@ -167,7 +177,8 @@ class Placement:
     waiting:
         Jobs of the plan that found no place, with the reason.
     given_up:
-        What packing lost, by name (e.g. ``"split"``: jobs on more servers than needed; ``"moved"``).
+        What packing lost, by name, as counts: ``"split"``, ``"moved"``, ``"waiting"`` and ``"spread"`` are jobs,
+        ``"extra_servers"`` servers. No name may be one of the plan's.
     replicas:
         Job -> server -> replicas of each of its stages there, where stages are known and mapped.
     dispatch:
