@@ -15,7 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
-from hetopt.decisions.system import check_gangs, check_placement
+from hetopt.decisions.system import check_placement, check_whole_gangs
 from hetopt.experiments.decision_times import decision_seconds
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadar.appraisal import RoundSettings, open_market
@@ -54,7 +54,7 @@ def test_growth(benchmark: BenchmarkFixture, full: bool, pictures: Path | None, 
     found: list[Plan] = []
     benchmark.pedantic(lambda: found.append(hadar.Hadar()(largest.replace())[0]), rounds=5 if full else 1)
     plan = found[-1]
-    check_gangs(plan.entities, plan.x)
+    check_whole_gangs(plan.entities, plan.x)
     assert plan.placement is not None
     check_placement(plan, plan.placement, largest)
     left = plan.entities.capacity - plan.x.sum(axis=0)

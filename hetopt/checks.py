@@ -246,6 +246,20 @@ def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> b
     return bool(value)
 
 
+def check_round_seconds(owner: Any) -> None:
+    """Raise ``InvalidOption`` unless ``owner.round_seconds`` is None or a positive number."""
+    if owner.round_seconds is not None:
+        at_least(owner.round_seconds, f"{type(owner).__name__}.round_seconds", 0.0, InvalidOption, strict=True)
+
+
+def check_no_classes(owner: Any, *keys: str) -> None:
+    """Raise ``InvalidOption`` if one of these attributes of ``owner`` is a class instead of an instance."""
+    for key in keys:
+        if isinstance(made := getattr(owner, key), type):
+            name = made.__name__
+            raise InvalidOption(f"{type(owner).__name__}.{key} is the class {name}; give an instance: {name}()")
+
+
 def shown(value: Any) -> str:
     """``repr(value)`` for messages; long ones are cut."""
     text = repr(value)

@@ -299,7 +299,7 @@ def test_what_the_scheduler_says_is_checked() -> None:
     [
         (lambda: ASRPT(delay=-1), InvalidOption, "ASRPT.delay is -1"),
         (lambda: ASRPT(comm_heavy=0.5), InvalidOption, "ASRPT.comm_heavy is 0.5; it must be a finite number >= 1"),
-        (lambda: ASRPT(mapper=LocalSearch), InvalidOption, "mapper is the class LocalSearch; it must be an instance"),  # type: ignore[arg-type]
+        (lambda: ASRPT(mapper=LocalSearch), InvalidOption, "mapper is the class LocalSearch; give an instance"),  # type: ignore[arg-type]
         (
             lambda: ASRPT(mapper="local"),
             InvalidOption,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Stalled, UnknownName, instances
-from hetopt.decisions.system import check_gangs, check_placement
+from hetopt.decisions.system import check_placement, check_whole_gangs
 from hetopt.models import hadar, hadare
 from hetopt.proofs.strategies import PLAIN, mixed_instances
 from hetopt.tolerances import PROVEN
@@ -46,7 +46,7 @@ def test_plans_can_be_carried_out_and_leave_no_room(instance: Instance, data: st
     policy = data.draw(st.sampled_from([hadar.Hadar(60.0), hadar.Hadar(60.0, pays="round", order="arrival")]))
     instance = instance.replace(time=2.0)
     plan, _ = policy(instance)
-    check_gangs(plan.entities, plan.x)
+    check_whole_gangs(plan.entities, plan.x)
     assert plan.placement is not None
     check_placement(plan, plan.placement, instance)
     left = plan.entities.capacity - plan.x.sum(axis=0)

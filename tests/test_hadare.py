@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server, instances
-from hetopt.decisions.system import check_gangs, check_placement
+from hetopt.decisions.system import check_placement, check_whole_gangs
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadare.hadare_policy import HadarEState
 from hetopt.proofs.strategies import PLAIN, mixed_instances
@@ -65,7 +65,7 @@ def test_plans_can_be_carried_out_and_no_node_is_idle(instance: Instance, data: 
     policy = hadare.HadarE(60.0, copies=most, last_round="all", worth=data.draw(st.sampled_from(["added", "alone"])))
     plan, _ = policy(instance)
     own = copies(plan)
-    check_gangs(plan.entities, plan.x, {name: len(servers) for name, servers in own.items()})
+    check_whole_gangs(plan.entities, plan.x, {name: len(servers) for name, servers in own.items()})
     check_placement(plan, plan.placement, instance)
     for name, work in plan.placement.dispatch.items():
         assert sum(work.values()) == pytest.approx(instance.work_left(name), rel=PROVEN)
@@ -143,7 +143,7 @@ def test_memory_limits_are_kept() -> None:
     big = Job("big", {"T400": 1.0, "RTX 3090": 9.0}, 1e4, memory_bytes=8e9)
     plan = hetopt.solve(hadare.HadarE(), Instance(cluster, jobs=(big,)))
     assert copies(plan) == {"big": {"b"}}
-    assert plan.given_up == {"waiting": 0.0}
+    assert plan.given_up == {"waiting_gpus": 0.0}
 
 
 def test_a_gang_larger_than_any_server_is_not_forked() -> None:

@@ -162,3 +162,19 @@ def test_numbers_of_tables() -> None:
         "100.0",
     ]
     assert format_decimals(12.0, whole=PLACED["running"].whole) == "12"
+
+
+def test_losses_of_plan_and_placement_do_not_overwrite_each_other() -> None:
+    """One name for two losses is refused, so that neither is lost."""
+    jobs = LAB.entities("jobs")
+    plan = hetopt.Plan(jobs, np.zeros(jobs.shape), given_up={"moved": 1.0})
+    with pytest.raises(hetopt.InvalidPlan, match="both report the loss 'moved'"):
+        place(LAB, plan)
+
+
+def test_gpus_of_allocations_and_plans_are_read_alike() -> None:
+    """Shares of jobs count their gangs; plans count GPUs already."""
+    shares = hetopt.solve(gavel.max_min_fairness(), LAB)
+    assert np.array_equal(shares.gpu_array, shares.gpus.to_numpy())
+    plan = hetopt.Plan(shares.entities, np.rint(shares.gpu_array))
+    assert np.array_equal(plan.gpu_array, plan.x)

@@ -139,7 +139,7 @@ def holdings(
     if level not in get_args(Level):
         raise InvalidOption(f"level is {level!r}; it must be one of {', '.join(get_args(Level))}")
     entities = _entities(instance, result)
-    _check_gangs(result)
+    _check_one_type_per_gang(result)
     gpus = _gpus(entities, result, exact)
     read = fractions if exact else np.asarray
     demand, speed = read(entities.demand), read(entities.speed)
@@ -162,7 +162,7 @@ def holdings(
     return single if level == "job type" else _by_owner(single, instance, entities, level)
 
 
-def _check_gangs(result: Result) -> None:
+def _check_one_type_per_gang(result: Result) -> None:
     """Refuse plans in which a gang is on several types at once or runs in copies."""
     if not isinstance(result, Plan) or result.placement is None:
         return

@@ -149,7 +149,7 @@ class MisreportSearch:
 
     def rates(self, result: Allocation | Plan) -> Floats:
         """(owners,) rates at true speeds; :meth:`after` adds the GPUs of a fake tenant."""
-        gpus = gpus_of(result)
+        gpus = result.gpu_array
         if self.most is not None:
             return rate_with(self.truth.per_gpu, gpus, self.most)
         rate = np.zeros(len(self.owners))
@@ -167,7 +167,7 @@ class MisreportSearch:
         result = ask(self.policy, self.reports.apply(report))[0]
         rate = self.rates(result)
         if report.kind == "tenant" and self.worth == "free reuse":
-            fake = gpus_of(result)[result.entities.owner == len(self.owners)].sum(axis=0)
+            fake = result.gpu_array[result.entities.owner == len(self.owners)].sum(axis=0)
             true = self.truth.per_gpu[self.truth.owner == report.faker]
             rate[report.faker] += float(true.max(axis=0) @ fake)
         return result, rate
@@ -313,11 +313,6 @@ class MisreportSearch:
         )
 
 
-def gpus_of(result: Allocation | Plan) -> Floats:
-    """(n, k) GPUs; a plan counts GPUs already."""
-    return result.x if isinstance(result, Plan) else result.entities.gpus(result.x)
-
-
 def _bundles(result: Allocation | Plan) -> dict[str, dict[str, Any]]:
     entities = result.entities
-    return {name: bundle(entities.types, row) for name, row in zip(entities.names, gpus_of(result), strict=True)}
+    return {name: bundle(entities.types, row) for name, row in zip(entities.names, result.gpu_array, strict=True)}

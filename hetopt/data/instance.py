@@ -428,7 +428,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     entities = instance.entities(kind)
     if entities.kind == "jobs":
         _check_arrived(instance)
-        check_mixed_gangs(entities) if mixed else _check_gangs(entities)
+        check_mixed_gangs(entities) if mixed else _check_gangs_fit_one_type(entities)
     return entities
 
 
@@ -453,7 +453,7 @@ def _check_arrived(instance: Instance) -> None:
         )
 
 
-def _check_gangs(entities: Entities) -> None:
+def _check_gangs_fit_one_type(entities: Entities) -> None:
     for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
         if largest := entities.capacity[entities.task_speed[i] > 0].max():
             raise InvalidInstance(

@@ -178,8 +178,7 @@ class FirstRound:
         owner = owner_of(self.instance.job[name], tenants)
         row = next(row for row, own in owners(self.instance).items() if own == owner)
         position = self.plan.entities.position[row]
-        result = self.result
-        share = (result.x if isinstance(result, Plan) else result.entities.gpus(result.x))[position].sum()
+        share = self.result.gpu_array[position].sum()
         others = [i for i, job in enumerate(self.instance.jobs) if owner_of(job, tenants) == owner]
         jobs = self.instance.entities("jobs")
         able = tuple(t for t, ok in zip(jobs.types, jobs.allowed[jobs.position[name]], strict=True) if ok)

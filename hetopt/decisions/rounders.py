@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.checks import FrozenDict, at_least
+from hetopt.checks import FrozenDict, at_least, check_round_seconds
 from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
@@ -30,6 +30,11 @@ from hetopt.tolerances import FEASIBILITY
 TICKS = 720_720_000
 """Ticks of one GPU (or of one round of a job). A multiple of 1, 2, …, 16, so that small fractions are exact."""
 
+NEVER_DUE = TICKS
+"""Rounds until the deadline of an entity without a share: more than of any entity that has one."""
+
+NOT_YET_RELEASED = 2 * TICKS
+"""Rounds until the deadline of a GPU of which no part is due yet: after all that are released."""
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -240,7 +245,7 @@ class WholeGPUs:
         entities = _tenants(allocation)
         types, capacity = entities.types, np.rint(entities.capacity).astype(np.int64)
         names = [*keys(entities, instance), (IDLE,)]
-        share = promised_ticks(entities.gpus(allocation.x), entities.capacity, types)
+        share = promised_ticks(allocation.gpu_array, entities.capacity, types)
         sizes = self._sizes(allocation, instance, capacity)
         unusable = _move_unusable_to_idle(share, sizes)
         before = read_ledger(state, names, types)
@@ -325,7 +330,7 @@ def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
         """(rounds until the deadline, ticks missing until then, position); 0 rounds if overdue."""
         if missing <= 0:
             return 0, missing, e
-        return -(-missing // per_round[e]) if per_round[e] else TICKS, missing, e
+        return -(-missing // per_round[e]) if per_round[e] else NEVER_DUE, missing, e
 
     queue = [rank(e, TICKS - d) for e, d in enumerate(due.tolist()) if d > 0]
     heapify(queue)
@@ -333,7 +338,7 @@ def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
         _, missing, e = queue[0]
         x[e] += 1
         more = missing + TICKS
-        heapreplace(queue, rank(e, more) if missing < 0 else (2 * TICKS, more, e))
+        heapreplace(queue, rank(e, more) if missing < 0 else (NOT_YET_RELEASED, more, e))
     return x
 
 
@@ -356,7 +361,7 @@ class PrintedWholeGPUs:
         """Whole GPUs of this round, and the deviations."""
         entities = _tenants(allocation)
         names = keys(entities, instance)
-        due = read_ledger(state, names, entities.types) + to_ticks(entities.gpus(allocation.x))
+        due = read_ledger(state, names, entities.types) + to_ticks(allocation.gpu_array)
         x = np.maximum((2 * due + TICKS) // (2 * TICKS), 0)  # halves are rounded up
         if self.starvation_rule:
             demand = demands(entities, instance)
@@ -583,8 +588,7 @@ class Rounded:
     round_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.round_seconds is not None:
-            at_least(self.round_seconds, "Rounded.round_seconds", 0.0, InvalidOption, strict=True)
+        check_round_seconds(self)
 
     @property
     def traits(self) -> Traits:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, check_no_classes, check_round_seconds
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
@@ -94,7 +94,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class DecisionSteps:
-    """A policy with the steps after it; ``steps(instance, state) -> (Decision, state)``.
+    """A :class:`System` with its defaults resolved; ``steps(instance, state) -> (Decision, state)``.
 
     Parameters
     ----------
@@ -155,13 +155,13 @@ class DecisionSteps:
         if plan.entities.names != (names := instance.entities("jobs").names):
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
-        check_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
+        check_whole_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
         return self._placed(plan, instance, promised), (own, owed, starved)
 
     def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
         if self.rounds:
             return self.rounder(result, instance, owed)
-        gpus = result.entities.gpus(result.x)
+        gpus = result.gpu_array
         if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
             raise InvalidOption(
                 f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (--round; "
@@ -176,6 +176,8 @@ class DecisionSteps:
         if placement is not None:
             check_placement(plan, placement, instance)
             x = np.where([[name not in placement.waiting] for name in plan.entities.names], x, 0.0)
+            if twice := given_up.keys() & placement.given_up.keys():
+                raise InvalidPlan(f"plan and placement both report the loss {min(twice)!r}; rename one")
             given_up |= placement.given_up
         rate = gang_rate(plan.entities, x)
         if placement is not None and placement.replicas:
@@ -211,7 +213,7 @@ def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[JobCopy, ..
 def _fluid(result: Allocation) -> Decision:
     if result.entities.kind != "jobs":
         raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
-    gpus = result.entities.gpus(result.x)
+    gpus = result.gpu_array
     check_capacity(result.entities, gpus)
     time = result.x.sum(axis=1)
     for e in np.flatnonzero(time > 1 + FEASIBILITY).tolist():
@@ -247,7 +249,7 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
         )
 
 
-def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | None = None) -> None:
+def check_whole_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | None = None) -> None:
     """Raise :class:`InvalidPlan` unless every job has all the GPUs that it demands, or none.
 
     Parameters
@@ -373,11 +375,8 @@ class System:
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
-        if self.round_seconds is not None:
-            at_least(self.round_seconds, "System.round_seconds", 0.0, InvalidOption, strict=True)
-        for key in ("rounder", "selection", "placer"):
-            if isinstance(step := getattr(self, key), type):
-                raise InvalidOption(f"{key} is the class {step.__name__}; give an instance: {step.__name__}()")
+        check_round_seconds(self)
+        check_no_classes(self, "rounder", "selection", "placer")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
         """The policy's result, before the steps that follow."""
@@ -444,8 +443,7 @@ class OnChange:
         check_policy(self.policy)
         if self.factor is not None:
             at_least(self.factor, "OnChange.factor", 1.0, InvalidOption)
-        if self.round_seconds is not None:
-            at_least(self.round_seconds, "OnChange.round_seconds", 0.0, InvalidOption, strict=True)
+        check_round_seconds(self)
 
     @property
     def traits(self) -> Traits:

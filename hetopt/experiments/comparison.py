@@ -255,8 +255,7 @@ def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, 
     InvalidInstance
         A job has no tenant, or its tenant has several job types and the job names none.
     """
-    entities = result.entities
-    gpus = result.x if isinstance(result, Plan) else entities.gpus(result.x)
+    entities, gpus = result.entities, result.gpu_array
     if entities.kind == "tenants" or not instance.tenants:
         return entities, gpus
     position = entities.position

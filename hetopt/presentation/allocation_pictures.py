@@ -12,7 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure, SubFigure
 
 from hetopt.data import saving
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities
 from hetopt.data.worth import relative_envy
 from hetopt.errors import InvalidOption
 from hetopt.presentation.fonts import font_settings, heading, label, labels
@@ -30,10 +30,6 @@ NUMBERED = 10
 """Most entities of an envy matrix that shows numbers."""
 WIDTH = 11.5
 """Width in inches of the text of the report, so that letters keep their size."""
-
-
-def _gpus(result: Allocation | Plan) -> Floats:
-    return result.entities.gpus(result.x) if isinstance(result, Allocation) else result.x
 
 
 def _shown(entities: Entities) -> list[int]:
@@ -54,7 +50,7 @@ def _of(entities: Entities, shown: list[int]) -> str:
 
 def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
     """GPUs of each tenant or job, stacked by GPU type."""
-    entities, gpus = result.entities, _gpus(result)
+    entities, gpus = result.entities, result.gpu_array
     shown = _shown(entities)
     left = np.zeros(len(shown))
     places = np.arange(len(shown))
@@ -78,7 +74,7 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     """Rates with another's GPUs relative to one's own rate: white is equal, red is envy."""
     entities = result.entities
     shown = _shown(entities)
-    ratio = 1.0 + relative_envy(entities, _gpus(result), shown)[:, shown]
+    ratio = 1.0 + relative_envy(entities, result.gpu_array, shown)[:, shown]
     top = max(1.05, float(np.max(ratio[np.isfinite(ratio)], initial=1.05)))
     drawn = np.minimum(ratio, top)
     norm = TwoSlopeNorm(1.0, min(0.0, float(drawn.min()) - 0.01), top)

@@ -55,9 +55,14 @@ class Allocation:
         return self.entities.frame(self.x)
 
     @property
+    def gpu_array(self) -> Floats:
+        """(n, k) GPUs: share times demand."""
+        return self.entities.gpus(self.x)
+
+    @property
     def gpus(self) -> pd.DataFrame:
         """(n, k) GPUs as a table: share times demand."""
-        return self.entities.frame(self.entities.gpus(self.x))
+        return self.entities.frame(self.gpu_array)
 
     @property
     def rate(self) -> pd.Series[float]:
@@ -94,7 +99,7 @@ class Plan:
     owed:
         (n, k) GPUs that rounding has withheld so far and will repay (negative: given in advance), or None.
     given_up:
-        GPUs lost by rounding, by reason (e.g. ``"starved"``, ``"idle"``).
+        GPUs that this step lost, by name of the loss (e.g. ``"idle"``, ``"forgiven"``).
     certificate:
         Certificate of the program behind the plan, if there is one.
     placement:
@@ -116,6 +121,11 @@ class Plan:
         if self.owed is not None:
             object.__setattr__(self, "owed", as_table(self.entities, self.owed, "owed"))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))
+
+    @property
+    def gpu_array(self) -> Floats:
+        """(n, k) GPUs, like :attr:`Allocation.gpu_array`."""
+        return self.x
 
     @property
     def gpus(self) -> pd.DataFrame:
@@ -162,7 +172,8 @@ class Placement:
     waiting:
         Jobs of the plan without servers -> reason.
     given_up:
-        Losses of the placement, by name (e.g. ``"split"``: jobs on more servers than needed; ``"moved"``).
+        Losses of the placement, by name, as counts: ``"split"``, ``"moved"``, ``"waiting"`` and ``"spread"`` are jobs,
+        ``"extra_servers"`` servers. No name may be one of the plan's.
     replicas:
         Job -> server -> replicas of each of its stages there, for jobs with mapped stages.
     dispatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hetopt.checks import at_least, expect
+from hetopt.checks import at_least, check_no_classes, expect
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.estimate_errors import EstimateErrors
@@ -56,11 +56,7 @@ class Environment:
         for key, kind in (("datasets", LocalDisks), ("profiling", Profiling), ("estimate_errors", EstimateErrors)):
             if getattr(self, key) is not None:
                 expect(kind, getattr(self, key), f"Environment.{key}", InvalidOption)
-        for key in ("overheads", "speeds"):
-            if isinstance(made := getattr(self, key), type):
-                raise InvalidOption(
-                    f"Environment.{key} is the class {made.__name__}; give an instance: {made.__name__}()"
-                )
+        check_no_classes(self, "overheads", "speeds")
         object.__setattr__(self, "changes", tuple(self.changes))
         if self.checkpoint_seconds is not None:
             at_least(self.checkpoint_seconds, "Environment.checkpoint_seconds", 0.0, InvalidOption, strict=True)

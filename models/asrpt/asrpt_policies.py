@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hetopt.checks import at_least, boolean, shown
+from hetopt.checks import at_least, boolean, check_no_classes, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
@@ -150,10 +150,9 @@ class NonPreemptivePolicy(ABC):
 
     def __post_init__(self) -> None:
         at_least(self.comm_heavy, f"{type(self).__name__}.comm_heavy", 1.0, InvalidOption)
+        check_no_classes(self, "predictor", "mapper", "timing")
         for key, method in (("predictor", "learner"), ("mapper", "__call__"), ("timing", "__call__")):
-            if isinstance(made := getattr(self, key), type):
-                raise InvalidOption(f"{key} is the class {made.__name__}; it must be an instance: {made.__name__}()")
-            if not callable(getattr(made, method, None)):
+            if not callable(getattr(made := getattr(self, key), method, None)):
                 hint = f"; hetopt.registry.make_{key} finds one by name" if isinstance(made, str) else ""
                 raise InvalidOption(f"{type(self).__name__}.{key} is {shown(made)}, which is not a {key}{hint}")
 

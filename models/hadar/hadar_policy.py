@@ -218,7 +218,7 @@ def placed_plan(
     spread = sum(len(own) > 1 for name, own in hosts.items() if name not in forked)
     waiting = float(sum(job.demand for job in instance.jobs if job.name not in hosts))
     placement = Placement(hosts, given_up={"spread": spread}, dispatch=forked)
-    return Plan(jobs, x, given_up={"waiting": waiting}, placement=placement)
+    return Plan(jobs, x, given_up={"waiting_gpus": waiting}, placement=placement)
 
 
 def printed(round_seconds: float = 360.0, *, by_the_letter: bool = False) -> Hadar:

@@ -231,7 +231,7 @@ def estimated_throughput(store: RunStore, system: str) -> pd.Series[float]:
 def with_others(instance: Instance) -> Floats:
     """(n, n) rate of the row's tenant with the GPUs that cooperative OEF allocates to the column's tenant."""
     found = hetopt.solve(oef.cooperative(), instance)
-    return np.asarray(found.entities.per_gpu @ found.entities.gpus(found.x).T)
+    return np.asarray(found.entities.per_gpu @ found.gpu_array.T)
 
 
 def _sharing(stores: Stores) -> Iterator[ComparedResult]:
