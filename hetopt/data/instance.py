@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -357,15 +358,19 @@ def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
     return instance_files.read(path, Instance, any_scale=any_scale)
 
 
-def decode(document: Any, path: str | PathLike[str] = "document", *, any_scale: bool = False) -> Instance:
+def decode(
+    document: Any, label: str | PathLike[str] = "document", *, file: Path | None = None, any_scale: bool = False
+) -> Instance:
     """The instance in plain data (mappings, lists, text, numbers) in the form of the schema.
 
     Parameters
     ----------
     document:
         As :func:`hetopt.data.instance_files.encode` returns.
-    path:
-        Named in errors, with the line if it is a file.
+    label:
+        What errors call the data.
+    file:
+        The file that the data are from; errors name the line in it.
     any_scale:
         As for :func:`read`, which lists the warnings.
 
@@ -374,7 +379,7 @@ def decode(document: Any, path: str | PathLike[str] = "document", *, any_scale: 
     InvalidInstance
         The data do not describe an instance.
     """
-    return instance_files.decode(document, Instance, path, any_scale=any_scale)
+    return instance_files.decode(document, Instance, label, file=file, any_scale=any_scale)
 
 
 def _at(instance: Instance, time: float) -> dict[str, Any]:
