@@ -1,4 +1,4 @@
-"""Checked input for HiGHS: programs and their changes."""
+"""Programs and their changes as HiGHS takes them, checked."""
 
 from __future__ import annotations
 
