@@ -13,7 +13,7 @@ import numpy as np
 from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import fractions
+from hetopt.data.rationals import exact_fractions, meant_fractions
 from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.formulations.formulation import Formulation
@@ -97,7 +97,7 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
     if not np.isfinite(x).all():
         raise InvalidPlan("the policy returns shares that are not finite numbers")
-    share = within_capacity(instance, exact_floats(x))
+    share = within_capacity(instance, exact_fractions(np.asarray(x, dtype=float)))
     return PolicyAnswer(
         result, share, exact=False, not_comparable=_undefined_worth(instance, result) or _overuse(instance, share)
     )
@@ -105,8 +105,8 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
 
 def _overuse(instance: Instance, share: Numbers) -> str:
     entities = instance.entities()
-    used = (share * fractions(entities.demand)[:, None]).sum(axis=0)
-    if any(u > m for u, m in zip(used, fractions(entities.capacity), strict=True)):
+    used = (share * meant_fractions(entities.demand)[:, None]).sum(axis=0)
+    if any(u > m for u, m in zip(used, meant_fractions(entities.capacity), strict=True)):
         return "the allocation is not possible: it uses more GPUs than the cluster has"
     return ""
 
@@ -123,7 +123,7 @@ def within_capacity(instance: Instance, share: Numbers) -> Numbers:
     if (share < -Fraction(EQUAL)).any():
         raise InvalidPlan("the policy returns a share below 0")
     share = share * (share > 0)  # True counts as 1
-    demand, capacity = fractions(entities.demand), fractions(entities.capacity)
+    demand, capacity = meant_fractions(entities.demand), meant_fractions(entities.capacity)
     if entities.kind == "jobs":
         share = share * _shrunk(share.sum(axis=1), [Fraction(1)] * len(share))[:, None]
     return np.asarray(share * _shrunk((share * demand[:, None]).sum(axis=0), capacity), dtype=object)
@@ -132,7 +132,7 @@ def within_capacity(instance: Instance, share: Numbers) -> Numbers:
 def _shrunk(used: Iterable[Fraction], most: Iterable[Fraction]) -> Numbers:
     """Factors that reduce each use to ``most`` where it exceeds ``most`` by rounding alone."""
     over = [m / u if m < u <= m * (1 + Fraction(EQUAL)) else Fraction(1) for m, u in zip(most, used, strict=True)]
-    return np.array([*over, None], dtype=object)[:-1]
+    return np.array(over, dtype=object)
 
 
 def _undefined_worth(instance: Instance, result: Allocation | Plan) -> str:
@@ -148,33 +148,27 @@ def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
         result = solve(formulation, instance, exact=True)
     except (InvalidOption, NotLinear):  # integers or tangents: no exact optimum is available
         result = solve(formulation, instance)
-        return PolicyAnswer(result, within_capacity(instance, exact_floats(result.x)), exact=False)
+        return PolicyAnswer(result, within_capacity(instance, exact_fractions(result.x)), exact=False)
     found = result.certificate.exact
     assert found is not None
     assert found.share is not None
     return PolicyAnswer(result, found.share, exact=True, unique=found.unique is True)
 
 
-def exact_floats(x: Any) -> Numbers:
-    """Each float as the fraction that it represents."""
-    array = np.asarray(x, dtype=float)
-    return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
-
-
 def at_true_owners(truth: Instance, reported_instance: Instance, answer: PolicyAnswer) -> PolicyAnswer:
     """The answer to a misreport, assigned to the true entities; GPUs of a false job type go to the true one."""
     entities, reported = truth.entities(), reported_instance.entities()
-    gpus = answer.share * fractions(reported.demand)[:, None]
+    gpus = answer.share * meant_fractions(reported.demand)[:, None]
     own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
-    return replace(answer, share=own / fractions(entities.demand)[:, None])
+    return replace(answer, share=own / meant_fractions(entities.demand)[:, None])
 
 
 def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
     """The worth of each entity's GPUs at its true speeds."""
     entities = truth.entities()
-    demand = fractions(entities.demand)
+    demand = meant_fractions(entities.demand)
     most = demand if entities.kind == "jobs" else None
-    return list(worth(fractions(entities.per_gpu), answer.share * demand[:, None], most))
+    return list(worth(meant_fractions(entities.per_gpu), answer.share * demand[:, None], most))
 
 
 Weights = Sequence[Sequence[Fraction]]
