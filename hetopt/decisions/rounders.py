@@ -19,7 +19,7 @@ from hetopt.checks import FrozenDict, at_least
 from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
-from hetopt.formulations.policies import Policy, ask
+from hetopt.formulations.policies import Policy, call_policy
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.programs.linear import LinearProgram
 from hetopt.results.allocation import Allocation, Plan
@@ -594,7 +594,7 @@ class Rounded:
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""
         own, owed = state if state is not None else (None, None)
-        result, own = ask(self.policy, instance, own)
+        result, own = call_policy(self.policy, instance, own)
         if isinstance(result, Plan):
             return result, (own, owed)
         plan, owed = self.rounder(result, instance, owed)

@@ -17,7 +17,7 @@ from hetopt.data.rationals import exact_fractions, meant_fractions
 from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.formulations.formulation import Formulation
-from hetopt.formulations.policies import Policy, ask, solve
+from hetopt.formulations.policies import Policy, call_policy, solve
 from hetopt.proofs.properties.policy_cases import PolicyCase
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
@@ -86,7 +86,7 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
     try:
         if isinstance(policy, Formulation):
             return _solved(policy, instance)
-        result = ask(policy, instance)[0]
+        result = call_policy(policy, instance)[0]
     except InvalidPlan:
         raise
     except HetoptError as problem:
