@@ -21,7 +21,7 @@ from hetopt.data import tables as instance_tables
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
 from hetopt.data.instance_data import STATE_FIELDS, Floats, InstanceData, tenant_entity_names
-from hetopt.data.workload import Job, Tenant, check_scale, slowest_of_rows
+from hetopt.data.workload import Job, Tenant, slowest_of_rows, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, NotApplicable
 
 
@@ -98,7 +98,7 @@ class Instance(InstanceData):
         rows = inputs.tenant_rows("speedups", speedups, capacity, tenants, weights)
         made = cls._of_tenants(rows, partial(Tenant, any_scale=True), "from_speedups", instance)
         if not boolean(any_scale, "any_scale", InvalidInstance):
-            check_scale(
+            warn_of_scale(
                 slowest_of_rows(rows.table),
                 lambda i: f"tenants[{rows.names[i]!r}].speedup",
                 "call Instance.from_throughputs",

@@ -16,10 +16,10 @@ from hetopt.checks import boolean, known
 from hetopt.data import documents, schema
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.documents import DocumentError
-from hetopt.data.instance_data import InstanceData, check_instance
+from hetopt.data.instance_data import InstanceData, warn_of_scales
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
-from hetopt.data.workload import Job, JobType, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, format_path
 
 
@@ -189,7 +189,7 @@ def _tenant(part: schema.TenantPart) -> Tenant:
     key: KeyPath = ("tenants", Item(part.name))
     if _one_of(part, key, ("speedup", "throughput", "job_types")) != "job_types":
         try:
-            only = _job_type(part, "jobs")
+            only = _job_type(part, ONLY_JOB_TYPE)
         except InvalidInstance as problem:
             raise problem.at((*key, *problem.path[2:])) from None
         return Tenant(part.name, (only,), part.weight)
@@ -251,7 +251,7 @@ def _fields(part: Any, *keep: str) -> Plain:
 
 def _tenant_row(tenant: Tenant) -> Plain:
     row = _fields(tenant)
-    if len(tenant.job_types) == 1 and tenant.job_types[0].name == "jobs":
+    if tenant.has_single_type:
         only: JobType = tenant.job_types[0]
         row = {**{key: row[key] for key in row if key != "job_types"}, **_fields(only)}
         row["name"] = tenant.name
@@ -322,7 +322,7 @@ def decode(
             place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{kind.name!r}]"
             return str(_located(DocumentError(f"{place}.speedup", at), label, _text(file) if file else ""))
 
-        check_instance(instance, where, "write throughput instead of speedup")
+        warn_of_scales(instance, where, "write throughput instead of speedup")
     return instance
 
 
