@@ -1,4 +1,29 @@
-"""Plugins (policies and more), which packages register as entry points, and their construction from settings."""
+"""Plugins (policies and more), which packages register as entry points, and their construction from settings.
+
+All groups of entry points of hetopt:
+
+===================== ==================== ===========================================================================
+group                 here                 an entry point is
+===================== ==================== ===========================================================================
+``hetopt.policies``   :data:`POLICIES`     a policy ``(instance, state=None)``, a Formulation, or a factory of one
+``hetopt.systems``    :data:`SYSTEMS`      a factory of :class:`~hetopt.decisions.system.System`
+``hetopt.placers``    :data:`PLACERS`      a placer ``(plan, instance)``, or a factory of one
+``hetopt.mappers``    :data:`MAPPERS`      a mapping method ``(pipeline, servers)``, or a factory of one
+``hetopt.predictors`` :data:`PREDICTORS`   a factory of :class:`~hetopt.prediction.predictors.Predictor`
+``hetopt.traces``     :data:`TRACES`       a reader of traces ``(path, …)``, or a factory of one
+``hetopt.generators`` :data:`GENERATORS`   a factory of :class:`~hetopt.traces.sampling.Generator`
+``hetopt.programs``   :data:`PROGRAMS`     an object with mathematics, or a factory of one
+``hetopt.estimators`` :data:`ESTIMATORS`   an estimator of unmeasured speeds ``(models, measured, types)``
+``hetopt.engines``    :data:`ENGINES`      a factory ``(cluster, …)`` of :class:`~hetopt.executor.engines.engine.Engine`
+``hetopt.instances``  :data:`INSTANCES`    a module with ``names()``, ``describe(name)`` and ``load(name)``
+``hetopt.methods``    :data:`METHODS`      a :class:`~hetopt.solving.methods.Method`
+``hetopt.claims``     :data:`CLAIMS`       a function without arguments that returns claims
+``hetopt.commands``   :data:`COMMANDS`     a command of ``hetopt``, a function with Typer's annotations
+===================== ==================== ===========================================================================
+
+A factory is a function or class that returns the plugin; its parameters are settings. Where a group accepts both, the
+names of the parameters decide: see :attr:`PluginGroup.parameters`.
+"""
 
 from __future__ import annotations
 
@@ -217,5 +242,11 @@ TRACES = PluginGroup("trace reader", "hetopt.traces", ("path", "settings"))
 SYSTEMS = PluginGroup("system", "hetopt.systems", (), method="steps")
 GENERATORS = PluginGroup("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
 PROGRAMS = PluginGroup("program", "hetopt.programs", (), method="")
+PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
+ESTIMATORS = PluginGroup("estimator", "hetopt.estimators", ("models", "measured", "types"))
+ENGINES = PluginGroup("engine", "hetopt.engines", ("grant",), method="start")
+
 INSTANCES = "hetopt.instances"
-"""Entry-point group of modules that contain instances."""
+METHODS = "hetopt.methods"
+CLAIMS = "hetopt.claims"
+COMMANDS = "hetopt.commands"

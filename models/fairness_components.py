@@ -9,8 +9,8 @@ import numpy as np
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.data.worth import fair_part, most_at_once, usable, worth
 from hetopt.formulations.formulation import ArrayComponent
-from hetopt.programs.arrays import Arrays, Columns, Index, Ints, RowFamily, Rows, nearest_powers, on_own, on_shares
-from hetopt.programs.linear import Names
+from hetopt.programs.arrays import Arrays, Columns, Index, Ints, RowFamily, Rows, on_own, on_shares
+from hetopt.programs.linear import Names, nearest_powers
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import fair, rate_unit, shared, total
 from hetopt.tolerances import VIOLATED

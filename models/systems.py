@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from hetopt import plugins
 from hetopt.checks import FrozenDict, choices
 from hetopt.decisions.placers import FirstFree, HierarchicalPlacer, MoreWorkersFirst, Placer, TensorSkew
 from hetopt.decisions.rounders import ByPriority, WholeGPUs
@@ -24,7 +25,6 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
-from hetopt.plugins import PluginGroup
 
 GAVEL_ROUND = 360.0
 """Seconds of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""
@@ -46,13 +46,10 @@ PLACERS: Mapping[str, Placer] = FrozenDict(
 """Name in settings of systems -> placer: those of FFT, OEF and Tiresias, and the first free GPUs."""
 
 
-OWN_PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
-
-
 def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
     """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
 
-    ``placer`` is a name in :data:`PLACERS`, or ``module:Name`` of a user's placer.
+    ``placer`` is a name in :data:`PLACERS` or a registered one, or ``module:Name`` of a user's placer.
     """
     return System(FFT(round_seconds, restart_seconds), placer=_placer(placer))
 
@@ -60,10 +57,11 @@ def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0, placer: str 
 def _placer(name: str) -> Placer:
     if name in PLACERS:
         return PLACERS[name]
-    if isinstance(name, str) and ":" in name:
-        own: Placer = OWN_PLACERS.make(name, {})
+    if isinstance(name, str) and (":" in name or name in plugins.PLACERS.points):
+        own: Placer = plugins.PLACERS.make(name)
         return own
-    raise InvalidOption(f"placer is {name!r}; {choices(str(name), PLACERS)}; module:Name works for your own placer")
+    known = choices(str(name), [*PLACERS, *plugins.PLACERS.points])
+    raise InvalidOption(f"placer is {name!r}; {known}; module:Name works for your own placer")
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:

@@ -115,7 +115,7 @@ def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.
         columns.append([Fraction(part, sum(parts) + idle) * int(gpus) for part in parts])
     demand = [int(d) for d in entities.demand]
     table = [[columns[j][i] / demand[i] for j in range(k)] for i in range(n)]
-    return np.array([*table, [None] * k], dtype=object)[:-1]
+    return np.array(table, dtype=object)
 
 
 @st.composite

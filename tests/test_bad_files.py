@@ -40,6 +40,22 @@ def one_line(problem: Exception, start: str = "") -> str:
     return line
 
 
+def test_errors_in_data_name_no_line_of_a_file_that_has_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("document").write_text(GOOD)
+    document = documents.from_yaml(GOOD)
+    document["tenants"][0]["weight"] = -1
+    with pytest.raises(InvalidInstance) as caught:
+        decode(document)
+    assert caught.value.line is None
+    assert one_line(caught.value).startswith("document: tenants[0].weight is -1")
+    with pytest.raises(InvalidInstance) as caught:
+        decode(document, file=Path("document"))
+    assert caught.value.line is not None
+
+
 SPEED = "speedup: {T4: 1, V100: 7/3}"
 CHANGES = [
     # what is changed, into what, what the line must say

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 
-from hetopt.executor.engines.by_name import ENGINES, Shielded, make_engine
+from hetopt.executor.engines.by_name import Shielded, make_engine
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.store import StateStore
+from hetopt.plugins import ENGINES
 
 OWN = """
 from pathlib import Path

@@ -59,7 +59,7 @@ def test_weak_duality_holds_in_fractions_at_any_prices(instance: Instance, slots
     problem = hadar.OfflineProblem.of(instance, slots, 1.0).exact
     small = st.fractions(0, 3, max_denominator=4)
     flat = [data.draw(small) for _ in range(problem.none_used().size)]
-    prices = np.array([*flat, None], dtype=object)[:-1].reshape(problem.none_used().shape)
+    prices = np.array(flat, dtype=object).reshape(problem.none_used().shape)
     bound, payoffs = hadar.dual_bound(problem, prices)
     for j, payoff in enumerate(payoffs):
         every = [p.payoff for p in schedules(problem, j, prices)]

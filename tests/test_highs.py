@@ -23,7 +23,8 @@ from hetopt.models.fairness_components import EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs
-from hetopt.solving.highs import Session, conflict
+from hetopt.solving.conflicts import conflict
+from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, SMALLEST_COEFFICIENT, scale
 
@@ -274,9 +275,9 @@ def test_a_conflict_is_infeasible_alone_and_irreducible(program: LinearProgram, 
 
 def test_bounds_that_matter_are_named_beside_the_rows() -> None:
     program = lp([1, 1], [(4, [1, 1], INF), (-INF, [1, -1], 9)], [(0, 1), (0, 2)])
-    assert conflict(program) == ["r0", "bound of x0", "bound of x1"]
+    assert conflict(program, Session) == ["r0", "bound of x0", "bound of x1"]
     empty = lp([1], [(-INF, [1], 9)], [(2, 1)])
-    assert conflict(empty) == ["bound of x0"], "no row has a part in it"
+    assert conflict(empty, Session) == ["bound of x0"], "no row has a part in it"
 
 
 def test_an_infeasible_formulation_names_its_components() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetopt
-from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName
+from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName, plugins
 from hetopt.decisions.placers import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, first_seats, pack
 from hetopt.decisions.system import check_placement
 from hetopt.models.systems import PLACERS
@@ -162,6 +163,12 @@ def test_systems_have_placers_by_name() -> None:
         make_system("fft", {"placer": "absent:Name"})
     with pytest.raises(InvalidOption, match=r"placer is 'first'; did you mean 'first-free'\? known: first-free, hier"):
         make_system("fft", {"placer": "first"})
+
+
+def test_systems_find_placers_that_packages_announce(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("mine", "hetopt.decisions.placers:FirstFree", plugins.PLACERS.group)
+    monkeypatch.setitem(plugins.PLACERS.__dict__, "points", {"mine": point})
+    assert make_system("fft", {"placer": "mine"}).placer == FirstFree()
 
 
 def test_gavel_among_tenants_uses_the_whole_cluster() -> None:

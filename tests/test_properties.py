@@ -16,6 +16,7 @@ from property_cases import BY_KEY, SMALL, of
 import hetopt
 from hetopt.auditing import envy_free, sharing_incentive
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import exact_fractions
 from hetopt.errors import InvalidPlan, UnusableFile
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.fft import FFT
@@ -30,7 +31,6 @@ from hetopt.proofs.properties.policy_answers import (
     Undecided,
     ask_policy,
     at_true_owners,
-    exact_floats,
     true_rates,
     within_capacity,
 )
@@ -162,7 +162,7 @@ def test_formulations_answer_by_their_exact_optimum_and_others_by_their_word() -
     other = ask_policy(baselines.equal_split(), instance)
     assert not other.exact
     assert other.share.tolist() == [[F(1, 2), F(1, 2)]] * 2
-    assert exact_floats([[0.1]])[0, 0] == F(0.1) != F(1, 10)
+    assert exact_fractions([[0.1]])[0, 0] == F(0.1) != F(1, 10)
 
 
 def test_noise_is_none_but_for_exact_optima() -> None:

@@ -9,7 +9,7 @@ import hetopt
 from hetopt import Allocation, Traits, instances
 from hetopt.decisions.rounders import Rounded
 from hetopt.decisions.system import OnChange, System
-from hetopt.formulations.policies import ask
+from hetopt.formulations.policies import call_policy
 from hetopt.formulations.traits import traits_of
 from hetopt.models import fft, gavel, oef
 from hetopt.registry import make_policy, policy_names
@@ -23,7 +23,7 @@ def test_results_are_as_declared(policy: str, name: str) -> None:
     made, instance = make_policy(policy), instances.load(name)
     instance, traits = instance.at(instance.time), traits_of(made)
     try:
-        result, _ = ask(made, instance)
+        result, _ = call_policy(made, instance)
     except (hetopt.InvalidInstance, hetopt.NotSolved):  # not for such jobs
         return
     if isinstance(result, Allocation):

@@ -20,7 +20,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.worth import most_at_once
 from hetopt.data.worth import worth as rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
-from hetopt.formulations.policies import Policy, ask, check_policy
+from hetopt.formulations.policies import Policy, call_policy, check_policy
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
 
@@ -129,7 +129,7 @@ class MisreportSearch:
     ) -> None:
         self.deadline = time.perf_counter() + seconds
         self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
-        self.truthful = ask(policy, instance)[0]
+        self.truthful = call_policy(policy, instance)[0]
         holdings(instance, self.truthful)  # raises for a result about other entities
         self.reports = ReportGenerator(instance, self.truthful.entities.kind, scale)
         self.truth = self.reports.entities
@@ -164,7 +164,7 @@ class MisreportSearch:
 
     def after(self, report: Report) -> tuple[Allocation | Plan, Floats]:
         """The result under a report, and the true rate of each owner."""
-        result = ask(self.policy, self.reports.apply(report))[0]
+        result = call_policy(self.policy, self.reports.apply(report))[0]
         rate = self.rates(result)
         if report.kind == "tenant" and self.worth == "free reuse":
             fake = result.gpu_array[result.entities.owner == len(self.owners)].sum(axis=0)

@@ -27,7 +27,7 @@ from hetopt.data.saving import check_folder, check_free, check_writable
 from hetopt.errors import InvalidOption, MissingPackage
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
-from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, raised
+from hetopt.plugins import COMMANDS, MAPPERS, POLICIES, PREDICTORS, raised
 from hetopt.presentation import console
 from hetopt.presentation import console_views as views
 from hetopt.registry import make_policy, policy_names
@@ -317,8 +317,8 @@ def demo_command(
 
 
 def _add_commands() -> None:
-    """Add the commands of installed packages, by entry points of the group ``hetopt.commands``."""
-    for point in sorted(entry_points(group="hetopt.commands"), key=lambda point: point.name):
+    """Add the commands of installed packages, by entry points of the group :data:`~hetopt.plugins.COMMANDS`."""
+    for point in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):
         try:
             command, text = point.load(), None
         except Exception as problem:  # a broken package must not disable other commands

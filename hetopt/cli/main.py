@@ -16,12 +16,13 @@ import typer
 
 from hetopt.cli.app import new_app
 from hetopt.errors import HetoptError, MissingPackage, NotSolved, SuspiciousSpeedups
+from hetopt.plugins import COMMANDS
 from hetopt.presentation import console
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
     """The application with only the command of these words if possible, since importing all commands takes seconds."""
-    for point in entry_points(group="hetopt.commands", name=words[0] if words else ""):
+    for point in entry_points(group=COMMANDS, name=words[0] if words else ""):
         try:
             command = point.load()
         except Exception as problem:

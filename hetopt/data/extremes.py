@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hetopt.data.instance import Instance
+from hetopt.data.workload import ONLY_JOB_TYPE
 
 FAR = 1e6
 """Smallest ratio that is reported; measured data stay far below."""
@@ -31,7 +32,7 @@ def _groups(instance: Instance) -> Iterator[list[tuple[str, float]]]:
         for kind in tenant.job_types
         for t, speed in kind.speedup.items()
     ]
-    yield [(key.replace(".job_types['jobs']", ""), speed) for key, speed in speedups if speed]
+    yield [(key.replace(f".job_types[{ONLY_JOB_TYPE!r}]", ""), speed) for key, speed in speedups if speed]
     throughputs = [(f"jobs[{j.name!r}].throughput[{t!r}]", v) for j in instance.jobs for t, v in j.throughput.items()]
     yield [(key, speed) for key, speed in throughputs if speed]
     yield [(f"jobs[{job.name!r}].work", job.work) for job in instance.jobs]

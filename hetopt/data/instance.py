@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from hetopt.data import tables as instance_tables
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
 from hetopt.data.instance_data import STATE_FIELDS, Floats, InstanceData, tenant_entity_names
-from hetopt.data.workload import Job, Tenant, check_scale, slowest_of_rows
+from hetopt.data.workload import Job, Tenant, slowest_of_rows, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, NotApplicable
 
 
@@ -97,7 +98,7 @@ class Instance(InstanceData):
         rows = inputs.tenant_rows("speedups", speedups, capacity, tenants, weights)
         made = cls._of_tenants(rows, partial(Tenant, any_scale=True), "from_speedups", instance)
         if not boolean(any_scale, "any_scale", InvalidInstance):
-            check_scale(
+            warn_of_scale(
                 slowest_of_rows(rows.table),
                 lambda i: f"tenants[{rows.names[i]!r}].speedup",
                 "call Instance.from_throughputs",
@@ -359,15 +360,19 @@ def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
     return instance_files.read(path, Instance, any_scale=any_scale)
 
 
-def decode(document: Any, path: str | PathLike[str] = "document", *, any_scale: bool = False) -> Instance:
+def decode(
+    document: Any, label: str | PathLike[str] = "document", *, file: Path | None = None, any_scale: bool = False
+) -> Instance:
     """The instance in plain data (mappings, lists, text, numbers) in the form of the schema.
 
     Parameters
     ----------
     document:
         As :func:`hetopt.data.instance_files.encode` returns.
-    path:
-        Named in errors, with the line if it is a file.
+    label:
+        What errors call the data.
+    file:
+        The file that the data are from; errors name the line in it.
     any_scale:
         As for :func:`read`, which lists the warnings.
 
@@ -376,7 +381,7 @@ def decode(document: Any, path: str | PathLike[str] = "document", *, any_scale: 
     InvalidInstance
         The data do not describe an instance.
     """
-    return instance_files.decode(document, Instance, path, any_scale=any_scale)
+    return instance_files.decode(document, Instance, label, file=file, any_scale=any_scale)
 
 
 def _at(instance: Instance, time: float) -> dict[str, Any]:

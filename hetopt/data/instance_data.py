@@ -18,7 +18,7 @@ from hetopt import checks
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, unique
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import Placed
-from hetopt.data.workload import Job, JobType, Tenant, check_scale, slowest
+from hetopt.data.workload import Job, JobType, Tenant, slowest, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, KeyPath
 from hetopt.tolerances import FEASIBILITY, scale
 
@@ -175,10 +175,13 @@ def _check_memory(memory: Mapping[str, float], key: KeyPath, speeds: Mapping[str
         )
 
 
-def check_instance(instance: InstanceData, where: Callable[[int, Tenant, JobType], str], remedy: str) -> None:
-    """As :func:`check_scale` for the tenants of ``instance``; ``where`` gets position, tenant and job type."""
+def warn_of_scales(instance: InstanceData, where: Callable[[int, Tenant, JobType], str], remedy: str) -> None:
+    """As :func:`~hetopt.data.workload.warn_of_scale` for the tenants of ``instance``.
+
+    ``where`` gets position, tenant and job type.
+    """
     rows = [(i, tenant, kind) for i, tenant in enumerate(instance.tenants) for kind in tenant.job_types]
-    check_scale([slowest(kind.speedup) for _, _, kind in rows], lambda i: where(*rows[i]), remedy)
+    warn_of_scale([slowest(kind.speedup) for _, _, kind in rows], lambda i: where(*rows[i]), remedy)
 
 
 def column(items: Sequence[Any], attribute: str) -> Floats:

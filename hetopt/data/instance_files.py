@@ -16,10 +16,10 @@ from hetopt.checks import boolean, known
 from hetopt.data import documents, schema
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.documents import DocumentError
-from hetopt.data.instance_data import InstanceData, check_instance
+from hetopt.data.instance_data import InstanceData, warn_of_scales
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
-from hetopt.data.workload import Job, JobType, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, format_path
 
 
@@ -189,7 +189,7 @@ def _tenant(part: schema.TenantPart) -> Tenant:
     key: KeyPath = ("tenants", Item(part.name))
     if _one_of(part, key, ("speedup", "throughput", "job_types")) != "job_types":
         try:
-            only = _job_type(part, "jobs")
+            only = _job_type(part, ONLY_JOB_TYPE)
         except InvalidInstance as problem:
             raise problem.at((*key, *problem.path[2:])) from None
         return Tenant(part.name, (only,), part.weight)
@@ -251,7 +251,7 @@ def _fields(part: Any, *keep: str) -> Plain:
 
 def _tenant_row(tenant: Tenant) -> Plain:
     row = _fields(tenant)
-    if len(tenant.job_types) == 1 and tenant.job_types[0].name == "jobs":
+    if tenant.has_single_type:
         only: JobType = tenant.job_types[0]
         row = {**{key: row[key] for key in row if key != "job_types"}, **_fields(only)}
         row["name"] = tenant.name
@@ -285,7 +285,7 @@ PARSERS = {".yaml": documents.from_yaml, ".yml": documents.from_yaml, ".json": d
 
 def read(path: str | os.PathLike[str], make: Callable[..., Made], *, any_scale: bool = False) -> Made:
     """Read a YAML or JSON file; see :func:`hetopt.data.instance.read`. ``make`` is called with the fields."""
-    return decode(read_document(path), make, path, any_scale=any_scale)
+    return decode(read_document(path), make, path, file=Path(path), any_scale=any_scale)
 
 
 def read_document(path: str | os.PathLike[str]) -> Any:
@@ -298,14 +298,21 @@ def read_document(path: str | os.PathLike[str]) -> Any:
 
 
 def decode(
-    document: Any, make: Callable[..., Made], path: str | os.PathLike[str] = "document", *, any_scale: bool = False
+    document: Any,
+    make: Callable[..., Made],
+    label: str | os.PathLike[str] = "document",
+    *,
+    file: Path | None = None,
+    any_scale: bool = False,
 ) -> Made:
-    """Read plain data; see :func:`hetopt.data.instance.decode`. ``make`` is called with the fields."""
-    file = Path(path)
+    """Read plain data; see :func:`hetopt.data.instance.decode`.
+
+    ``make`` is called with the fields. Errors name ``label``, and the line if the data are from ``file``.
+    """
     try:
         instance = to_instance(document, make)
     except DocumentError as error:
-        raise _located(error, path, _text(file) if file.is_file() else "") from None
+        raise _located(error, label, _text(file) if file else "") from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
 
         def where(i: int, tenant: Tenant, kind: JobType) -> str:
@@ -313,9 +320,9 @@ def decode(
             inside: KeyPath = () if short else ("job_types", tenant.job_types.index(kind))
             at = ("tenants", i, *inside, "speedup")
             place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{kind.name!r}]"
-            return str(_located(DocumentError(f"{place}.speedup", at), path, _text(file) if file.is_file() else ""))
+            return str(_located(DocumentError(f"{place}.speedup", at), label, _text(file) if file else ""))
 
-        check_instance(instance, where, "write throughput instead of speedup")
+        warn_of_scales(instance, where, "write throughput instead of speedup")
     return instance
 
 
@@ -355,7 +362,7 @@ def _text(path: Path) -> str:
         raise UnusableFile(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
 
 
-def _located(error: DocumentError, path: str | os.PathLike[str], text: str) -> InvalidInstance:
+def _located(error: DocumentError, label: str | os.PathLike[str], text: str) -> InvalidInstance:
     """The error with file and line, on one line."""
     problem = error.problem if isinstance(error.problem, InvalidInstance) else InvalidInstance(str(error.problem))
-    return problem.in_file(str(path), error.found_line(text))
+    return problem.in_file(str(label), error.found_line(text))

@@ -1,7 +1,8 @@
-"""Floats read as the simple fractions that they round."""
+"""Floats as fractions: the simple ones that they round, or exactly."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -28,12 +29,18 @@ def digits(value: Fraction) -> str:
     return str(fmpq(value.numerator, value.denominator))
 
 
-def fractions(values: ArrayLike) -> NDArray[Any]:
+def meant_fractions(values: ArrayLike) -> NDArray[Any]:
     """``values`` as Fractions: floats as the simple fractions that they round, Fractions unchanged."""
     array = np.asarray(values)
     if array.dtype == object:
         read = [v if hasattr(v, "limit_denominator") else rational(float(v)) for v in array.flat]
-        return np.array([*read, None], dtype=object)[:-1].reshape(array.shape)  # None keeps numpy from guessing a type
+        return np.array(read, dtype=object).reshape(array.shape)
     distinct, where = np.unique(array.astype(float), return_inverse=True)
-    known = np.array([*map(rational, distinct.tolist()), None], dtype=object)
+    known = np.array(list(map(rational, distinct.tolist())), dtype=object)
     return np.asarray(known[where.reshape(array.shape)])
+
+
+def exact_fractions(values: ArrayLike | Sequence[Fraction]) -> NDArray[Any]:
+    """``values`` as the fractions that they are exactly: 0.1 as 3602879701896397/36028797018963968."""
+    array = np.asarray(values)
+    return np.array(list(map(Fraction, array.ravel().tolist())), dtype=object).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""Instances as pandas tables and CSV files."""
+"""Instances as pandas tables and folders of CSV files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import pandas as pd
 
 from hetopt.checks import boolean, choices, count, known
 from hetopt.data.cluster import Cluster, GPUType, Server
-from hetopt.data.instance_data import STATE_FIELDS, InstanceData, check_instance
+from hetopt.data.instance_data import STATE_FIELDS, InstanceData, warn_of_scales
 from hetopt.data.saving import check_folder, check_free, save
 from hetopt.data.schema import to_number
-from hetopt.data.workload import Job, JobType, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance, UnusableFile
 
 Made = TypeVar("Made", bound=InstanceData)
@@ -185,10 +185,18 @@ def _about(table: pd.DataFrame) -> dict[str, Any]:
 SERVER = ("nic_bytes_per_s", "intra_bytes_per_s", "disk_bytes")
 GPU_TYPE = ("memory_bytes",)
 TENANT = ("weight", "memory_bytes")
-TEXT = ("tenant", "job_type", "dataset", "utility", "parallelism", "group", "model", "source")
 THROUGHPUT = "throughput."
 """Prefix of columns with throughputs of tenants."""
 JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages"))
+
+
+def _is_text(hint: Any) -> bool:
+    """Whether values of that type are text, or may also be None."""
+    return any(isinstance(kind, type) and issubclass(kind, str) for kind in (hint, *get_args(hint)))
+
+
+TEXT = (*(key for key, hint in get_type_hints(Job).items() if key in JOB and _is_text(hint)), "source")
+"""Columns of text, in which numbers are not read; the others are fields of numbers."""
 
 
 def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
@@ -286,13 +294,13 @@ def from_tables(
         raise InvalidInstance(f"names the job {next(iter(pipelines))!r}, which is not in table jobs").in_table("stages")
     instance = make(cluster, tenants=_tenants(tenants, names), jobs=tuple(job_rows), **state_fields(state, names))
     if not boolean(any_scale, "any_scale", InvalidInstance):
-        _check_scale(instance, "of table tenants")
+        _warn_of_scales(instance, "of table tenants")
     return instance
 
 
-def _check_scale(instance: InstanceData, of: str) -> None:
+def _warn_of_scales(instance: InstanceData, of: str) -> None:
     first = instance.cluster.type_names[0]
-    check_instance(
+    warn_of_scales(
         instance,
         lambda _, tenant, kind: f"row {tenant.name if len(tenant.job_types) == 1 else (tenant.name, kind.name)!r} {of}",
         f"call the columns {THROUGHPUT + first!r} and so on",
@@ -354,7 +362,7 @@ def read_csv(
         file = Path(folder) if table is None else Path(folder) / f"{table}.csv"
         raise problem.in_file(str(file)) from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
-        _check_scale(instance, f"of {Path(folder) / 'tenants.csv'}")
+        _warn_of_scales(instance, f"of {Path(folder) / 'tenants.csv'}")
     return instance
 
 
@@ -383,7 +391,7 @@ def _tenant_table(instance: InstanceData) -> pd.DataFrame:
     types = instance.cluster.type_names
     table = filled(((None, kind.speedup, kind) for _, kind in pairs), "tenant", types, ("memory_bytes",))
     table.insert(len(types), "weight", [tenant.weight for tenant, _ in pairs])
-    if all(len(t.job_types) == 1 and t.job_types[0].name == "jobs" for t in instance.tenants):
+    if all(t.has_single_type for t in instance.tenants):
         return table.set_index(pd.Index([tenant.name for tenant, _ in pairs], name="tenant"))
     names = [(tenant.name, kind.name) for tenant, kind in pairs]
     return table.set_index(pd.MultiIndex.from_tuples(names, names=["tenant", "job_type"]))
@@ -407,8 +415,8 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
         ).in_table("tenants")
     prefix, job_type = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
     for name, speed, own in table_rows(table, "tenants", types, TENANT, prefix):
-        tenant, kind = name if isinstance(name, tuple) and len(name) == 2 else (name, "jobs")
-        if kind == "jobs" and tenant in kinds and not isinstance(name, tuple):
+        tenant, kind = name if isinstance(name, tuple) and len(name) == 2 else (name, ONLY_JOB_TYPE)
+        if kind == ONLY_JOB_TYPE and tenant in kinds and not isinstance(name, tuple):
             raise InvalidInstance("occurs twice; every tenant needs its own name").in_table("tenants", name)
         weight = own.pop("weight", 1.0)
         if weights.setdefault(tenant, weight) != weight:

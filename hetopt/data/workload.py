@@ -86,7 +86,7 @@ class JobType:
         object.__setattr__(self, "speedup", speeds(self.speedup, (*key, "speedup")))
         object.__setattr__(self, "memory_bytes", number(self.memory_bytes, (*key, "memory_bytes")))
         if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-            check_scale(
+            warn_of_scale(
                 [slowest(self.speedup)], lambda _: format_path((*key, "speedup")), "call JobType.from_throughput"
             )
 
@@ -100,6 +100,10 @@ class JobType:
             As :class:`JobType`, of the throughputs or of the speedups that they give.
         """
         return cls(name, _relative(throughput, ("job_types", Item(name), "throughput")), memory_bytes, any_scale=True)
+
+
+ONLY_JOB_TYPE = "jobs"
+"""Name of the job type of a tenant whose speedups are given without job types."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ class Tenant:
             only = _only_type(self.job_types, key)
             object.__setattr__(self, "job_types", (only,))
             if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-                check_scale(
+                warn_of_scale(
                     [slowest(only.speedup)], lambda _: format_path((*key, "speedup")), "call Tenant.from_throughput"
                 )
         object.__setattr__(self, "job_types", members(self.job_types, JobType, (*key, "job_types")))
@@ -158,13 +162,18 @@ class Tenant:
         InvalidInstance
             As :class:`Tenant`, of the throughputs or of the speedups that they give.
         """
-        kind = JobType("jobs", _relative(throughput, ("tenants", Item(name), "throughput")), any_scale=True)
+        kind = JobType(ONLY_JOB_TYPE, _relative(throughput, ("tenants", Item(name), "throughput")), any_scale=True)
         return cls(name, (kind,), weight)
+
+    @property
+    def has_single_type(self) -> bool:
+        """Whether the tenant has a single job type without a name of its own."""
+        return len(self.job_types) == 1 and self.job_types[0].name == ONLY_JOB_TYPE
 
 
 def _only_type(speedup: Mapping[str, float], key: KeyPath) -> JobType:
     try:
-        return JobType("jobs", speedup, any_scale=True)
+        return JobType(ONLY_JOB_TYPE, speedup, any_scale=True)
     except InvalidInstance as problem:
         raise problem.at((*key, *problem.path[2:])) from None
 
@@ -354,7 +363,7 @@ def slowest_of_rows(table: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.where(table > 0, table, np.inf).min(axis=1))
 
 
-def check_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -> None:
+def warn_of_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -> None:
     """Warn of speedups that do not begin at 1; the warning points at the caller outside hetopt.
 
     Parameters

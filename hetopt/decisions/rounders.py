@@ -19,7 +19,7 @@ from hetopt.checks import FrozenDict, at_least, check_round_seconds
 from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
-from hetopt.formulations.policies import Policy, ask
+from hetopt.formulations.policies import Policy, call_policy
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.programs.linear import LinearProgram
 from hetopt.results.allocation import Allocation, Plan
@@ -36,7 +36,7 @@ NEVER_DUE = TICKS
 NOT_YET_RELEASED = 2 * TICKS
 """Rounds until the deadline of a GPU of which no part is due yet: after all that are released."""
 
-Ints: TypeAlias = NDArray[np.int64]
+Int64s: TypeAlias = NDArray[np.int64]
 
 
 Ledger: TypeAlias = Mapping[tuple[str, ...], int]
@@ -47,12 +47,12 @@ IDLE = ""
 """Row of the idle GPUs in a ledger. No entity can have this name."""
 
 
-def to_ticks(gpus: Floats) -> Ints:
+def to_ticks(gpus: Floats) -> Int64s:
     """Shares in ticks; negative shares, within a solver's tolerance, count as 0."""
     return np.asarray(np.rint(np.maximum(gpus, 0.0) * TICKS), dtype=np.int64)
 
 
-def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints:
+def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Int64s:
     """(n + 1, k) ticks promised per round; the last row, of idle GPUs, makes each type sum to its capacity exactly.
 
     Parameters
@@ -80,7 +80,7 @@ def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints
     return table
 
 
-def settled_to_zero(owed: Ints) -> Ints:
+def settled_to_zero(owed: Int64s) -> Int64s:
     """Shrink the entries of the heavier sign in proportion, so that the sum is zero; no entry grows.
 
     Needed after an entity has left with a deviation: then the deviations of the others do not sum to zero.
@@ -101,14 +101,14 @@ def settled_to_zero(owed: Ints) -> Ints:
     return np.asarray(owed - cut)
 
 
-def read_ledger(ledger: Ledger | None, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ints:
+def read_ledger(ledger: Ledger | None, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Int64s:
     """(len(keys), k) ticks owed; 0 for new entities."""
     if not ledger:
         return np.zeros((len(keys), len(types)), dtype=np.int64)
     return np.array([[ledger.get((*key, t), 0) for t in types] for key in keys], dtype=np.int64)
 
 
-def write_ledger(owed: Ints, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ledger:
+def write_ledger(owed: Int64s, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ledger:
     """The ledger that :func:`read_ledger` reads; zeros are left out."""
     return FrozenDict({(*keys[i], types[k]): int(owed[i, k]) for i, k in np.argwhere(owed).tolist()})
 
@@ -136,12 +136,12 @@ def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
     return [[[sizes[i] for i in belongs[o] if usable[i, k]] for k in range(len(entities.types))] for o in own]
 
 
-def at_least_the_smallest(demand: Sequence[int], most: int) -> Ints:
+def at_least_the_smallest(demand: Sequence[int], most: int) -> Int64s:
     """0, and all numbers from the smallest gang on: OEF's starvation rule. Without gangs every number is usable."""
     return np.array([0, *range(min(demand), most + 1)] if demand else range(most + 1), dtype=np.int64)
 
 
-def sums(demand: Sequence[int], most: int) -> Ints:
+def sums(demand: Sequence[int], most: int) -> Int64s:
     """Numbers of GPUs up to ``most`` that some of the gangs fill exactly (sums of distinct gangs)."""
     reachable, mask = 1, (1 << (most + 1)) - 1  # bit s: s GPUs can be filled
     for gang in demand:
@@ -149,7 +149,7 @@ def sums(demand: Sequence[int], most: int) -> Ints:
     return np.array([s for s in range(most + 1) if reachable >> s & 1], dtype=np.int64)
 
 
-def nearest(target: Floats, sizes: Sequence[Ints], seats: int) -> Ints:
+def nearest(target: Floats, sizes: Sequence[Int64s], seats: int) -> Int64s:
     """The point x with x[e] in ``sizes[e]`` and sum(x) = ``seats`` that minimises sum_e (target[e] - x[e])².
 
     Parameters
@@ -163,7 +163,7 @@ def nearest(target: Floats, sizes: Sequence[Ints], seats: int) -> Ints:
 
     Returns
     -------
-    Ints
+    Int64s
         (n + 1,) whole GPUs that sum to ``seats``.
 
     Notes
@@ -174,7 +174,7 @@ def nearest(target: Floats, sizes: Sequence[Ints], seats: int) -> Ints:
     """
     best = np.full(seats + 1, np.inf)
     best[0] = 0.0
-    chosen: list[Ints] = []
+    chosen: list[Int64s] = []
     for due, possible in zip(target[:-1], sizes, strict=True):
         cost = np.full((len(possible), seats + 1), np.inf)
         for row, size in zip(cost, possible.tolist(), strict=True):
@@ -265,7 +265,7 @@ class WholeGPUs:
         plan = Plan(entities, x[:-1].astype(float), capped[:-1] / TICKS, given_up, allocation.certificate)
         return plan, write_ledger(capped, names, types)
 
-    def _sizes(self, allocation: Allocation, instance: Instance, capacity: Ints) -> list[list[Ints]]:
+    def _sizes(self, allocation: Allocation, instance: Instance, capacity: Int64s) -> list[list[Int64s]]:
         """Usable numbers of GPUs of each type and tenant; only 0 on a type on which none of the tenant's jobs runs."""
         if self.usable == "any" or not instance.jobs:
             return [[np.arange(most + 1) for _ in allocation.entities.names] for most in capacity.tolist()]
@@ -283,7 +283,7 @@ def _tenants(allocation: Allocation) -> Entities:
     return allocation.entities
 
 
-def _owed_to_users(owed: Ints, sizes: list[list[Ints]]) -> Ints:
+def _owed_to_users(owed: Int64s, sizes: list[list[Int64s]]) -> Int64s:
     """Deviations that sum to zero per type, 0 for tenants that cannot use the type."""
     owed = owed.copy()
     for k, possible in enumerate(sizes):
@@ -292,7 +292,7 @@ def _owed_to_users(owed: Ints, sizes: list[list[Ints]]) -> Ints:
     return owed
 
 
-def _move_unusable_to_idle(share: Ints, sizes: list[list[Ints]]) -> int:
+def _move_unusable_to_idle(share: Int64s, sizes: list[list[Int64s]]) -> int:
     """Move shares above the largest usable number to the idle row, in place; returns the ticks moved."""
     most = np.array([[size[-1] for size in possible] for possible in sizes], dtype=np.int64).T * TICKS
     over = np.maximum(share[:-1] - most, 0)
@@ -301,7 +301,7 @@ def _move_unusable_to_idle(share: Ints, sizes: list[list[Ints]]) -> int:
     return int(over.sum())
 
 
-def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
+def earliest_deadline(due: Int64s, share: Int64s, seats: int) -> Int64s:
     """Give each of ``seats`` GPUs to the entity whose next whole GPU has the earliest deadline.
 
     Parameters
@@ -313,7 +313,7 @@ def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
 
     Returns
     -------
-    Ints
+    Int64s
         (n,) GPUs that sum to ``seats``.
 
     Notes
@@ -598,7 +598,7 @@ class Rounded:
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""
         own, owed = state if state is not None else (None, None)
-        result, own = ask(self.policy, instance, own)
+        result, own = call_policy(self.policy, instance, own)
         if isinstance(result, Plan):
             return result, (own, owed)
         plan, owed = self.rounder(result, instance, owed)

@@ -24,7 +24,7 @@ from hetopt.decisions.placers import Placer
 from hetopt.decisions.rounders import ByKind, Rounder, with_rounds
 from hetopt.decisions.selection import LongestStarved, Selection
 from hetopt.errors import InvalidOption, InvalidPlan
-from hetopt.formulations.policies import Policy, ask, check_policy
+from hetopt.formulations.policies import Policy, call_policy, check_policy
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.results.allocation import Allocation, Placement, Plan
 from hetopt.stages.speed_models import SpeedModel, StageSpeeds
@@ -140,7 +140,7 @@ class DecisionSteps:
             Fractional shares without rounds and without ``fluid``, or fluid shares of tenants.
         """
         own, owed, starved = state if state is not None else (None, None, None)
-        result, own = ask(self.policy, instance, own)
+        result, own = call_policy(self.policy, instance, own)
         if isinstance(result, Allocation) and self.fluid:
             return _fluid(result), (own, owed, starved)
         promised = None
@@ -380,7 +380,7 @@ class System:
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
         """The policy's result, before the steps that follow."""
-        return ask(self.policy, instance, state)
+        return call_policy(self.policy, instance, state)
 
     @property
     def seconds(self) -> float | None:
@@ -456,7 +456,7 @@ class OnChange:
         same = state is not None and state.cluster == instance.cluster and state.names == now.names
         if state is not None and same and self._alike(state.speed, now.speed):
             return state.result, state
-        result, own = ask(self.policy, instance, None if state is None else state.state)
+        result, own = call_policy(self.policy, instance, None if state is None else state.state)
         cached = CachedResult(now.names, instance.cluster, now.speed, result, own)
         return result, cached
 

@@ -20,8 +20,9 @@ from hetopt.executor.deciding import cluster_of, distinct, job_of, speeds_of, wi
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import TRAIN
 from hetopt.executor.queue import form_of, known_nodes
-from hetopt.executor.speeds import ESTIMATORS, allowed_types, memory_of, read_speeds
+from hetopt.executor.speeds import allowed_types, memory_of, read_speeds
 from hetopt.executor.store import StateStore
+from hetopt.plugins import ESTIMATORS
 from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals, training_begins
 
 KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}

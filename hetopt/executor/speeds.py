@@ -15,11 +15,6 @@ from hetopt.executor.evidence import Evidence, is_number
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open
 from hetopt.executor.queue import QUEUED
-from hetopt.plugins import PluginGroup
-
-ESTIMATORS = PluginGroup("estimator", "hetopt.estimators", ("models", "measured", "types"))
-"""Who says how fast a job is where it was never measured, such as equation (10) of Hadar."""
-
 
 Kind: TypeAlias = tuple[str, str, int]
 """Tenant, model, and workers."""

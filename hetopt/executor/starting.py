@@ -15,10 +15,10 @@ from hetopt.executor.controller import Controller, Settings, check_same
 from hetopt.executor.deciding import fitted
 from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.leases_folder import check_not_away
-from hetopt.executor.speeds import ESTIMATORS
 from hetopt.executor.store import StateStore
 from hetopt.executor.terms import Terms
 from hetopt.formulations.traits import traits_of
+from hetopt.plugins import ESTIMATORS
 from hetopt.presentation import console
 from hetopt.registry import make_system
 

@@ -77,10 +77,10 @@ def solve(
             f"{type(what).__name__} is a procedure, not a formulation that solve() passes to a solver; "
             "its only settings are those of its constructor"
         )
-    return ask(what, instance)[0]
+    return call_policy(what, instance)[0]
 
 
-def ask(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | Plan, Any]:
+def call_policy(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | Plan, Any]:
     """Call ``policy``; return the result, and the state for the next call.
 
     Raises

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hetopt.checks import LEAST, MOST, choices, expect, is_real, known, shown
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
-from hetopt.data.workload import check_scale, slowest_of_rows
+from hetopt.data.workload import slowest_of_rows, warn_of_scale
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.programs.compiled import Compiled
@@ -145,7 +145,7 @@ class FormulationSession:
         if old.kind == "tenants" and "speed" in new:
             begin_at_one = np.abs(slowest_of_rows(old.speed) - 1.0) <= EQUAL
             smallest = np.where(begin_at_one, slowest_of_rows(new["speed"]), 1.0)
-            check_scale(
+            warn_of_scale(
                 smallest, lambda e: f"speed of {old.names[e]!r}", "divide each row by its smallest entry above 0"
             )
         if old.kind == "jobs":  # a gang cannot run on a type that has fewer GPUs

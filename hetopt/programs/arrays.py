@@ -28,12 +28,6 @@ SHARE = ""
 """The group of columns ``share[e, k]``, at position e * k_types + k."""
 
 
-def nearest_powers(size: Numbers) -> Floats:
-    """The powers of two nearest to ``size``, 1 where it is 0: dividing by them is exact."""
-    size = np.asarray(size, dtype=float)
-    return np.asarray(np.exp2(np.rint(np.log2(np.where(size > 0, size, 1.0)))))
-
-
 def each(value: Numbers | float, size: int) -> Numbers:
     """``value`` as an array of shape (size,)."""
     if isinstance(value, np.ndarray) and value.shape == (size,):

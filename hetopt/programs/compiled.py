@@ -27,12 +27,11 @@ from hetopt.programs.arrays import (
     each,
     full_names,
     measured,
-    nearest_powers,
     on_own,
     on_shares,
 )
 from hetopt.programs.compiling import PYOMO, PyomoPart, pyomo_part
-from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective
+from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, nearest_powers
 from hetopt.programs.model import Component, Components
 from hetopt.programs.point import Point
 from hetopt.tolerances import VIOLATED, scale

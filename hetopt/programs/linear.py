@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Generic, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Floats
@@ -19,6 +19,12 @@ from hetopt.tolerances import EQUAL, scale
 
 Matrix = TypeVar("Matrix", sparse.csc_array, sparse.csr_array)
 Name = TypeVar("Name", covariant=True)
+
+
+def nearest_powers(size: ArrayLike) -> Floats:
+    """The powers of two nearest to ``size``, 1 where it is 0: dividing by them is exact."""
+    sizes = np.asarray(size, dtype=float)
+    return np.asarray(np.exp2(np.rint(np.log2(np.where(sizes > 0, sizes, 1.0)))))
 
 
 class Names(Sequence[Name], Generic[Name]):
@@ -264,9 +270,9 @@ class LinearProgram:
         """The next stage: the first of ``earlier`` becomes the row ``kept[priority]``, bounded by ``value``."""
         first, *rest = self.earlier
         row = sparse.csr_array(first.c[None, :])
-        unit = 2.0 ** np.round(np.log2(scale(first.c)))
+        unit = nearest_powers(scale(first.c))
         cut = Cuts(row, np.array([value - first.offset]), np.array([np.inf]), [f"kept[{first.priority}]"])
-        longer = self.with_rows(cut if unit == 1.0 else replace(cut, unit=np.array([unit])))
+        longer = self.with_rows(cut if unit == 1.0 else replace(cut, unit=unit.reshape(1)))
         return replace(longer, earlier=tuple(rest), kept={**self.kept, self.shape[0]: first})
 
     def dual_bound(self, y: Floats, *, implied: bool = True) -> float:

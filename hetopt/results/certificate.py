@@ -103,7 +103,7 @@ class Certificate:
 
     @cached_property
     def sensitivity(self) -> Sensitivity | None:
-        """Duals, reduced costs and their ranges; None for results of rules and after pickling.
+        """Duals, reduced costs and their ranges; None for results of rules or of several programs, and after pickling.
 
         Computed by simplex on demand; for integer programs, of the linear relaxation.
         """
@@ -123,8 +123,18 @@ class Certificate:
         }
 
 
-def certify(compiled: Compiled, point: Point, seconds: float, exact: ExactOptimum | None = None) -> Certificate:
-    """The certificate of ``point`` for the formulation in ``compiled``."""
+def certify(
+    compiled: Compiled,
+    point: Point,
+    seconds: float,
+    exact: ExactOptimum | None = None,
+    *,
+    with_sensitivity: bool = True,
+) -> Certificate:
+    """The certificate of ``point`` for the formulation in ``compiled``.
+
+    ``with_sensitivity``: False if ``point`` is the result of several programs, which have no common sensitivity.
+    """
     main = point.main
     own, complete = compiled.measure(point.share, main.program.priority)
     objective = own.gain if complete else main.objective
@@ -143,7 +153,7 @@ def certify(compiled: Compiled, point: Point, seconds: float, exact: ExactOptimu
         exact=exact,
         _types=compiled.entities.types,
         _point=point,
-        _compiled=compiled,
+        _compiled=compiled if with_sensitivity else None,
     )
 
 

@@ -89,9 +89,10 @@ def _optimise(gurobipy: Any, model: Any, program: LinearProgram, options: Option
         model.setParam("DualReductions", 0)
         model.optimize()
     if model.Status == status.INFEASIBLE:
-        from hetopt.solving.highs import infeasible
+        from hetopt.solving.conflicts import infeasible
+        from hetopt.solving.highs import Session
 
-        raise infeasible(program)
+        raise infeasible(program, Session)
     if model.Status == status.UNBOUNDED:
         raise NotSolved.unbounded()
     if model.Status == status.TIME_LIMIT and program.integer.any() and model.SolCount:

@@ -9,12 +9,10 @@ from importlib.metadata import entry_points
 
 from hetopt.checks import expect
 from hetopt.errors import InvalidOption
+from hetopt.plugins import METHODS
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.point import Point
 from hetopt.solving.options import Options
-
-GROUP = "hetopt.methods"
-"""Group of entry points that declare methods."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def register_method(method: Method) -> None:
 
 @cache
 def _installed() -> dict[str, Method]:
-    return {entry.name: entry.load() for entry in entry_points(group=GROUP)}
+    return {entry.name: entry.load() for entry in entry_points(group=METHODS)}
 
 
 def method_for(compiled: Compiled, options: Options) -> Method | None:

@@ -195,10 +195,13 @@ def _status(program: LinearProgram, options: Options, condition: Any, x: Floats)
         raise NotSolved.out_of_time(options.time_limit)
     impossible = (TerminationCondition.infeasible, TerminationCondition.infeasibleOrUnbounded)
     if condition in (*impossible, TerminationCondition.unbounded):
-        from hetopt.solving.highs import infeasible, is_infeasible
+        from hetopt.solving.conflicts import infeasible, is_infeasible
+        from hetopt.solving.highs import Session
 
-        if condition == TerminationCondition.infeasible or (condition in impossible and is_infeasible(program)):
-            raise infeasible(program)
+        if condition == TerminationCondition.infeasible or (
+            condition in impossible and is_infeasible(program, Session)
+        ):
+            raise infeasible(program, Session)
         raise NotSolved.unbounded()
     raise NotSolved(f"solver {options.solver!r} stopped with {str(condition)!r}", "error")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, nearest_powers
 from hetopt.programs.model import LARGE
 from hetopt.programs.point import BASIC, Basis, Point
 from hetopt.solving.highs import Session
@@ -99,7 +99,7 @@ def _relaxed(program: LinearProgram) -> LinearProgram:
 
 
 def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: bool, relaxed: bool) -> Sensitivity:
-    size = 2.0 ** np.round(np.log2(scale(program.c)))  # so that HiGHS does not scale the objective itself
+    size = float(nearest_powers(scale(program.c)))  # so that HiGHS does not scale the objective itself
     session = Session(scaled(replace(program, c=program.c / size, offset=0.0)), replace(options, method="simplex"))
     if start is not None:
         session.start_at(start.extended(program.shape[0]))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from hetopt.checks import expect, known
 from hetopt.data.entities import Numbers, read_only
+from hetopt.data.rationals import exact_fractions
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, Item
-from hetopt.stages.servers import as_fractions
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Pipeline:
 
     def exact(self) -> Pipeline:
         """The same with every float as a fraction."""
-        made: dict[str, Any] = {item.name: as_fractions(getattr(self, item.name)) for item in fields(self)[3:]}
+        made: dict[str, Any] = {item.name: exact_fractions(getattr(self, item.name)) for item in fields(self)[3:]}
         return replace(self, **made)
 
     @cached_property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
@@ -15,6 +14,7 @@ from hetopt.checks import count, known, number, text, unique
 from hetopt.data.cluster import Server
 from hetopt.data.entities import Numbers, read_only
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import exact_fractions
 from hetopt.errors import InvalidInstance
 
 
@@ -146,17 +146,10 @@ class Servers:
 
     def exact(self) -> Servers:
         """The same with bandwidths as fractions."""
-        return replace(self, nic=as_fractions(self.nic), intra=as_fractions(self.intra))
+        return replace(self, nic=exact_fractions(self.nic), intra=exact_fractions(self.intra))
 
 
 def bandwidths(servers: Sequence[Server]) -> tuple[Numbers, Numbers]:
     """(nic per GPU, intra) of each server in bytes/s; a server without GPUs counts as one with one GPU."""
     nic = np.array([s.nic_bytes_per_s / (sum(s.gpus.values()) or 1) for s in servers])
     return nic, np.array([s.intra_bytes_per_s for s in servers])
-
-
-def as_fractions(values: Numbers) -> Numbers:
-    """Floats as their exact fractions."""
-    made = np.empty(values.shape, dtype=object)
-    made.ravel()[:] = [Fraction(v) for v in values.ravel().tolist()]
-    return made

@@ -108,7 +108,7 @@ class WaterFilling:
         )
         last = restored(replace(last, seconds=seconds, passes=passes), compiled.program)
         share = np.maximum(point.share, 0.0)
-        certificate = replace(certify(compiled, last, time.perf_counter() - began), _compiled=None)  # of many programs
+        certificate = certify(compiled, last, time.perf_counter() - began, with_sensitivity=False)
         return Allocation(entities, share, certificate), None
 
 

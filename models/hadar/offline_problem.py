@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance, check_mixed_gangs
-from hetopt.data.rationals import fractions
+from hetopt.data.rationals import meant_fractions
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
@@ -131,10 +131,12 @@ class OfflineProblem:
     def exact(self) -> OfflineProblem:
         """The problem in Fractions: every number of the instance becomes the simplest fraction that it represents."""
         instance, jobs = self.instance, self.instance.entities("jobs")
-        total = fractions(instance.job_array("work"))
-        done = fractions([instance.done.get(name, 0.0) for name in jobs.names])
-        speed = fractions(jobs.task_speed_now) * fractions([self.seconds])[0]
-        return replace(self, work=(total - done) / total, speed=speed / total[:, None], value=fractions(self.value))
+        total = meant_fractions(instance.job_array("work"))
+        done = meant_fractions([instance.done.get(name, 0.0) for name in jobs.names])
+        speed = meant_fractions(jobs.task_speed_now) * meant_fractions([self.seconds])[0]
+        return replace(
+            self, work=(total - done) / total, speed=speed / total[:, None], value=meant_fractions(self.value)
+        )
 
     @property
     def is_exact(self) -> bool:

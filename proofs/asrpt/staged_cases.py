@@ -14,6 +14,7 @@ import numpy as np
 
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import exact_fractions
 from hetopt.data.workload import Job, Stage
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
@@ -24,7 +25,7 @@ from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_pictu
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
-from hetopt.stages.servers import Servers, as_fractions
+from hetopt.stages.servers import Servers
 
 F = Fraction
 ZERO, ONE = F(0), F(1)
@@ -67,7 +68,7 @@ def cluster_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Cluster:
 def servers_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Servers:
     """The servers of :func:`cluster_of` for iteration times, with bandwidths as fractions."""
     names = tuple(f"server{m + 1}" for m in range(len(free)))
-    bandwidths = [as_fractions(np.array([value] * len(free), dtype=object)) for value in (nic, intra)]
+    bandwidths = [exact_fractions([value] * len(free)) for value in (nic, intra)]
     return Servers(names, np.array(free), *bandwidths)
 
 

@@ -10,11 +10,8 @@ from importlib.metadata import EntryPoint, entry_points
 
 from hetopt.checks import lookup, shown
 from hetopt.errors import InvalidOption, UnknownName
-from hetopt.plugins import raised
+from hetopt.plugins import CLAIMS, raised
 from hetopt.proofs.ledger.claim import PAPERS, Claim
-
-GROUP = "hetopt.claims"
-"""Group of entry points, which are functions without arguments that return claims."""
 
 
 @cache
@@ -26,7 +23,7 @@ def all_claims() -> dict[str, Claim]:
     InvalidOption
         Two claims have the same key, or a registered function fails or returns something other than claims.
     """
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    points = sorted(entry_points(group=CLAIMS), key=lambda point: point.name)
     claims = [claim for point in points for claim in _claims_from(point)]
     order = list(PAPERS)
     claims.sort(key=lambda claim: order.index(claim.paper) if claim.paper in order else len(order))
@@ -46,7 +43,7 @@ def _claims_from(point: EntryPoint) -> list[Claim]:
     for claim in claims:
         if not isinstance(claim, Claim):
             raise InvalidOption(
-                f"{point.value!r} returns {shown(claim)}; an entry point of {GROUP} must return only claims"
+                f"{point.value!r} returns {shown(claim)}; an entry point of {CLAIMS} must return only claims"
             )
     return claims
 

@@ -13,11 +13,11 @@ import numpy as np
 from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import fractions
+from hetopt.data.rationals import exact_fractions, meant_fractions
 from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.formulations.formulation import Formulation
-from hetopt.formulations.policies import Policy, ask, solve
+from hetopt.formulations.policies import Policy, call_policy, solve
 from hetopt.proofs.properties.policy_cases import PolicyCase
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
@@ -86,7 +86,7 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
     try:
         if isinstance(policy, Formulation):
             return _solved(policy, instance)
-        result = ask(policy, instance)[0]
+        result = call_policy(policy, instance)[0]
     except InvalidPlan:
         raise
     except HetoptError as problem:
@@ -97,7 +97,7 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
     if not np.isfinite(x).all():
         raise InvalidPlan("the policy returns shares that are not finite numbers")
-    share = within_capacity(instance, exact_floats(x))
+    share = within_capacity(instance, exact_fractions(np.asarray(x, dtype=float)))
     return PolicyAnswer(result, share, exact=False, not_comparable=_why_not_comparable(instance, result, share))
 
 
@@ -108,8 +108,8 @@ def _why_not_comparable(instance: Instance, result: Allocation | Plan, share: Nu
     except InvalidPlan as problem:
         return str(problem)
     entities = instance.entities()
-    used = (share * fractions(entities.demand)[:, None]).sum(axis=0)
-    if any(u > m for u, m in zip(used, fractions(entities.capacity), strict=True)):
+    used = (share * meant_fractions(entities.demand)[:, None]).sum(axis=0)
+    if any(u > m for u, m in zip(used, meant_fractions(entities.capacity), strict=True)):
         return "the allocation is not possible: it uses more GPUs than the cluster has"
     return ""
 
@@ -126,7 +126,7 @@ def within_capacity(instance: Instance, share: Numbers) -> Numbers:
     if (share < -Fraction(EQUAL)).any():
         raise InvalidPlan("the policy returns a share below 0")
     share = share * (share > 0)  # True counts as 1
-    demand, capacity = fractions(entities.demand), fractions(entities.capacity)
+    demand, capacity = meant_fractions(entities.demand), meant_fractions(entities.capacity)
     if entities.kind == "jobs":
         share = share * _shrunk(share.sum(axis=1), [Fraction(1)] * len(share))[:, None]
     return np.asarray(share * _shrunk((share * demand[:, None]).sum(axis=0), capacity), dtype=object)
@@ -135,7 +135,7 @@ def within_capacity(instance: Instance, share: Numbers) -> Numbers:
 def _shrunk(used: Iterable[Fraction], most: Iterable[Fraction]) -> Numbers:
     """Factors that reduce each use to ``most`` if it exceeds ``most`` by rounding only."""
     over = [m / u if m < u <= m * (1 + Fraction(EQUAL)) else Fraction(1) for m, u in zip(most, used, strict=True)]
-    return np.array([*over, None], dtype=object)[:-1]
+    return np.array(over, dtype=object)
 
 
 def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
@@ -143,33 +143,27 @@ def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
         result = solve(formulation, instance, exact=True)
     except (InvalidOption, NotLinear):  # integers or tangents: no exact optimum is available
         result = solve(formulation, instance)
-        return PolicyAnswer(result, within_capacity(instance, exact_floats(result.x)), exact=False)
+        return PolicyAnswer(result, within_capacity(instance, exact_fractions(result.x)), exact=False)
     found = result.certificate.exact
     assert found is not None
     assert found.share is not None
     return PolicyAnswer(result, found.share, exact=True, unique=found.unique is True)
 
 
-def exact_floats(x: Any) -> Numbers:
-    """Convert each float to the fraction that it represents."""
-    array = np.asarray(x, dtype=float)
-    return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
-
-
 def at_true_owners(truth: Instance, reported_instance: Instance, answer: PolicyAnswer) -> PolicyAnswer:
     """The answer to a misreport, assigned to the true entities; GPUs of a false job type go to the true job type."""
     entities, reported = truth.entities(), reported_instance.entities()
-    gpus = answer.share * fractions(reported.demand)[:, None]
+    gpus = answer.share * meant_fractions(reported.demand)[:, None]
     own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
-    return replace(answer, share=own / fractions(entities.demand)[:, None])
+    return replace(answer, share=own / meant_fractions(entities.demand)[:, None])
 
 
 def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
     """The worth of each entity's GPUs at its true speeds."""
     entities = truth.entities()
-    demand = fractions(entities.demand)
+    demand = meant_fractions(entities.demand)
     most = demand if entities.kind == "jobs" else None
-    return list(worth(fractions(entities.per_gpu), answer.share * demand[:, None], most))
+    return list(worth(meant_fractions(entities.per_gpu), answer.share * demand[:, None], most))
 
 
 Weights = Sequence[Sequence[Fraction]]

@@ -10,12 +10,9 @@ from typing import Any, TypeVar
 from hetopt.checks import choices, shown
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase
-from hetopt.plugins import PluginGroup, parameters, raised
+from hetopt.plugins import ENGINES, parameters, raised
 
 T = TypeVar("T")
-
-ENGINES = PluginGroup("engine", "hetopt.engines", ("grant",), method="start")
-"""Each entry point is a function or class ``(cluster, setting=…, …)`` that makes an engine for the cluster's tags."""
 
 METHODS = ("nodes", "start", "status", "stop", "kill", "fenced_after", "close")
 ATTRIBUTES = ("name", "exact_slots", "look_seconds")

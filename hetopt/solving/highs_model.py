@@ -1,4 +1,4 @@
-"""Checked input for HiGHS: programs and their changes."""
+"""Programs and their changes as HiGHS takes them, checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hetopt.errors import InvalidFormulation
 from hetopt.programs.linear import LinearProgram
 from hetopt.tolerances import SMALLEST_COEFFICIENT
 
-Positions: TypeAlias = NDArray[np.int32]
+Int32s: TypeAlias = NDArray[np.int32]
 
 LARGEST_COEFFICIENT = 1e15
 """HiGHS rejects coefficients of this size and above."""
@@ -43,8 +43,8 @@ def check_sizes(coefficients: Floats, what: str, *, approximate: bool = False) -
         )
 
 
-def bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positions, Floats, Floats]:
-    """Positions and bounds as arrays of one length."""
+def bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Int32s, Floats, Floats]:
+    """Int32s and bounds as arrays of one length."""
     where = np.atleast_1d(np.asarray(index))
     if not np.issubdtype(where.dtype, np.integer):
         raise InvalidFormulation(f"{where.ravel()[:3].tolist()} are not positions; give whole numbers, counted from 0")
@@ -64,7 +64,7 @@ def numbers(values: ArrayLike, what: str, size: int) -> Floats:
     return array
 
 
-def arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Positions, Positions, Floats]:
+def arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Int32s, Int32s, Floats]:
     """(starts, indices, values) of a sparse matrix."""
     return matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(float)
 
