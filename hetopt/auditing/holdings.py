@@ -15,7 +15,7 @@ from hetopt.auditing.verdict import Level
 from hetopt.checks import expect
 from hetopt.data.entities import Entities, Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.data.worth import cross_rates, most_at_once, worth
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
 from hetopt.results.allocation import Allocation, Plan
@@ -141,7 +141,7 @@ def holdings(
     entities = _entities(instance, result)
     _check_one_type_per_gang(result)
     gpus = _gpus(entities, result, exact)
-    read = meant_fractions if exact else np.asarray
+    read = simple_fractions if exact else np.asarray
     demand, speed = read(entities.demand), read(entities.speed)
     value = speed / demand[:, None]
     limit = most_at_once(entities, time_limited)
@@ -213,14 +213,14 @@ def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
     if table.shape != entities.shape:
         raise InvalidInstance(f"the table of shares has shape {table.shape}; it must be {entities.shape}")
     try:
-        table = meant_fractions(table) if exact else table.astype(float)
+        table = simple_fractions(table) if exact else table.astype(float)
     except (TypeError, ValueError):
         raise InvalidInstance("the shares contain values that are not numbers; give floats or Fractions") from None
     if not np.isfinite(table.astype(float)).all():
         raise InvalidInstance("the shares contain NaN or infinite numbers; every share must be finite")
     if isinstance(result, Plan):
         return table
-    return table * (meant_fractions(entities.demand) if exact else entities.demand)[:, None]
+    return table * (simple_fractions(entities.demand) if exact else entities.demand)[:, None]
 
 
 def _exact_share(result: Allocation) -> Numbers:

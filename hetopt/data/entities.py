@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance_data import Floats as Floats
 from hetopt.data.instance_data import InstanceData, column, tenant_entity_names
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.data.workload import Job, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 
@@ -143,7 +143,7 @@ class Entities:
     def exact(self) -> Entities:
         """The same in Fractions: every float is read as the simple fraction that it rounds."""
         keys = ("speed", "demand", "weight", "capacity", "held", "any_type")
-        read: dict[str, Any] = {key: meant_fractions(a) for key in keys if (a := getattr(self, key)) is not None}
+        read: dict[str, Any] = {key: simple_fractions(a) for key in keys if (a := getattr(self, key)) is not None}
         return replace(self, **read)
 
     @property
@@ -157,7 +157,7 @@ class Entities:
 
     def numbers(self, values: Floats) -> Numbers:
         """As :meth:`number`, for an array."""
-        return meant_fractions(values) if self.is_exact else values
+        return simple_fractions(values) if self.is_exact else values
 
     def job_array(self, key: str) -> Numbers:
         """(n,) an attribute of each job, such as ``"work_left"``.

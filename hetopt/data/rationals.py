@@ -29,7 +29,7 @@ def digits(value: Fraction) -> str:
     return str(fmpq(value.numerator, value.denominator))
 
 
-def meant_fractions(values: ArrayLike) -> NDArray[Any]:
+def simple_fractions(values: ArrayLike) -> NDArray[Any]:
     """``values`` as Fractions: floats as the simple fractions that they round, Fractions unchanged."""
     array = np.asarray(values)
     if array.dtype == object:

@@ -18,7 +18,7 @@ from flint import fmpq
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.rationals import digits, meant_fractions
+from hetopt.data.rationals import digits, simple_fractions
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
@@ -185,7 +185,7 @@ class CompiledRows(ExactData):
 def _exact(table: Table) -> list[ExactRow]:
     """The rows of a table."""
     by_row: list[dict[int, Fraction]] = [{} for _ in table.lower]
-    for i, j, v in zip(table.row.tolist(), table.column.tolist(), meant_fractions(table.value).tolist(), strict=True):
+    for i, j, v in zip(table.row.tolist(), table.column.tolist(), simple_fractions(table.value).tolist(), strict=True):
         by_row[i][j] = by_row[i].get(j, Fraction(0)) + v
     return [
         ExactRow([(j, ratio(v)) for j, v in sorted(row.items()) if v], _bound(low), _bound(high))
@@ -196,7 +196,7 @@ def _exact(table: Table) -> list[ExactRow]:
 def _bound(value: Any) -> Rational | None:
     if isinstance(value, float) and not np.isfinite(value):
         return None
-    return ratio(meant_fractions(np.array([value], dtype=object))[0])
+    return ratio(simple_fractions(np.array([value], dtype=object))[0])
 
 
 @dataclass(frozen=True)

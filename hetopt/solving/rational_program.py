@@ -12,14 +12,14 @@ from flint import fmpq
 from scipy import sparse
 
 from hetopt.data.entities import Floats, Numbers
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.kernel import Entries, Rational
 
 
 def read(values: Numbers) -> list[Rational]:
     """Every float as the simple fraction that it rounds; Fractions are converted unchanged."""
-    return [ratio(value) for value in meant_fractions(values)]
+    return [ratio(value) for value in simple_fractions(values)]
 
 
 @dataclass(frozen=True, eq=False)

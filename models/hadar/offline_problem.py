@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance, check_mixed_gangs
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
@@ -131,11 +131,11 @@ class OfflineProblem:
     def exact(self) -> OfflineProblem:
         """The problem in Fractions: every number of the instance becomes the simplest fraction that it represents."""
         instance, jobs = self.instance, self.instance.entities("jobs")
-        total = meant_fractions(instance.job_array("work"))
-        done = meant_fractions([instance.done.get(name, 0.0) for name in jobs.names])
-        speed = meant_fractions(jobs.task_speed_now) * meant_fractions([self.seconds])[0]
+        total = simple_fractions(instance.job_array("work"))
+        done = simple_fractions([instance.done.get(name, 0.0) for name in jobs.names])
+        speed = simple_fractions(jobs.task_speed_now) * simple_fractions([self.seconds])[0]
         return replace(
-            self, work=(total - done) / total, speed=speed / total[:, None], value=meant_fractions(self.value)
+            self, work=(total - done) / total, speed=speed / total[:, None], value=simple_fractions(self.value)
         )
 
     @property

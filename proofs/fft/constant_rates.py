@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hetopt import instances
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.models.gavel import max_min_fairness
 from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
@@ -154,7 +154,7 @@ def makespan() -> Computation:
 def utilisation() -> Computation:
     """Simulate Gavel's max-min fairness on Table 1, with moves that take 40% of a round."""
     log = simulate(max_min_fairness(), instances.load("fft/fig3"), round_seconds=300.0, max_rounds=6)
-    used = [F(v) for v in meant_fractions(log.rounds["utilisation"].to_numpy())]
+    used = [F(v) for v in simple_fractions(log.rounds["utilisation"].to_numpy())]
     rows = tuple(compare_number(f"utilisation in round {t}, in %", 60, 100 * v) for t, v in enumerate(used) if t)
     return Computation(rows, "the jobs exchange GPUs in every round after the first")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt import instances
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.ledger.claim import ClaimVerdict, fraction_text
@@ -120,7 +120,7 @@ def figure() -> list[MovingJob]:
     """The jobs of Fig. 2."""
     instance = instances.load("fft/fig2")
     entities = instance.entities("jobs")
-    alone = meant_fractions(instance.job_array("work")[:, None] / (60 * entities.speed))
+    alone = simple_fractions(instance.job_array("work")[:, None] / (60 * entities.speed))
     return [
         MovingJob(job.name, F(job.arrival) / 60, dict(zip(entities.types, minutes, strict=True)))
         for job, minutes in zip(instance.jobs, alone.tolist(), strict=True)

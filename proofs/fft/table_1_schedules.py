@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
 from hetopt.proofs.fft.fft_claim import fft_claim
@@ -119,7 +119,7 @@ def optimum() -> Computation:
     """Compare the schedule of the paper, and FFT's schedule in the simulator, with the printed JCTs."""
     ends = shortest_first(2)
     log = simulate(FFT(round_seconds=60.0), table_1())
-    simulated = [F(v) / 60 for v in meant_fractions(log.jobs["jct"].to_numpy())]
+    simulated = [F(v) / 60 for v in simple_fractions(log.jobs["jct"].to_numpy())]
     bars = (
         TimelineBar("GPU0", F(0), ends[0], "I0"),
         TimelineBar("GPU0", ends[0], ends[1], "I1"),

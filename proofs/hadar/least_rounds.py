@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from hetopt.checks import at_least
 from hetopt.data.instance import Instance, check_mixed_gangs
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.errors import InvalidInstance, InvalidOption
 
 Left: TypeAlias = tuple[Fraction, ...]
@@ -80,10 +80,10 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Sh
     for job in instance.jobs:
         if job.arrival > instance.time:
             raise InvalidInstance(f"job {job.name!r} arrives at {job.arrival:g} s; all must be present from the start")
-    speed = meant_fractions(jobs.task_speed * round_seconds)
+    speed = simple_fractions(jobs.task_speed * round_seconds)
     gangs = [list(_gangs(instance, j, speed[j].tolist())) for j in range(len(jobs.names))]
     moves = _best_moves(gangs, [int(c) for c in jobs.capacity])
-    start: Left = tuple(meant_fractions(instance.job_array("work_left")).tolist())
+    start: Left = tuple(simple_fractions(instance.job_array("work_left")).tolist())
     previous: dict[Left, tuple[Left, tuple[GPUsByType, ...]]] = {}
     states = [start]
     for _ in range(most + 1):

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from hetopt import instances
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
 from hetopt.proofs.ledger.procedures import ByComputation, ComparedValue, Computation, compare_number, compare_values
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
@@ -23,9 +23,9 @@ F = Fraction
 def tenants_of(name: str) -> TenantCase:
     """The tenants of a named instance."""
     entities = instances.load(name).entities()
-    speed = tuple(tuple(r) for r in meant_fractions(entities.per_gpu).tolist())
-    weight = tuple(meant_fractions(entities.weight).tolist())
-    return TenantCase(speed, tuple(meant_fractions(entities.capacity).tolist()), weight)
+    speed = tuple(tuple(r) for r in simple_fractions(entities.per_gpu).tolist())
+    weight = tuple(simple_fractions(entities.weight).tolist())
+    return TenantCase(speed, tuple(simple_fractions(entities.capacity).tolist()), weight)
 
 
 def printed(name: str, topic: str) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import exact_fractions, meant_fractions
+from hetopt.data.rationals import exact_fractions, simple_fractions
 from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.formulations.formulation import Formulation
@@ -108,8 +108,8 @@ def _why_not_comparable(instance: Instance, result: Allocation | Plan, share: Nu
     except InvalidPlan as problem:
         return str(problem)
     entities = instance.entities()
-    used = (share * meant_fractions(entities.demand)[:, None]).sum(axis=0)
-    if any(u > m for u, m in zip(used, meant_fractions(entities.capacity), strict=True)):
+    used = (share * simple_fractions(entities.demand)[:, None]).sum(axis=0)
+    if any(u > m for u, m in zip(used, simple_fractions(entities.capacity), strict=True)):
         return "the allocation is not possible: it uses more GPUs than the cluster has"
     return ""
 
@@ -126,7 +126,7 @@ def within_capacity(instance: Instance, share: Numbers) -> Numbers:
     if (share < -Fraction(EQUAL)).any():
         raise InvalidPlan("the policy returns a share below 0")
     share = share * (share > 0)  # True counts as 1
-    demand, capacity = meant_fractions(entities.demand), meant_fractions(entities.capacity)
+    demand, capacity = simple_fractions(entities.demand), simple_fractions(entities.capacity)
     if entities.kind == "jobs":
         share = share * _shrunk(share.sum(axis=1), [Fraction(1)] * len(share))[:, None]
     return np.asarray(share * _shrunk((share * demand[:, None]).sum(axis=0), capacity), dtype=object)
@@ -153,17 +153,17 @@ def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
 def at_true_owners(truth: Instance, reported_instance: Instance, answer: PolicyAnswer) -> PolicyAnswer:
     """The answer to a misreport, assigned to the true entities; GPUs of a false job type go to the true job type."""
     entities, reported = truth.entities(), reported_instance.entities()
-    gpus = answer.share * meant_fractions(reported.demand)[:, None]
+    gpus = answer.share * simple_fractions(reported.demand)[:, None]
     own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
-    return replace(answer, share=own / meant_fractions(entities.demand)[:, None])
+    return replace(answer, share=own / simple_fractions(entities.demand)[:, None])
 
 
 def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
     """The worth of each entity's GPUs at its true speeds."""
     entities = truth.entities()
-    demand = meant_fractions(entities.demand)
+    demand = simple_fractions(entities.demand)
     most = demand if entities.kind == "jobs" else None
-    return list(worth(meant_fractions(entities.per_gpu), answer.share * demand[:, None], most))
+    return list(worth(simple_fractions(entities.per_gpu), answer.share * demand[:, None], most))
 
 
 Weights = Sequence[Sequence[Fraction]]

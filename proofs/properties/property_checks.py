@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
-from hetopt.data.rationals import meant_fractions
+from hetopt.data.rationals import simple_fractions
 from hetopt.decisions.rounders import ByKind
 from hetopt.proofs.ledger.claim import Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture
@@ -145,7 +145,7 @@ def adjacency(case: PolicyCase, policy: AnyPolicy) -> Finding:
 def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
     """Decide whether whole GPUs stay within the capacity in all rounds."""
     answer = ask_policy(policy, case.instance)
-    used = (answer.share * meant_fractions(case.instance.entities().demand)[:, None]).sum(axis=0)
+    used = (answer.share * simple_fractions(case.instance.entities().demand)[:, None]).sum(axis=0)
     most, rounder, state = max(u - m for u, m in zip(used, case.gpus, strict=True)), ByKind(), None
     if most > 0:
         return Finding(-most, f"{fraction_text(most)} GPUs of a type too many", certificate(answer))
