@@ -29,13 +29,12 @@ def write(app: Sphinx) -> None:
     """Write a page per paper into ``theory/``."""
     folder = Path(app.srcdir) / "theory"
     every = all_claims()
-    for paper, title in PAPERS.items():
-        own = [claim for claim in every.values() if claim.paper == paper]
-        prefix = own[0].key.partition("/")[0] if own else slug(paper.lower())
-        head = INTRODUCTION.format(title=f"Claims of {title}", paper=f"{prefix}/")
+    for key, paper in PAPERS.items():
+        own = [claim for claim in every.values() if claim.paper == paper.name]
+        head = INTRODUCTION.format(title=f"Claims of {paper.heading}", paper=f"{key}/")
         rows = [f"| [{claim.key}](#{slug(claim.key)}) | {claim.place} | {claim.label} |" for claim in own]
         text = head + "\n".join(rows) + "\n\n" + "\n".join(section(claim) for claim in own)
-        page = folder / f"claims-{slug(paper.lower())}.md"
+        page = folder / f"claims-{slug(paper.name.lower())}.md"
         if not page.exists() or page.read_text() != text:
             page.write_text(text)
 

@@ -7,13 +7,12 @@ from fractions import Fraction
 
 from hetopt.models.asrpt.fleet import Fleet, PredictedJob, TypeOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.bound_sides import bound, theorem_1
 from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
 from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_space, total_completion
 from hetopt.proofs.asrpt.single_machine import srpt
 from hetopt.proofs.asrpt.staged_cases import servers_of, staged_job
-from hetopt.proofs.ledger.claim import ClaimVerdict
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Growth, Untestable
 from hetopt.proofs.ledger.space import integers
@@ -121,7 +120,7 @@ first, then the narrow jobs $q$ at a time. The quotient of both sums is $(4 q^4 
 q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1",
         place="Theorem 1",
         statement=SLOTS + THEOREM,
@@ -133,7 +132,7 @@ CLAIMS = (
         instead="asrpt/thm-1-continuous",
         note="Jobs take whole slots here, and predictions are correct.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-slots-growth",
         place="Theorem 1",
         statement=SLOTS
@@ -155,7 +154,7 @@ $G$ jobs of one GPU and one second, all present at 0. The optimum starts all at 
 completes one per slot, at $1, \dots, G$; each starts then and is done a second later: $\Gamma_A = \sum_k (k + 1) = G
 (G + 3) / 2$.""",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-short-jobs",
         place="Theorem 1",
         statement=r"In continuous time, where some jobs have less than one iteration: " + THEOREM,
@@ -168,7 +167,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         instead="asrpt/thm-1-continuous",
         note="The paper's proof assumes at least one iteration. The lemmas do not need it.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-slow-inside",
         place="Theorem 1",
         statement=SLOW + THEOREM,
@@ -177,7 +176,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         printed=False,
         instead="asrpt/thm-1-sharper",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-whole-cluster",
         place="Theorem 1",
         statement=r"Lemma 2 and Theorem 1 where a job needs all GPUs, $g^{max} = G$.",
@@ -185,7 +184,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         expected=ClaimVerdict.UNTESTABLE,
         instead="asrpt/thm-1-sharper",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-continuous",
         place="Theorem 1",
         statement=CONTINUOUS + r", $G > g^{max}$ and $n_i \ge 1$: " + THEOREM,
@@ -195,7 +194,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         proof=COMBINED,
         mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-sharper",
         place="Theorem 1",
         statement=r"With $n_i \ge 1$. " + LONGEST + with_one_more(THEOREM),
@@ -206,7 +205,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         r"$\alpha_i^{max}$ by definition. " + with_one_more(COMBINED),
         mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-starts-in-slots",
         place="Theorem 1",
         statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau = "
@@ -223,7 +222,7 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         + COMBINED,
         note="Whether the printed multiple itself holds there is open; no counterexample was found.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/thm-1-constant",
         place="Theorem 1",
         statement=r"With right predictions, $\tau = 0$ and $\rho = 1$ in continuous time, $\Gamma_A / OPT_A$ is "

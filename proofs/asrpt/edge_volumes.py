@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.iteration_equations import ring_bytes
 from hetopt.proofs.asrpt.staged_cases import StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 from hetopt.stages.job_graph import AllReduce, double_binary_tree, job_graph
@@ -110,7 +109,7 @@ def in_the_mean(case: StagedCase) -> Finding:
 
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/link-weight",
         place="section III-B",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_s = "
@@ -122,7 +121,7 @@ Flow is conserved: $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$; division by $k_{s-1} 
 gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ pairs.""",
         note="Section IV-B of the copy with the appendix prints the same; the library's graph has this weight.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/link-weight-other-copy",
         place="section IV-B, copy with the algorithm",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_{s-1} = "
@@ -133,7 +132,7 @@ gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ p
         note=r"The two copies of the paper differ. This one implies $d^{out}_{s-1} = d^{in}_s$, which conservation of "
         r"flow allows only for $k_{s-1} = k_s$; a typo, as its own section III-B has $k_s$.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/allreduce-bytes",
         place="section III-B",
         statement=r"Each replica of a stage communicates $2 \frac{k - 1}{k} h$ bytes in an AllReduce, in a ring and in "
@@ -144,7 +143,7 @@ gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ p
         note="True for rings. In trees a replica with two children in one tree and a parent in both sends more, the "
         "root and leaves send less. Bytes sent are counted.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/tree-edges",
         place="section IV-B",
         statement=r"An edge of either of the double binary trees carries $\frac{k - 1}{k} h$ bytes, half of what an "
@@ -155,7 +154,7 @@ gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ p
         note=r"Half of the parameters goes up the edges of a tree, the sums come down: $h / 2 + h / 2$ bytes each. The "
         r"printed weight, half of a ring's edge, tends to $h$ for large $k$. The library keeps the printed weight.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/allreduce-mean",
         place="sections III-B and IV-B",
         statement=r"In a ring each replica sends $2 \frac{k - 1}{k} h$ bytes over one edge. In double binary trees "

@@ -12,7 +12,6 @@ import numpy as np
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.iteration_bounds import INSIDE, one_server_is_enough
 from hetopt.proofs.asrpt.staged_cases import (
     ALL_PLACEMENTS,
@@ -22,7 +21,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     full_servers_space,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space
@@ -189,7 +188,7 @@ def figure_2() -> Computation:
 
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/fig-2",
         place="Fig. 2",
         statement="Three stages of two replicas, servers with 4, 1 and 1 free GPUs: the heaviest edge joins S1-R1 and "
@@ -198,7 +197,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         note="Bytes of stages 2 and 3 are assumptions. That this is the least cut is not in the paper.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/least-cut",
         place="section IV-B",
         statement="Heavy-Edge minimises the bytes between servers.",
@@ -208,7 +207,7 @@ CLAIMS = (
         instead="asrpt/one-server",
         note='The paper calls it "effectively minimizing inter-server communication overhead", and greedy.',
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/least-cut-near",
         place="section IV-B",
         statement="The bytes that Heavy-Edge cuts are within a constant factor of the least.",
@@ -229,7 +228,7 @@ server with the edge $W + 1$ and adds the neighbour at the edge $2$, not the one
 S4, and the edges $1$ and $W$ are cut. With S1, S2 and S3 on it only the edge $2$ is cut; at least one edge is cut, and
 cutting only the edge $1$ leaves parts of one and four. So the least cut is 2.""",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/least-cut-alpha",
         place="section IV-B",
         statement="GPU mapping for short iterations is a graph cut problem: some mapping that cuts the least bytes has "
@@ -241,7 +240,7 @@ cutting only the edge $1$ leaves parts of one and four. So the least cut is 2.""
         note="The paper's equivalence is about bytes. Bytes of a stage with slack count as much as those of the "
         "slowest.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/one-server",
         place="section IV-B",
         statement="Given the GPUs of one server, Heavy-Edge cuts nothing and has the shortest iteration of all "

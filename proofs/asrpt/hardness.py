@@ -9,11 +9,10 @@ from functools import cached_property
 from itertools import combinations
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.graph_cuts import CutCase
 from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
 from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -165,7 +164,7 @@ def sum_decides(case: ThreePartitionCase) -> Finding:
 
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/np-complete",
         place="sections III-B and IV-B",
         statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
@@ -183,7 +182,7 @@ is cut, a stage has two edges, each of which takes $W / B_{intra} = 1$ or, if li
         note="The paper cites balanced graph cuts; job graphs are a special case, and paths of single replicas "
         "suffice.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-8-np-hard",
         place="eq. (8)",
         statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.staged_cases import (
     ALL_PLACEMENTS,
     BANDWIDTHS,
@@ -17,7 +16,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     exact,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -163,7 +162,7 @@ B$: links take $l_r ((k_r - x_r) / b + x_r / B) \ge l_r k_r / B$, and the AllRed
 replicas on the server, $a_s / (x b) \ge a_s / (g b) \ge a_s / B$."""
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-max",
         place="section III-B",
         statement=r"The longest iteration $\alpha^{max}$ of a job has every replica on a separate server with a "
@@ -173,7 +172,7 @@ CLAIMS = (
         instead="asrpt/alpha-max-fast-inside",
         note="As a bound: with fewer servers than replicas this placement does not exist.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-max-fast-inside",
         place="section III-B",
         statement=r"No placement has a longer iteration than $\alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
@@ -186,7 +185,7 @@ CLAIMS = (
             for r in (0, 1, 2)
         ),
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-max-needed",
         place="section III-B",
         statement=r"For all $B_{intra} < B_{inter} / g$ with $g \ge 2$ some job has a longer iteration than "
@@ -207,7 +206,7 @@ CLAIMS = (
         printed=False,
         proof="The stages exchange $2 d > 0$ bytes: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / g)$.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-tilde",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the last, "
@@ -218,7 +217,7 @@ CLAIMS = (
         note="Filling servers splits a stage that fits on another server, or isolates a replica with its share of the "
         "network bandwidth.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-fewest-servers",
         place="section IV-B",
         statement="An iteration is shortest on the fewest servers possible, filled in some way "
@@ -230,7 +229,7 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         instead="asrpt/alpha-one-server",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-order",
         place="section IV-B",
         statement=r"$\alpha^{min} \le \tilde\alpha^{min} \le \alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
@@ -239,7 +238,7 @@ CLAIMS = (
         printed=False,
         proof=r"$\tilde\alpha^{min}$ is the iteration of a placement, so no less than the shortest of all." + APART,
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-one-server",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} = \alpha^{min}$ if the job fits on one server and $B_{intra} \ge B_{inter}$.",
@@ -249,7 +248,7 @@ CLAIMS = (
         proof=INSIDE
         + " With all replicas on one server, as Heavy-Edge places them, equality holds for all stages at once.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-ratio-bound",
         place="section IV-B",
         statement=r"$\alpha^{max} \le \frac{g B_{intra}}{B_{inter}} \alpha^{min}$, and so $\rho$ and "
@@ -261,7 +260,7 @@ CLAIMS = (
         + r" Apart it is $p_s + \sum_r l_r k_r / b + a_s / b \le \frac{B}{b} (p_s + \sum_r l_r k_r / B + a_s / B)$. "
         r"For $\tilde\alpha^{min} \le \alpha^{max}$ see `asrpt/alpha-order`.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/alpha-ratio",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} / \alpha^{min}$ can come arbitrarily close to $g B_{intra} / B_{inter}$.",

@@ -11,9 +11,8 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.placement_costs import Whole
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Untestable
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -214,7 +213,7 @@ def identity() -> str:
 
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-5",
         place="eq. (5)",
         statement="The time of a replica's exchanges with the adjacent stages, as printed.",
@@ -225,7 +224,7 @@ CLAIMS = (
         expected=ClaimVerdict.UNTESTABLE,
         instead="asrpt/eq-5-repaired",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-5-repaired",
         place="eq. (5)",
         statement=r"A replica's exchanges with the adjacent stages, of stage $s$ on server $m$, take "
@@ -245,7 +244,7 @@ $B_{inter} / g$ of the network card, and the $x_s^m$ replicas do so at the same 
 holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ per pair.""",
         note="The library's function is compared with sums over pairs of replicas.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-6",
         place="eq. (6)",
         statement="The time of an AllReduce, as printed.",
@@ -256,7 +255,7 @@ holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ per pair.""",
         expected=ClaimVerdict.UNTESTABLE,
         instead="asrpt/eq-6-repaired",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-6-repaired",
         place="eq. (6)",
         statement=r"An AllReduce takes $\frac{2 (k_s - 1) h_s}{k_s (x_s^m / g) B_{inter}}$ seconds if $x_s^m < k_s$ "
@@ -275,7 +274,7 @@ leaves, since $(x / g) B_{inter} \le B_{inter} \le B_{intra}$; where $x = k$ all
         note=r"The library's function is compared with rings that are run chunk by chunk. Where $B_{intra} < (x / g) "
         r"B_{inter}$ an edge within the server is the slowest, and the first case is too short.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-7",
         place="eq. (7)",
         statement=r"The time per iteration of an asynchronous pipeline is that of its slowest stage, "

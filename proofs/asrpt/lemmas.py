@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.bound_sides import (
     BoundSides,
     bound,
@@ -17,7 +16,7 @@ from hetopt.proofs.asrpt.bound_sides import (
     used_fraction,
 )
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
-from hetopt.proofs.ledger.claim import ClaimVerdict
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -110,7 +109,7 @@ A_1$, so SRPT's schedule has no larger sum: $OPT_{\tilde A_1} \le OPT_{A_1} + I 
 \sum_{\delta_i < 0} |\delta_i|$."""
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-1",
         place="Lemma 1",
         statement=SLOTS + LEMMA_1,
@@ -119,7 +118,7 @@ CLAIMS = (
         instead="asrpt/lemma-1-continuous",
         note="Jobs take whole slots here. The proof lets jobs share the machine, which slots do not allow.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-1-slow-inside",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
@@ -129,7 +128,7 @@ CLAIMS = (
         instead="asrpt/lemma-1-any-bandwidth",
         note=r"With $B_{intra} < B_{inter} / g$ a placement can be slower than the printed $\alpha^{max}$.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-1-continuous",
         place="Lemma 1",
         statement=f"{CONTINUOUS}: {LEMMA_1}",
@@ -138,7 +137,7 @@ CLAIMS = (
         printed=False,
         proof=SCALED + r" follows from $B_{intra} \ge B_{inter} / g$.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-1-any-bandwidth",
         place="Lemma 1",
         statement=r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements: " + LEMMA_1,
@@ -147,7 +146,7 @@ CLAIMS = (
         printed=False,
         proof=SCALED + r" is clear, since $\tilde\alpha_i^{min}$ is the iteration of a placement.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-2",
         place="Lemma 2",
         statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
@@ -158,7 +157,7 @@ CLAIMS = (
         note="Jobs take whole slots here. A job that completes within a slot on the virtual machine waits for its end. "
         "With slots on both machines it holds (`asrpt/lemma-2-all-slots`), but then Lemma 1 fails.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-2-all-slots",
         place="Lemma 2",
         statement=SLOTS
@@ -173,7 +172,7 @@ CLAIMS = (
         + SUMMED,
         note="In this setting Lemma 1 fails.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-2-slow-inside",
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
@@ -184,7 +183,7 @@ CLAIMS = (
         printed=False,
         instead="asrpt/lemma-2-sharper",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-2-continuous",
         place="Lemma 2",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {LEMMA_2}",
@@ -195,7 +194,7 @@ CLAIMS = (
         note="The appendix has the same argument, but starts with jobs that all wait; here each moment is accounted "
         "for.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-2-sharper",
         place="Lemma 2",
         statement=LONGEST + with_one_more(LEMMA_2),
@@ -204,7 +203,7 @@ CLAIMS = (
         printed=False,
         proof=with_one_more(WAITING + SUMMED),
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-12",
         place="eq. (12)",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {EQ_12}",
@@ -215,7 +214,7 @@ CLAIMS = (
         note="Summed over the jobs it gives Lemma 2, so that for any bandwidths it fails where that does "
         "(`asrpt/lemma-2-slow-inside`).",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-12-sharper",
         place="eq. (12)",
         statement=LONGEST + with_one_more(EQ_12),
@@ -224,7 +223,7 @@ CLAIMS = (
         printed=False,
         proof=with_one_more(WAITING),
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-3",
         place="Lemma 3",
         statement=SLOTS + LEMMA_3,
@@ -236,7 +235,7 @@ CLAIMS = (
         instead="asrpt/lemma-3-continuous",
         note="A little more work may take another whole slot.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-3-slow-inside",
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
@@ -247,7 +246,7 @@ CLAIMS = (
         printed=False,
         instead="asrpt/lemma-3-exact",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-3-continuous",
         place="Lemma 3",
         statement=f"{CONTINUOUS}: {LEMMA_3}",
@@ -257,7 +256,7 @@ CLAIMS = (
         proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$, since "
         r"$\tilde\alpha_i^{min} \le \alpha_i^{max}$ where $B_{intra} \ge B_{inter} / g$.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/lemma-3-exact",
         place="Appendix C, last line",
         statement=r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > n_i} \frac{g_i}{G} \epsilon_i "

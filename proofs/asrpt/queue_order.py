@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, schedule_picture, scheduling_space
 from hetopt.proofs.asrpt.single_machine import (
     ONE_MACHINE,
@@ -14,7 +13,7 @@ from hetopt.proofs.asrpt.single_machine import (
     drawn_seconds,
     srpt,
 )
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -86,7 +85,7 @@ SRPT has the fewest unfinished jobs, and the sum of completion times is the inte
 have yet to arrive)."""
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/srpt",
         place="section IV-C",
         statement="Shortest remaining time first has the least sum of completion times of all preemptive schedules on "
@@ -97,7 +96,7 @@ CLAIMS = (
         note="Sharing the machine does not help either, which Lemma 1 needs. Cited by the paper; the proof follows "
         "Schrage (1968) and Smith (1978).",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/srpt-parallel",
         place="section IV-C",
         statement="Shortest remaining time first is optimal for single-machine jobs with known durations over parallel "
@@ -108,7 +107,7 @@ CLAIMS = (
         note="As the paper cites it. A-SRPT needs it only for one machine.",
         policies=(),
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/pending-order",
         place="Algorithm 1",
         statement="Jobs start in the order in which they complete in the virtual schedule.",
@@ -121,7 +120,7 @@ CLAIMS = (
         proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
         "and a delayed job starts before the next job is considered.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/larger-later",
         place="section IV-C",
         statement=r"Jobs with larger predicted workloads $\frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ are scheduled "
@@ -131,7 +130,7 @@ CLAIMS = (
         instead="asrpt/larger-later-together",
         note="The order depends on the remaining time, and on when a job arrives.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/larger-later-together",
         place="section IV-C",
         statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
@@ -146,7 +145,7 @@ CLAIMS = (
         proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs in "
         "the order of their sizes; they start in that order.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-3",
         place="eq. (3)",
         statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
@@ -158,7 +157,7 @@ CLAIMS = (
         "more; in continuous time a job would have to wait for the first moment after another, which there is not, and "
         "(8) has no optimum.",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/eq-3-half-open",
         place="eqs. (1) to (3)",
         statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 from hetopt import instances
 from hetopt.models.asrpt.networks import network
-from hetopt.proofs.asrpt.asrpt_claim import asrpt_claim
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import (
     ByComputation,
@@ -78,7 +77,7 @@ def shares() -> Computation:
 
 def measured(key: str, place: str, statement: str, why: str) -> Claim:
     """A claim that cannot be computed here."""
-    return asrpt_claim(
+    return Claim(
         key=f"asrpt/{key}",
         place=place,
         statement=statement,
@@ -88,7 +87,7 @@ def measured(key: str, place: str, statement: str, why: str) -> Claim:
 
 
 CLAIMS = (
-    asrpt_claim(
+    Claim(
         key="asrpt/table-1",
         place="Table I",
         statement="Parameters of the nine networks, to 5 %.",
@@ -97,7 +96,7 @@ CLAIMS = (
         note="Derived from the networks' published shapes. XLNet-large has 360 million parameters; the others agree.",
         policies=(),
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/table-2",
         place="Table II and section V-B",
         statement="Heavy-Edge's iteration is 6% longer than that of the ILP for VGG19, and it is 1500 times faster for "
@@ -113,7 +112,7 @@ CLAIMS = (
         "averages over 20 patterns of free GPUs, which are not printed, nor are the numbers of GPUs, the profiles of "
         "the networks, or the formulation of the ILP",
     ),
-    asrpt_claim(
+    Claim(
         key="asrpt/fig-6-shares",
         place="section V-B",
         statement="37,500 to 150,000 jobs are 5% to 20% of the trace of 758,223 jobs.",

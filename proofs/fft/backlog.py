@@ -8,9 +8,8 @@ from functools import cache
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import ClaimVerdict
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.simulator import simulate
 
@@ -100,7 +99,7 @@ $s^2 / 2$."""
 SIZES = (2, 3, 4, 5, 6)
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/thm-4.1-fractional",
         place="Theorem 4.1",
         statement="The fractional JCT under FFT (equation (2), in total) is at most a constant times the optimal JCT.",
@@ -118,7 +117,7 @@ CLAIMS = (
         note="The second half of the theorem, without a proof in the paper. The ratio grows like $2 s / 5$ with the "
         "number $s$ of long jobs; the JCT is larger than the fractional JCT. The strongest true version is unknown.",
     ),
-    fft_claim(
+    Claim(
         key="fft/thm-4.1-unfinished",
         place="Theorem 4.1",
         statement=r"The number of unfinished jobs under FFT is at most $O(\sqrt N)$: of jobs that the optimal schedule "

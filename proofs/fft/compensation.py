@@ -9,9 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, runs_picture
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -167,7 +166,7 @@ def falls_while_running(case: JobHistory) -> Finding:
 
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/eq-5-nonnegative",
         place="equation (5)",
         statement=r"$\rho_j(t) \ge 0$ in all rounds.",
@@ -175,7 +174,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         proof=r"$\rho_j(a_j) = 0$, and (5) is a maximum of 0 and another value.",
     ),
-    fft_claim(
+    Claim(
         key="fft/rho-behind",
         place="section 4.2.2",
         statement=r"$\rho_j(t)$ captures the amount by which job $j$ falls behind what it would have received under a "
@@ -186,7 +185,7 @@ CLAIMS = (
         note=r"Equation (5) weights the missed work of each round by $\mu_j$, and discards a lead by the maximum with "
         r"0. The statement is read as: $\rho_j$ is that amount, or 0 for a job that is not behind.",
     ),
-    fft_claim(
+    Claim(
         key="fft/fig-5-starved",
         place="Fig. 5",
         statement=r"$\rho_j$ increases continuously during periods of starvation.",
@@ -197,7 +196,7 @@ With $x_j(t) = 0$, equation (5) adds $\mu_j(t) W_j / (\tau_j - a_j)$ with $\mu_j
 for $t > a_j$.""",
         note=r"Read for rounds after the round of arrival, in which $\mu_j = 0$.",
     ),
-    fft_claim(
+    Claim(
         key="fft/fig-5-served",
         place="Fig. 5",
         statement=r"$\rho_j$ decreases when the desired resources are obtained: it does not increase in a round with "
@@ -211,7 +210,7 @@ Equation (5) adds $\mu_j(t) \ge 0$ times a difference that is not positive, or n
 $p \le \tau_j - a_j$ rounds and does at least its fair part.""",
         note="The desired resources are read as resources on which the job does its fair part of a round.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-5-running",
         place="equation (5)",
         statement=r"$\rho_j$ does not increase in a round in which the job runs.",

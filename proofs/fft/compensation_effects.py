@@ -6,9 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, round_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -82,7 +81,7 @@ def _space(packed: bool) -> Space[RoundCase]:
 
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/fig-5-chances",
         place="Fig. 5",
         statement=r"As $\rho_j$ increases, so do the job's chances of being scheduled: with a larger $\rho_j$, all "
@@ -96,7 +95,7 @@ $c(x) - \rho u(x) \le c(y) - \rho u(y)$ and $c(y) - \rho' u(y) \le c(x) - \rho' 
 $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         note=r"So a job that runs at $\rho_j$ also runs at a larger value, at least as fast.",
     ),
-    fft_claim(
+    Claim(
         key="fft/rho-large",
         place="section 4.2.2",
         statement=r"If $\rho_j(t)$ is large, the scheduler prioritises job $j$: it runs once $\rho_j$ is large enough.",
@@ -106,7 +105,7 @@ $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         note="The constraint (7) precedes the cost: a gang waits as long as no plan with $K^*$ GPUs contains it; see "
         "`fft/thm-4.2-stream`.",
     ),
-    fft_claim(
+    Claim(
         key="fft/rho-large-packed",
         place="section 4.2.2",
         statement=r"If some plan with $K^*$ GPUs contains job $j$, every optimum contains it once $\rho_j$ exceeds "

@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -148,7 +147,7 @@ PAIR = {"rounds": TableShape(1, 2, integers(1, 8)), "age": TableShape(1, 2, inte
 
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/eq-2",
         place="equation (2)",
         statement=r"$\sum_{t \ge a_j} (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ is a lower bound of the completion "
@@ -160,7 +159,7 @@ CLAIMS = (
         note="By this definition a job that completes in the round of its arrival has $C_j = 0$. With the last round "
         "counted, $C_j + 1$, the sum is not a bound either.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-2-truncated",
         place="equation (2)",
         statement="The sum is a lower bound if the last round counts only the remaining work $w$. As printed it is "
@@ -174,7 +173,7 @@ Let $f_t$ be the fraction of the job done in round $t$, so $f_t \ge 0$ and $\sum
 \le L$ only, so $\sum_t (t - a_j) f_t \le (L - a_j) \sum_t f_t = C_j$. Equality holds if all work is done in round $L$.
 As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_j\,(\theta - w) / W_j$.""",
     ),
-    fft_claim(
+    Claim(
         key="fft/age-term",
         place="section 4.2.1",
         statement=r"Minimising $\sum_j (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ in a round always gives "
@@ -185,7 +184,7 @@ As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_
         instead="fft/age-term-equal",
         note="The problem that equation (3) corrects.",
     ),
-    fft_claim(
+    Claim(
         key="fft/age-term-equal",
         place="section 4.2.1",
         statement="This gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",

@@ -11,8 +11,7 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import simple_fractions
 from hetopt.models.gavel import max_min_fairness
-from hetopt.proofs.fft.fft_claim import fft_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
@@ -164,7 +163,7 @@ $\bigl(\sum_l v_l\bigr)^2 = \bigl(\sum_l \frac{v_l}{\sqrt{r_l}} \sqrt{r_l}\bigr)
 \le \sum_l \frac{v_l^2}{r_l} \sum_l r_l$, by Cauchy and Schwarz, with equality where all $v_l / r_l$ are equal."""
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/cauchy-schwarz",
         place="section 2.3",
         statement=r"$\sum_l W_l / r_l \ge \bigl(\sum_l \sqrt{W_l}\bigr)^2 / \sum_l r_l$ for all works and rates (two "
@@ -181,7 +180,7 @@ CLAIMS = (
         proof=r"With $W_l = v_l^2$, $v_l > 0$: " + CAUCHY.strip(),
         mechanical=(by_sympy("the difference for two jobs is a square over positive numbers", gap_of_two),),
     ),
-    fft_claim(
+    Claim(
         key="fft/table-1-gavel",
         place="section 2.3, Table 1",
         statement=r"$\frac{16}{8 m_0 + m_1} + \frac{16}{8 n_0 + n_1} \ge \frac{64}9$ for all parts of the time of "
@@ -198,7 +197,7 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         note="Without the rows on the time of a job, which the paper does not print, $(9/16, 0)$ and $(7/16, 1)$ are "
         "optimal, too.",
     ),
-    fft_claim(
+    Claim(
         key="fft/table-1-makespan",
         place="section 2.3",
         statement="With the makespan as Gavel's objective, and the rows on the time of GPUs and jobs, the same "
@@ -207,7 +206,7 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         expected=ClaimVerdict.TRUE,
         policies=("gavel-makespan",),
     ),
-    fft_claim(
+    Claim(
         key="fft/fig-3",
         place="Fig. 3",
         statement="With these parts, and migrations that take 40% of a round, the utilisation is as low as 60%.",

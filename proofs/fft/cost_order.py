@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -139,7 +138,7 @@ EXACT = {
 }
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/eq-3-shorter",
         place="equation (3)",
         statement=r"The scheduler prioritises jobs with shorter processing time $W_j / \theta_j^i$ (of two jobs of "
@@ -148,7 +147,7 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         instead="fft/eq-3-order",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-3-faster",
         place="equation (3)",
         statement="A job of any age runs on the faster of two idle GPU types, where its processing time is shorter.",
@@ -158,7 +157,7 @@ CLAIMS = (
         note=r"`refuted/fft-slow-gpu` is a larger case. Both have $\rho_j = 0$, as in (3); `fft/eq-6-faster` is about "
         "a run with compensation.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-3-order",
         place="equations (3), (4)",
         statement=r"Let a job on two types (or two jobs of equal demand $d$, age $a$ and compensation $\rho$, in "

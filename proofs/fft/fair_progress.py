@@ -5,9 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.proofs.fft.compensation import fair_rounds
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -74,7 +73,7 @@ def reachable_by_library(case: RoundCase) -> Finding:
 TOGETHER = r"All jobs together can progress by $W_j / (\tau_j - a_j)$ in every round, by time-sharing, with "
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/tau",
         place="section 4.2.2",
         statement=TOGETHER + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
@@ -92,7 +91,7 @@ jobs; no job runs for more than the whole time.""",
         note="$W / (\\tau - a)$ is the progress under a fair scheduler. Fractions of GPUs are read as fractions of the "
         "time. hetopt's policy uses a simpler estimate, see `fft/tau-fastest`.",
     ),
-    fft_claim(
+    Claim(
         key="fft/tau-fastest",
         place="section 4.2.2",
         statement=TOGETHER
@@ -104,7 +103,7 @@ jobs; no job runs for more than the whole time.""",
         note="The estimate of hetopt's policy. Not all jobs can run on the fastest type, so all jobs may be behind, "
         "and compensated, at the same time.",
     ),
-    fft_claim(
+    Claim(
         key="fft/tau-fastest-one-type",
         place="section 4.2.2",
         statement=TOGETHER + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ for a single GPU type.",

@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -87,7 +86,7 @@ def mu_grows(case: ArrivalCase, *, undisturbed: bool = False) -> Finding:
 
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/mu-grows",
         place="section 4.2.2",
         statement=r"The fairness coefficient $\mu_j(t) = (t - a_j)/(\tau_j - a_j)$ increases with the duration a job "
@@ -97,7 +96,7 @@ CLAIMS = (
         instead="fft/mu-grows-constant",
         note=r"$\tau_j$ is estimated again when jobs arrive, and increases with the number of jobs.",
     ),
-    fft_claim(
+    Claim(
         key="fft/mu-grows-constant",
         place="section 4.2.2",
         statement=r"$\mu_j$ increases from one round to the next if no job arrives between them and the GPUs are the "

@@ -7,9 +7,8 @@ from itertools import combinations
 
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob, round_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
@@ -169,7 +168,7 @@ for it even without smaller gangs, and it can be omitted. The remaining GPUs and
 of the same kind, and the statement is trivial without gangs."""
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/eq-1",
         place="equation (1)",
         statement=r"The plans of FFT give each job one GPU type or none, $\sum_i x_j^i \le 1$, and no type is "
@@ -181,7 +180,7 @@ Both are rows of the program, and $x_j^i$ is binary, and fixed to 0 where the jo
 broken by exchanging the types of two gangs of equal demand, or by moving a gang to a type with enough free GPUs; both
 preserve the rows.""",
     ),
-    fft_claim(
+    Claim(
         key="fft/work-conserving",
         place="section 4.1",
         statement="The schedule is work-conserving: no waiting job fits on the idle GPUs.",
@@ -190,7 +189,7 @@ preserve the rows.""",
         proof="The plan uses the largest possible number of GPUs; with such a job it would use more.",
         note='"Always keeping the GPU devices busy if there are jobs applicable to be scheduled", read for gangs.',
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-7",
         place="equation (7)",
         statement=r"$\sum_i \sum_j d_j x_j^i(t) \ge K(t)$ can be met, with $K(t)$ the minimum of the available GPUs "
@@ -207,7 +206,7 @@ preserve the rows.""",
         '"considering the per-type resource constraint" means the largest packing, $K(t)$ is $K^*$ of '
         "`fft/eq-7-packed`, and (7) holds.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-7-packed",
         place="equation (7)",
         statement=r"The policy's plans use exactly $K^*$ GPUs, the largest $\sum_{i,j} d_j x_j^i$ under equation (1).",
@@ -219,7 +218,7 @@ The first stage of the round maximises $\sum_{i,j} d_j x_j^i$ under (1); its val
 $\sum_{i,j} d_j x_j^i \ge K^*$, which is feasible, and more than $K^*$ is infeasible. Breaking ties preserves the
 multiset of running demands.""",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-7-powers",
         place="equation (7)",
         statement=r"The printed $K(t) = \min\{\sum_i Y_i, \sum_j d_j\}$ can be met where all demands are powers of "
@@ -232,7 +231,7 @@ Pack the largest gangs first. When a gang of $d$ is packed, the free GPUs of eac
 $Y_i$ and all demands packed before are. So a gang waits only if no GPU is free, with $\sum_i Y_i$ in use; otherwise
 all run, on $\sum_j d_j$.""",
     ),
-    fft_claim(
+    Claim(
         key="fft/variables",
         place="section 4.2.4",
         statement="The variables are related to the number of GPU types rather than the number of GPUs: one for each "
@@ -240,7 +239,7 @@ all run, on $\sum_j d_j$.""",
         procedure=ByComputation(sizes),
         expected=ClaimVerdict.TRUE,
     ),
-    fft_claim(
+    Claim(
         key="fft/largest-first",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs; every job can use "
@@ -251,7 +250,7 @@ all run, on $\sum_j d_j$.""",
         policies=(),
         instead="fft/largest-first-powers",
     ),
-    fft_claim(
+    Claim(
         key="fft/largest-first-memory",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs where all demands are "
@@ -262,7 +261,7 @@ all run, on $\sum_j d_j$.""",
         policies=(),
         instead="fft/largest-first-powers",
     ),
-    fft_claim(
+    Claim(
         key="fft/largest-first-powers",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs where all demands are "
@@ -273,7 +272,7 @@ all run, on $\sum_j d_j$.""",
         policies=(),
         proof=LARGEST_FIRST,
     ),
-    fft_claim(
+    Claim(
         key="fft/packing-hard",
         place="section 4.2.4",
         statement="To decide whether a given number of GPUs can be in use is NP-complete (with numbers in binary), "

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -61,7 +60,7 @@ def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
 
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/eq-6-faster",
         place="equation (6)",
         statement="FFT, run from the first round with its compensation on jobs that take at least a round on every "

@@ -9,8 +9,7 @@ from fractions import Fraction
 from hetopt import instances
 from hetopt.data.rationals import simple_fractions
 from hetopt.models.fft import FFT
-from hetopt.proofs.fft.fft_claim import fft_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
 
@@ -203,7 +202,7 @@ def _placed(round_seconds: float) -> str | None:
 
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/state-size",
         place="Fig. 1(b)",
         statement="J4 (OPT-6.7B) with gradient accumulation and Adam has state files of 107 GB.",
@@ -212,7 +211,7 @@ CLAIMS = (
         policies=(),
         note="16 bytes per parameter: weights, gradients and both moments of Adam in single precision.",
     ),
-    fft_claim(
+    Claim(
         key="fft/fig-2-moving",
         place="Fig. 2(a)",
         statement="J4, which is 1.6 times as fast on the A10, takes 25% longer than the 14.4 minutes on the T4 if it "
@@ -223,7 +222,7 @@ CLAIMS = (
         note="1.6 is the smallest speedup of Fig. 1(a): with a speedup of s it takes 14 + 6.4/s minutes, which is 18 "
         'only for 1.6. The paper writes "improved by 25%".',
     ),
-    fft_claim(
+    Claim(
         key="fft/fig-2-srtf",
         place="Fig. 2(a)",
         statement="The execution follows the order of the shortest remaining time.",
@@ -233,7 +232,7 @@ CLAIMS = (
         note="It follows the order of the total time on the A10. By remaining time J4 would complete earlier than on "
         "the T4 only, so the example requires the other order.",
     ),
-    fft_claim(
+    Claim(
         key="fft/fig-2-staying",
         place="Fig. 2(b)",
         statement="It is more effective to leave J4 on the T4 at minute 5.",
@@ -242,7 +241,7 @@ CLAIMS = (
         policies=(),
         note="Compared to Fig. 2(a).",
     ),
-    fft_claim(
+    Claim(
         key="fft/fig-2-cost",
         place="Fig. 2(b)",
         statement="FFT's cost (6) leaves J4 on the T4 at minute 5, with two minutes of switching.",
@@ -252,7 +251,7 @@ CLAIMS = (
         note="In the paper Fig. 2(b) is the desired schedule, not a run of FFT. The cost compares the whole job, 14.4 "
         "minutes with 9 and a move of 2, and does not depend on future jobs; FFT moves J4.",
     ),
-    fft_claim(
+    Claim(
         key="fft/wasted",
         place="section 2.2",
         statement="If J4 is long and short jobs continuously enter, nearly 40% of its training time is wasted on "

@@ -12,8 +12,7 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.proofs.fft.fft_claim import fft_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -121,7 +120,7 @@ def packed_in_place(case: StayingCase) -> Finding:
 
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/placement",
         place="sections 4.2.3, 4.3",
         statement="Jobs that stay on their GPU type can stay on their servers, without a switching cost, while an "

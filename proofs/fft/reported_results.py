@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hetopt.proofs.fft.fft_claim import fft_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import Untestable
 
 TRACES = "measured by the authors on 36 GPUs and in their simulator, on traces that are not published"
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/fig-1-speedups",
         place="Fig. 1(a)",
         statement="High-end GPUs accelerate deep learning jobs by 1.6 to 2.71 times.",
@@ -17,7 +16,7 @@ CLAIMS = (
         expected=ClaimVerdict.UNTESTABLE,
         policies=(),
     ),
-    fft_claim(
+    Claim(
         key="fft/solver-time",
         place="section 4.2.4, Fig. 13(a)",
         statement="The round of 4000 jobs on 1000 GPUs of eight types is solved in 1.53 seconds (two in section "
@@ -26,7 +25,7 @@ CLAIMS = (
         expected=ClaimVerdict.UNTESTABLE,
         note="In general the round is NP-hard: `fft/packing-hard`.",
     ),
-    fft_claim(
+    Claim(
         key="fft/jct-measured",
         place="sections 6.2.1, 6.3.1",
         statement="FFT reduces the JCT by 1.46 and 1.37 times compared to Gavel, 2.11 (PAL), up to 3.15 (Tiresias) "
@@ -34,7 +33,7 @@ CLAIMS = (
         procedure=Untestable(TRACES),
         expected=ClaimVerdict.UNTESTABLE,
     ),
-    fft_claim(
+    Claim(
         key="fft/fairness-measured",
         place="sections 6.2.2, 6.3.2",
         statement="FFT improves finish-time fairness by 1.64 and 1.67 times (mean) and 1.4 and 2.18 times (worst) "
@@ -44,7 +43,7 @@ CLAIMS = (
         expected=ClaimVerdict.UNTESTABLE,
         note='The abstract has "more than 2.2 times", section 1 "nearly 2.2 times".',
     ),
-    fft_claim(
+    Claim(
         key="fft/overheads-measured",
         place="sections 6.2.3 to 6.4.2",
         statement="63% of moves go to faster GPUs (49% under Gavel), with 1.46 times fewer switches; placement gains "
@@ -53,7 +52,7 @@ CLAIMS = (
         procedure=Untestable(TRACES),
         expected=ClaimVerdict.UNTESTABLE,
     ),
-    fft_claim(
+    Claim(
         key="fft/dual-method",
         place="section 4.2.5",
         statement=r"The algorithm is the first step of a dual approach, $\rho_j$ the multiplier and $\mu_j$ the "

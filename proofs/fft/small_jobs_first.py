@@ -8,9 +8,8 @@ from fractions import Fraction
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.cost_order import prefers_other_plan
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -120,7 +119,7 @@ DEMANDS = {
 }
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/eq-3-fewer",
         place="equation (3)",
         statement="The scheduler prioritises jobs with fewer GPUs $d_j$ (of two jobs of equal age and processing "
@@ -134,7 +133,7 @@ CLAIMS = (
         instead="fft/eq-3-fewer-cost",
         note="The constraint (7) precedes the cost.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-3-fewer-cost",
         place="equation (3)",
         statement="Of two jobs of equal age and processing time the job with fewer GPUs costs less.",
@@ -146,7 +145,7 @@ CLAIMS = (
         printed=False,
         proof=r"The cost $a / p + d p$ increases by $p > 0$ with each GPU.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-3-srsf",
         place="equation (3)",
         statement="The scheduler behaves as the shortest remaining service first: of two jobs on one GPU it runs the "
@@ -161,7 +160,7 @@ CLAIMS = (
         note='The paper writes "similarly to". The cost is that of the whole job, and its first term increases with '
         "age, so that a new job preempts an equal job that is almost complete.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-3-service",
         place="equation (3)",
         statement=r"Of jobs that have just arrived, the job with the smallest total service $d_j W_j / \theta_j^i$ "
@@ -171,7 +170,7 @@ CLAIMS = (
         printed=False,
         proof=r"With $t = a_j$ and $\rho_j = 0$ the cost is $d_j W_j / \theta_j^i$.",
     ),
-    fft_claim(
+    Claim(
         key="fft/eq-3-nobody",
         place="equation (3)",
         statement="Without the constraint (7), the only solution of (3) runs no job.",

@@ -10,9 +10,8 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, runs_picture
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -150,7 +149,7 @@ PACKED = Space(
 )
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/thm-4.2",
         place="Theorem 4.2",
         statement="Each job has been executed in at least one round within a constant time from its arrival.",
@@ -168,7 +167,7 @@ CLAIMS = (
         proof="N jobs of one round, all present from the start, on one GPU: under any policy one of them runs in each "
         "round, so the last one waits for N - 1 rounds.",
     ),
-    fft_claim(
+    Claim(
         key="fft/thm-4.2-stream",
         place="Theorem 4.2",
         statement="Theorem 4.2 with a constant that depends on the sizes of jobs and on the number of present jobs.",
@@ -190,7 +189,7 @@ $0, \dots, n - 1$. In each of these rounds $K^* = 2$, which requires the gang, f
 runs and the job waits for $n$ rounds, with at most two jobs present.""",
         note="A policy without the constraint (7) could run the job at once.",
     ),
-    fft_claim(
+    Claim(
         key="fft/thm-4.2-packed",
         place="Theorem 4.2",
         statement=r"If in no round a waiting job fits on the idle GPUs, then $\text{wait}_j \sum_i \max(0, Y_i - d_j + "

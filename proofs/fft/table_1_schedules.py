@@ -11,8 +11,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import simple_fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
-from hetopt.proofs.fft.fft_claim import fft_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -151,7 +150,7 @@ $1/n$ of the time on each GPU). The quotient is $162 n^2 / (81 n^2 + 99 n + 2 - 
 at least $\frac{16}9 \cdot \frac{n(n+1)}2$ in total, and the quotient is at most $\frac{2n}{n+1}$."""
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/table-1-optimum",
         place="section 2.3, Table 1",
         statement="An optimal policy runs I0 on GPU0 and I1 on GPU1, and moves I1 to GPU0 when I0 is complete: no "
@@ -163,14 +162,14 @@ Let $C_1 \le C_2$ be the completion times. $C_1 \ge 2$, since a job does at most
 at most 9 per minute until $C_1$ and 8 after it, so $32 \le 9 C_1 + 8 (C_2 - C_1)$, that is $C_2 \ge 4 - C_1 / 8$. So
 $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 and $2 + \frac{14}8$.""",
     ),
-    fft_claim(
+    Claim(
         key="fft/table-1-jct",
         place="section 2.3, Table 1",
         statement=r"This results in an overall JCT of $4 + (16 - 2)/8 = 5.75$ minutes.",
         procedure=ByComputation(optimum),
         expected=ClaimVerdict.TRUE,
     ),
-    fft_claim(
+    Claim(
         key="fft/table-1-reduction",
         place="section 2.3, Table 1",
         statement="That is 20% less than under Gavel.",
@@ -180,7 +179,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 a
         instead="fft/table-1-reduction-corrected",
         note="Compared in whole percent.",
     ),
-    fft_claim(
+    Claim(
         key="fft/table-1-reduction-corrected",
         place="section 2.3, Table 1",
         statement=r"It is $1 - \frac{23}4 / \frac{64}9 = \frac{49}{256}$, 19.1%, less than under Gavel.",
@@ -189,7 +188,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 a
         printed=False,
         policies=(),
     ),
-    fft_claim(
+    Claim(
         key="fft/gap-twice",
         place="section 2.3",
         statement="With more such jobs the gap can be up to twice as large: Gavel's total over that of the optimum.",

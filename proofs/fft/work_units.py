@@ -8,10 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.fft_claim import fft_claim
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -106,7 +105,7 @@ UNITS = Space(
 )
 
 CLAIMS = (
-    fft_claim(
+    Claim(
         key="fft/units",
         place="equations (4) to (6)",
         statement=r"The plans of FFT do not depend on the unit of work: $W_j$ and $\theta_j^i$ of all jobs may be "
@@ -122,7 +121,7 @@ CLAIMS = (
         note=r"Units are, for example, epochs or iterations. $\rho_j$ is in units of work, so $\rho_j \theta_j^i$ "
         "increases with $u^2$ while the rest of the cost is unchanged. hetopt's policy does so with `normalise=False`.",
     ),
-    fft_claim(
+    Claim(
         key="fft/units-normalised",
         place="equations (4) to (6)",
         statement=r"With $\theta_j^i / W_j$ in place of $\theta_j^i$ in $\rho_j \theta_j^i$ and in equation (5), and "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import (
     PriceFunction,
     PrimalDualRun,
@@ -15,7 +14,7 @@ from hetopt.proofs.hadar.price_functions import (
 )
 from hetopt.proofs.hadar.radicals import rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, slot_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -119,7 +118,7 @@ ALONE = r"$\mathcal U_j^*$ being the utility of job $j$ alone, over the feasible
 EXPONENT = r"exponent $\gamma / ((1 - \delta) c)$, no gang taking more than $\delta c$ GPUs of a cell, $\delta < 1$"
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/admits-any",
         place="section III-B",
         statement=r"When $\gamma_h^r = 0$ the price is $U_{\min}^r$, lowest to admit any job: every feasible job has "
@@ -131,7 +130,7 @@ CLAIMS = (
         note=r"With the least $\eta$ that the proof of Theorem 2 allows, $\sum c / \min_j (t_j^{\max} W_j)$; it is "
         r"below $1/4$ where all jobs are long.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/admits-any-eta",
         place="section III-B",
         statement=r"With (6), (7) and $\eta > 1/4$ every feasible job has a positive payoff on the empty cluster.",
@@ -144,7 +143,7 @@ A schedule of job $j$ uses $t_j^{\max} W_j$ GPU-slots at most, at $U_{\min} \le 
 t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, the least utility of a schedule.""",
         note=r"Checked with $\eta = 0.26$, or with the least that the proof of Theorem 2 allows if that is larger.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/admits-any-corrected",
         place="section III-B",
         statement=f"With {PROVEN_PRICES}, {ALONE}, every feasible job has a positive payoff on the empty cluster.",
@@ -154,7 +153,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, the least utility of a
         policies=("hadar-commit",),
         proof=ADMITS,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/full-server",
         place="section III-B",
         statement=r"When a server is out of free GPUs, $\gamma_h^r(t) = c_h^r$, the price $U_{\max}^r$ is high enough "
@@ -165,7 +164,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, the least utility of a
         instead="hadar/full-server-corrected",
         note=r"$U_{\max}^r$ is utility per GPU of the gang. Capacity rests on the first row of (8).",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/full-server-corrected",
         place="section III-B",
         statement=f"With {PROVEN_PRICES}, {ALONE}, and the {EXPONENT}, no cell exceeds its capacity, even without a "
@@ -176,7 +175,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, the least utility of a
         policies=("hadar-commit",),
         proof=U_MAX_REACHED,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/initial-dual",
         place="eq. (9)",
         statement=r"$D_0 = \sum_t \sum_h \sum_r U_{\min}^r c_h^r \le \frac12 \mathrm{OPT}$ if the optimum accepts a "
@@ -188,7 +187,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, the least utility of a
         note=r"Equation (9) drops the sum over slots. $\eta$ is the least that is allowed; with any other fixed value "
         r"the claim fails for more slots.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/initial-dual-corrected",
         place="eq. (9)",
         statement=r"$D_0 \le \frac12 \mathrm{OPT}$ for " + f"{PROVEN_PRICES}, {ALONE}.",

@@ -9,11 +9,10 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, slot_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import integers
 
@@ -212,7 +211,7 @@ last job on, line 14 returns its argument with job $j$ added, line 15 its argume
 0$, so the first is larger, line 18 fails, and line 21 returns the argument. The argument of the first call is empty."""
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/thm-1",
         place="Theorem 1",
         statement=r"Algorithm 2 decides in polynomial time: its states, job ID and server state, are at most $n(Q) H "
@@ -237,7 +236,7 @@ states.""",
         note="Counted in the recursion as printed; saving results by (job ID, server state) does not help, since no "
         "state occurs twice.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-1-states",
         place="Theorem 1",
         statement=r"Algorithm 2 has at most $\sum_{i=0}^{n} \min\{2^i, \prod_{h,r} (c_h^r + 1)\}$ states for $n$ jobs: "
@@ -252,7 +251,7 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         note="With results saved per state. The library uses exact search for few jobs, beam search for more, and a "
         "greedy search for many.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/algorithm-2",
         place="Algorithm 2",
         statement="If a job has a positive payoff on the empty servers, Algorithm 2 returns allocations for some job.",
@@ -262,7 +261,7 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         instead="hadar/algorithm-2-skips",
         note="Lines 16 to 21 compare only costs, and skipping always costs less.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/algorithm-2-skips",
         place="Algorithm 2",
         statement="As printed, Algorithm 2 runs no job, for all jobs, servers and prices > 0.",
@@ -273,7 +272,7 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         proof=SKIPS,
         note="`hadar.printed(as_printed=True)`. `hadar-printed` compares payoffs instead.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/line-8",
         place="Algorithm 2, line 8",
         statement=r"With payoffs compared, $\sum (\mathcal U_j - \mathrm{cost}_j)$, the recursion finds the best of "
@@ -288,7 +287,7 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         policies=("hadar",),
         instead="hadar/algorithm-2-payoffs",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/algorithm-2-payoffs",
         place="Algorithm 2",
         statement="With payoffs compared, and null meaning that this job is skipped, the recursion finds the best of "

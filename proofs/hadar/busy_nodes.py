@@ -10,8 +10,7 @@ from itertools import product
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.models.hadare.job_copies import split_steps
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -95,7 +94,7 @@ def divided(case: CopyCase) -> Finding:
 
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/steps",
         place="section V-B",
         statement="The remaining steps of a job can be divided among its copies in proportion to their throughput: "
@@ -108,7 +107,7 @@ Round all exact parts down. The sum of the remainders is an integer below the nu
 step to each of that many parts, those with the largest remainders. Every part differs by less than one step.""",
         note="The Job Tracker of the library.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/corollary",
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes no node is idle in any round but possibly the "
@@ -121,7 +120,7 @@ step to each of that many parts, those with the largest remainders. Every part d
         "counterexample every assignment leaves a node idle. If idle means not assigned, as in the proof, the "
         "corollary is true.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/corollary-assigned",
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes, and memory for every job on every node, every "

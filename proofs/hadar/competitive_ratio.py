@@ -9,7 +9,6 @@ from flint import arb, fmpq
 
 from hetopt.proofs.hadar.admission_prices import ALONE, HALF, PROVEN, PROVEN_PRICES, U_MAX_REACHED, required
 from hetopt.proofs.hadar.cost_relation import printed_factor
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import (
     EVERY_RUN,
     ONE,
@@ -21,7 +20,7 @@ from hetopt.proofs.hadar.price_functions import (
 )
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, power, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -147,7 +146,7 @@ fit on the free GPUs.
 (v) {HALF.strip()} With (iii) to (v) Lemma 1 gives $\mathrm{{OPT}} \le D_f \le 2 \alpha' \mathrm{{ALG}}$."""
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/lemma-1",
         place="Lemma 1",
         statement=r"If $P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all jobs with a constant $\alpha \ge "
@@ -161,7 +160,7 @@ CLAIMS = (
         r"algorithm: the last dual solution is infeasible and bounds nothing (with $\mu_j$ by (4) the hypothesis would "
         r"fail). The case has the least $\alpha$ for which the hypothesis holds.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/lemma-1-feasible",
         place="Lemma 1",
         statement="The same if the last dual solution, the final prices and the payoffs of the jobs, is feasible in "
@@ -178,7 +177,7 @@ CLAIMS = (
         policies=("hadar-commit",),
         proof=LEMMA_1,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-2",
         place="Theorem 2",
         statement=r"Hadar is $2\alpha$-competitive, $\alpha = \max_r(1, \ln(U_{\max}^r / U_{\min}^r))$ with (6) and "
@@ -192,7 +191,7 @@ CLAIMS = (
         r"proof needs; without it one job of four slots on one GPU is refused, and ALG is 0. $\eta$ is the least that "
         r"the proof allows; a larger one only needs a larger second job.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-2-corrected",
         place="Theorem 2",
         statement=r"Algorithm 1, which irrevocably commits each job on arrival to its best schedule if the payoff is "

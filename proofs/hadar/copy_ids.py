@@ -8,8 +8,7 @@ from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.hadar.copy_cases import CopyCase
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -90,7 +89,7 @@ def same_id() -> list[Any]:
 
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/job-id",
         place="section V-A",
         statement=r"All copies have unique IDs $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
@@ -102,7 +101,7 @@ CLAIMS = (
         note=r"The paper gives no range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
         r"the number of jobs in the system.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/job-id-bounded",
         place="section V-A",
         statement=r"The IDs are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
@@ -114,7 +113,7 @@ CLAIMS = (
 $J i + p = J i' + q$ with $0 \le p, q < J$ implies $p = q$, the remainder of both sides by $J$, and then $i = i'$.""",
         mechanical=(by_z3("no two copies of different jobs share an ID, all integers", same_id),),
     ),
-    hadar_claim(
+    Claim(
         key="hadar/job-id-exactly",
         place="section V-A",
         statement=r"Jobs $p \ne q$ with $n$ copies each share an ID if and only if $|p - q|$ is "

@@ -8,8 +8,7 @@ from math import ceil
 
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -106,7 +105,7 @@ the mean speed of the $x$ fastest nodes, which does not increase with $x$, as ea
 mean. $S_x$ increases, so $\lceil w / S_x \rceil$ does not increase either, and the quotient does not decrease."""
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/cru-formula",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^x = \dfrac{x\, (w / S_x)}{n\, \lceil w / S_x \rceil}$, $S_x$ being the work of the "
@@ -117,7 +116,7 @@ CLAIMS = (
         policies=("hadare",),
         proof=FORMULA,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-3-rounds",
         place="proof of Theorem 3",
         statement=r"Forked into $x$ copies, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$.",
@@ -127,7 +126,7 @@ CLAIMS = (
         instead="hadar/thm-3-rounds-alike",
         note="Copies run on the fastest nodes.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-3-rounds-alike",
         place="proof of Theorem 3",
         statement=r"On equal nodes, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$ with $x$ copies.",
@@ -141,7 +140,7 @@ CLAIMS = (
 With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v) \rceil = \lceil \lceil w / v
 \rceil / x \rceil$: for whole $x$ and $m$, $y \le x m$ if and only if $\lceil y \rceil \le x m$.""",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-3",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for $1 < x < n$, eq. (11), "
@@ -152,7 +151,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         instead="hadar/thm-3-fastest",
         note="With copies on the fastest nodes, which is best for the claim.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-3-weak",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^x \le \mathrm{CRU}_1^n$, copies being on any $x$ nodes, "
@@ -164,7 +163,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         instead="hadar/thm-3-fastest",
         note="Copies run on the first nodes of the list.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-3-fastest",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^2 \le \dots \le \mathrm{CRU}_1^n$ on the $x$ fastest nodes, "
@@ -177,7 +176,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         policies=("hadare",),
         proof=FORMULA + FASTEST,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-3-more",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^n = \mathrm{CRU}_1^{n+j}$: copies beyond one for each node change nothing.",
@@ -188,7 +187,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         "parts.",
         note="The policy's plans of a round are compared, node by node.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-3-batch",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14); here $m = n$; "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import EVERY_RUN, ONE, PriceFunction, PrimalDualRun, printed_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -82,7 +81,7 @@ SMALL_GANGS = slot_space(
 )
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/lemma-2",
         place="Lemma 2",
         statement=r"If the allocation-cost relation $k_h^{r,j-1}(t) (\gamma_h^{r,j}(t) - \gamma_h^{r,j-1}(t)) \ge "
@@ -99,7 +98,7 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         note="Costs are at the prices before the job is taken, as in line 29. The cases have the least alpha for which "
         "the relation holds.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/line-16",
         place="Algorithm 2, line 16",
         statement=r"If jobs pay the prices after their own update, as in line 16, Algorithm 1 still reaches part of "
@@ -112,7 +111,7 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         note=r"A gang that fills a cell pays $U_{\max}$ for each of its GPUs, which is at least its utility. Line 16 "
         r"only compares; line 29 correctly charges the prices before the update.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/discrete",
         place="proof of Theorem 2",
         statement=r"As a gang has fewer GPUs than any server has of a type, $d\gamma = \gamma^j - \gamma^{j-1}$ and "

@@ -15,7 +15,6 @@ import hetopt
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models import gavel, hadar, hadare
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
@@ -130,7 +129,7 @@ class TableColumn:
     ) -> Claim:
         """Claim that this instance shows a behaviour: a "yes" of the table, or with ``key`` a corrected "no"."""
         words, observe = ROWS[row]
-        return hadar_claim(
+        return Claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
             place=place,
             statement=f"{self.name} can run {words}.",
@@ -154,7 +153,7 @@ class TableColumn:
     ) -> Claim:
         """Claim that a behaviour never occurs: a "no" of the table."""
         words, observe = ROWS[row]
-        return hadar_claim(
+        return Claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
             place=place,
             statement=f"{self.name} never runs {words}.",
@@ -213,7 +212,7 @@ def untestable(key: str, name: str, why: str) -> Iterator[Claim]:
     """The claims about a scheduler whose behaviour on several GPU types is not defined here."""
     for row in ("resource", "scheduling", "task"):
         verb = "can run" if (key, row) == ("gandiva", "resource") else "never runs"
-        yield hadar_claim(
+        yield Claim(
             key=f"hadar/table-1-{key}-{row}",
             place="Table I",
             statement=f"{name} {verb} {ROWS[row][0]}.",

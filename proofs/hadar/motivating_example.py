@@ -9,10 +9,9 @@ from itertools import product
 from typing import Any
 
 from hetopt import instances
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.least_rounds import gang_totals, least_rounds
 from hetopt.proofs.hadar.slot_cases import SECONDS, TYPES
-from hetopt.proofs.ledger.claim import ClaimVerdict
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, compare_number, compare_values
 
@@ -171,7 +170,7 @@ def shares_in_gpus() -> Computation:
 
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/y-gavel",
         place="section II-A",
         statement="Where capacity suffices, $Y^{Gavel}$ is an optimal allocation.",
@@ -181,7 +180,7 @@ CLAIMS = (
         note="Where capacity suffices every job is fastest on its fastest type alone, at 40, 15 and 20 epochs per "
         "round, so every objective that increases with the rates of jobs is largest there.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/y-gavel-capacity",
         place="section II-A",
         statement="On the six GPUs of the example $Y^{Gavel}$ is infeasible: it uses 2.6 of 2 V100 and 2 of 1 K80 on "
@@ -191,7 +190,7 @@ CLAIMS = (
         printed=False,
         policies=("gavel-max-min",),
     ),
-    hadar_claim(
+    Claim(
         key="hadar/fig-1-gavel",
         place="Fig. 1 (a)",
         statement="Under Gavel (60, 25, 50) epochs are left after round 1; the utilisation is 83% and 67% in the first "
@@ -201,7 +200,7 @@ CLAIMS = (
         policies=("gavel-max-min",),
         note="The rounds of the figure are found by enumeration of all rounds with gangs on one type.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/fig-1-hadar",
         place="Fig. 1 (b)",
         statement="Under Hadar the utilisation is 100% in the first round and 87% over the example, which takes one "
@@ -212,7 +211,7 @@ CLAIMS = (
         instead="hadar/fig-1-fewest",
         note="(1e) gives a job all GPUs of its gang or none.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/fig-1-fewest",
         place="Fig. 1 (b)",
         statement="With whole gangs over any types six rounds are the fewest, as many as Gavel takes, and at most 5 of "

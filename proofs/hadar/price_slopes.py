@@ -9,11 +9,10 @@ from functools import cached_property
 from flint import arb
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import PriceFunction
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -131,7 +130,7 @@ at $s = 0$ and has the derivative $a^2 s\, e^{as} > 0$; so $f$ grows, from its l
 every $s > 0$."""
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/lemma-3",
         place="Lemma 3",
         statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r) > 0$ the price (5) keeps the differential "
@@ -144,7 +143,7 @@ c$: an equality.""",
         mechanical=(by_sympy("the derivative of the price", derivative_of_the_price),),
         note=r"Definition 2 requires $\alpha \ge 1$; a larger $\alpha$ keeps the relation, so $\max(1, \cdot)$ does.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/step-factor",
         place="proof of Theorem 2",
         statement=r"A step of $s c$ GPUs keeps the allocation-cost relation if and only if $\alpha \ge (e^{as} - 1) / "

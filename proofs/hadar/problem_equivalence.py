@@ -10,9 +10,8 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.hadar.schedule_based import dual_bound
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, case_of, slot_space
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.small_programs import maximise_exactly
@@ -185,7 +184,7 @@ schedules $s_j$ of admitted jobs for which there are GPUs, $\sum_j \mathcal U_{j
 \sum_{t,h,r} k_h^r(t) w_{jh}^{r s_j}(t) \le \sum_j \mu_j + \sum_{t,h,r} k_h^r(t) c_h^r$ by (2a)."""
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/p1-p2",
         place="section III-B",
         statement="P1 and P2 are equivalent: a feasible solution to one has a corresponding feasible solution to the "
@@ -196,7 +195,7 @@ CLAIMS = (
         note=r"By (1a) every job must finish in P1; in P2 it may be left out. $x_j(t)$ over an empty set is read as 0, "
         r"and $X_j$ as the speed of the gang.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/p1-p2-solvable",
         place="section III-B",
         statement="Where P1 has a solution, so that all jobs can finish, it has the same optimum as P2.",
@@ -208,7 +207,7 @@ CLAIMS = (
         instead="hadar/p1-p2-admission",
         note="A job that must finish can block GPUs that a job of higher utility could use.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/p1-p2-admission",
         place="section III-B",
         statement=r"P1 with a variable that admits jobs, so that (1a) requires only admitted jobs to finish, is "
@@ -220,7 +219,7 @@ CLAIMS = (
         note="In the cases the optima are compared. `hadar.TimeIndexed()` has this variable; "
         "`TimeIndexed(admission=False)` is as printed.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/p3-dual",
         place="eq. (3)",
         statement="P3 is the dual of the relaxation of P2; their optima are equal.",
@@ -228,7 +227,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         proof=DUAL,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/p3-bound",
         place="eq. (3), (4)",
         statement=r"At any prices $k \ge 0$, with $\mu_j = \max\{0, \max_s \phi_j(s)\}$, the objective of P3 is at "

@@ -7,11 +7,10 @@ from fractions import Fraction
 
 from hetopt.proofs.hadar.admission_prices import ALONE, EXPONENT, PROVEN, PROVEN_PRICES, required
 from hetopt.proofs.hadar.competitive_ratio import OPTIMAL, THEOREM_2, ball, step_factor
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
 from hetopt.proofs.hadar.price_functions import EVERY_RUN, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 
 F = Fraction
@@ -115,7 +114,7 @@ $\frac1b \frac{\alpha'}{1 + \alpha'} (1 + o(1))$ and tends to 1: with $b^c \ge 2
 b^2$, ALG differs from $b^c / (2 \alpha')$ by the part $(2 c b^2 + 16 q c) / 2^{8 q} \to 0$ of it at most."""
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/thm-2-growth",
         place="Theorem 2",
         statement=r"With (6) and (7), $\mathrm{OPT} / \mathrm{ALG}$ is at most some constant times $\max(1, "
@@ -135,7 +134,7 @@ CLAIMS = (
         instead="hadar/thm-2-sharper",
         proof=FIRST_COMES_FIRST,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-2-sharper",
         place="Theorem 2",
         statement=r"Where $\mathrm{OPT} \le 2 \alpha' \mathrm{ALG}$ is proven (`hadar/thm-2-corrected`: "
@@ -148,7 +147,7 @@ CLAIMS = (
         proof=ONE_MORE,
         note="Reached in the limit: `hadar/thm-2-tight`.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/thm-2-tight",
         place="Theorem 2",
         statement=r"The factor $1 + \alpha'$ is reached in the limit: $\mathrm{OPT} / ((1 + \alpha') \mathrm{ALG}) \to "

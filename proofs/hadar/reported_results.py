@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.hadar.hadar_claim import hadar_claim
-from hetopt.proofs.ledger.claim import ClaimVerdict
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Untestable, compare_number
 
 F = Fraction
@@ -57,7 +56,7 @@ def reduction_of_the_abstract() -> Computation:
 
 
 CLAIMS = (
-    hadar_claim(
+    Claim(
         key="hadar/m5-speedups",
         place="section VI-C",
         statement="Mix M-5 takes some 4200 s (3300 s) under Gavel and 3900 s (2800 s) under Hadar on AWS (in the "
@@ -66,7 +65,7 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         note="The two speedups may have been swapped; then the other one is 1.08.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/gains-over-hadar",
         place="section I",
         statement="HadarE gains 30% (34%) in utilisation and 90% (124%) in mean completion time over Hadar on AWS (in "
@@ -76,7 +75,7 @@ CLAIMS = (
         note="Follows from the gains over Gavel in section VI-C: 1.56 and 1.20 (1.62 and 1.21), 2.23 and 1.17 (2.76 "
         "and 1.23).",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/abstract-utilisation",
         place="abstract",
         statement="The utilisation of HadarE is 1.45 times that of Hadar.",
@@ -85,7 +84,7 @@ CLAIMS = (
         instead="hadar/gains-over-hadar",
         note="1.45 is the mean of the four gains over Hadar and over Gavel.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/abstract-reduction",
         place="abstract",
         statement="HadarE reduces the total time by 50% on AWS and by 80% in the laboratory, compared with Hadar.",
@@ -94,7 +93,7 @@ CLAIMS = (
         note="Section VI-C has a mean speedup of 1.79 over Hadar, on both clusters together. A reduction by 80% would "
         "be a speedup of 5; section I calls the same numbers a gain.",
     ),
-    hadar_claim(
+    Claim(
         key="hadar/trace-results",
         place="section IV",
         statement="In simulation Hadar completes 480 jobs in 40 h, and Gavel takes 1.21, Tiresias 1.35, YARN-CS 1.67 "
@@ -105,14 +104,14 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.UNTESTABLE,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/cluster-results",
         place="section VI",
         statement="Utilisation, total time, completion time, latency and slot length on two clusters (Figs. 8 to 13).",
         procedure=Untestable("The paper measured them on hardware; throughputs are not printed."),
         expected=ClaimVerdict.UNTESTABLE,
     ),
-    hadar_claim(
+    Claim(
         key="hadar/table-5",
         place="Table V",
         statement="Models trained by copies are better than models trained without.",

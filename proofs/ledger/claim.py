@@ -32,8 +32,25 @@ class ClaimVerdict(StrEnum):
     """The claim states nothing computable, or depends on data that are not available; the evidence gives the reason."""
 
 
-PAPERS = {"OEF": "OEF", "FFT": "FFT", "Hadar": "Hadar and HadarE", "A-SRPT": "A-SRPT"}
-"""Paper -> its heading, in the order of the ledger."""
+@dataclass(frozen=True)
+class Paper:
+    """A paper of the ledger: its name, its heading, and the default policies of its claims."""
+
+    name: str
+    heading: str
+    policies: tuple[str, ...] = ()
+
+
+PAPERS = {
+    "oef": Paper("OEF", "OEF"),
+    "fft": Paper("FFT", "FFT", ("fft",)),
+    "hadar": Paper("Hadar", "Hadar and HadarE"),
+    "asrpt": Paper("A-SRPT", "A-SRPT", ("asrpt",)),
+}
+"""First part of the keys of claims -> paper, in the order of the ledger."""
+
+HEADINGS = {paper.name: paper.heading for paper in PAPERS.values()}
+"""Name of a paper -> its heading, in the order of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -234,8 +251,8 @@ class Claim:
     ----------
     key:
         Its name in the ledger, e.g. ``"oef/lemma-3.1"``.
-    paper, place:
-        Its source, e.g. ``"OEF"``, ``"Lemma 3.1"``.
+    place:
+        Its place in the paper, e.g. ``"Lemma 3.1"``.
     statement:
         The statement with its hypotheses; Markdown with LaTeX between dollars.
     procedure:
@@ -245,7 +262,7 @@ class Claim:
     printed:
         Whether the paper prints the statement; if not, it is hetopt's version, for example the strongest true one.
     policies:
-        Names of the policies that the claim is about.
+        Names of the policies that the claim is about; default: those of the paper in :data:`PAPERS`.
     proof:
         A complete written proof, if the claim holds.
     mechanical:
@@ -254,6 +271,8 @@ class Claim:
         Key of the strongest true version of a false claim.
     note:
         Further information, such as the reading of an unclear statement.
+    paper:
+        Name of the paper; default: that of the key in :data:`PAPERS`, else the first part of the key.
 
     Raises
     ------
@@ -262,17 +281,17 @@ class Claim:
     """
 
     key: str
-    paper: str
     place: str
     statement: str
     procedure: DecisionProcedure
     expected: ClaimVerdict
     printed: bool = True
-    policies: tuple[str, ...] = ()
+    policies: tuple[str, ...] | None = None
     proof: str = ""
     mechanical: tuple[ProofPart, ...] = ()
     instead: str = ""
     note: str = ""
+    paper: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -282,6 +301,11 @@ class Claim:
                 f"claim {self.key!r} expects {shown(self.expected)}; a verdict is one of {', '.join(ClaimVerdict)}"
             ) from None
         object.__setattr__(self, "expected", verdict)
+        first = self.key.partition("/")[0]
+        paper = PAPERS.get(first, Paper(first, first))
+        object.__setattr__(self, "paper", self.paper or paper.name)
+        if self.policies is None:
+            object.__setattr__(self, "policies", paper.policies)
 
     @property
     def label(self) -> str:

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from hetopt.checks import lookup, shown
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.plugins import CLAIMS, raised
-from hetopt.proofs.ledger.claim import PAPERS, Claim
+from hetopt.proofs.ledger.claim import HEADINGS, Claim
 
 
 @cache
@@ -25,7 +25,7 @@ def all_claims() -> dict[str, Claim]:
     """
     points = sorted(entry_points(group=CLAIMS), key=lambda point: point.name)
     claims = [claim for point in points for claim in _claims_from(point)]
-    order = list(PAPERS)
+    order = list(HEADINGS)
     claims.sort(key=lambda claim: order.index(claim.paper) if claim.paper in order else len(order))
     found: dict[str, Claim] = {}
     for claim in claims:

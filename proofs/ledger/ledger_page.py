@@ -9,7 +9,7 @@ from pathlib import Path
 from hetopt.data.saving import save
 from hetopt.presentation.comparison_page import STYLE
 from hetopt.presentation.console import versions
-from hetopt.proofs.ledger.claim import PAPERS, Claim, ClaimEvidence, Effort, fraction_text
+from hetopt.proofs.ledger.claim import HEADINGS, Claim, ClaimEvidence, Effort, fraction_text
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
@@ -40,7 +40,7 @@ def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], eff
     parts = [_overview(decided, papers)]
     for paper in papers:
         own = [result for result in decided if result.claim.paper == paper]
-        parts.append(f"<h2 id='{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</h2>{_table(own)}")
+        parts.append(f"<h2 id='{slug(paper)}'>{escape(HEADINGS.get(paper, paper))}</h2>{_table(own)}")
         parts += [_section(result, on_page, every) for result in own]
     installed = ", ".join(f"{name} {text}" for name, text in versions().items())
     settings = f"{effort.instances} instances per claim, {effort.seconds:g} s of search, seed {effort.seed}"
@@ -71,7 +71,7 @@ def _overview(decided: Sequence[DecidedClaim], papers: Sequence[str]) -> str:
     rows = []
     for paper in papers:
         own = [result.claim.label_of(result.evidence.verdict) for result in decided if result.claim.paper == paper]
-        link = f"<a href='#{slug(paper)}'>{escape(PAPERS.get(paper, paper))}</a>"
+        link = f"<a href='#{slug(paper)}'>{escape(HEADINGS.get(paper, paper))}</a>"
         rows.append([link, *(str(own.count(label) or "") for label in labels)])
     return html_table(["paper", *map(escape, labels)], rows, range(1, len(labels) + 1))
 

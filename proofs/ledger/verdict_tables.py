@@ -38,7 +38,7 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "place": claim.place,
         "statement": claim.statement,
         "printed": claim.printed,
-        "policies": list(claim.policies),
+        "policies": list(claim.policies or ()),
         "verdict": evidence.verdict.value,
         "expected": claim.expected.value,
         "label": claim.label_of(evidence.verdict),

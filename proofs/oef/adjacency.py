@@ -5,10 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import chain, combinations, pairwise
 
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fractions_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -183,7 +182,7 @@ RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j <
 ANY_ORDER = tenant_space(ratio_ordered, chosen=choose_ratio_ordered)
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1",
         place="Lemma 3.1",
         statement=r"The slowest user, $w_1^j = \min_l w_l^j$ for all $j$, "
@@ -195,7 +194,7 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/lemma-3.1-ratio",
     ),
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1-ratio",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for ratio-ordered users: {RATIO} (non-cooperative OEF, every optimum).",
@@ -205,7 +204,7 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
     ),
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1-cooperative",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for cooperative OEF, with its order: $w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
@@ -218,7 +217,7 @@ CLAIMS = (
         instead="oef/lemma-3.1-cooperative-two",
         note="Its proof is used for the cooperative program in Theorems 3.2 and 3.3.",
     ),
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1-cooperative-two",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with two ratio-ordered users (every optimum): {RATIO}.",
@@ -231,7 +230,7 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=COOPERATIVE_2,
     ),
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1-cooperative-three",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with three ratio-ordered users (every optimum): {RATIO}.",
@@ -244,7 +243,7 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=COOPERATIVE_3,
     ),
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1-cooperative-more",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with four or more ratio-ordered users: {RATIO}.",
@@ -255,7 +254,7 @@ CLAIMS = (
         printed=False,
         policies=("oef-cooperative",),
     ),
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1-sharing",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
@@ -266,7 +265,7 @@ CLAIMS = (
         instead="oef/lemma-3.1-sharing-ratio",
         note="Its proof is used for that program in Theorem 3.3.",
     ),
-    oef_claim(
+    Claim(
         key="oef/lemma-3.1-sharing-ratio",
         place="Lemma 3.1",
         statement="Lemma 3.1 and Theorem 5.2 for the largest total under the sharing incentive, for ratio-ordered "
@@ -279,7 +278,7 @@ CLAIMS = (
         + " The rows of the sharing incentive remain satisfied, and the total is larger: a contradiction."
         + SORTED,
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.2",
         place="Theorem 5.2",
         statement=r"Non-cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
@@ -290,7 +289,7 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-ratio",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.2-ratio",
         place="Theorem 5.2",
         statement=f"Every optimum of non-cooperative OEF gives ratio-ordered users adjacent types: {RATIO}.",
@@ -300,7 +299,7 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.2-ties",
         place="Theorem 5.2",
         statement=r"Theorem 5.2 for ratio-ordered users, where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} "
@@ -314,7 +313,7 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-sorted",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.2-sorted",
         place="Theorem 5.2",
         statement=r"Where ratios may be equal, every optimum with the largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives "
@@ -326,7 +325,7 @@ CLAIMS = (
         proof=SECOND_STAGE,
         note="What `oef.noncooperative(canonical=True)` solves.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.2-cooperative",
         place="Theorem 5.2",
         statement=r"Cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
@@ -340,7 +339,7 @@ CLAIMS = (
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.2-cooperative-more",
         place="Theorem 5.2",
         statement=f"Theorem 5.2 for cooperative OEF with three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
@@ -359,7 +358,7 @@ CLAIMS = (
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.2-cooperative-two",
         place="Theorem 5.2",
         statement=f"Every optimum of cooperative OEF gives two ratio-ordered users adjacent types: {RATIO}.",

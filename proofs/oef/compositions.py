@@ -12,11 +12,10 @@ from hetopt.auditing.verdict import Verdict
 from hetopt.data.instance import Instance
 from hetopt.models import oef
 from hetopt.models.objectives import SwitchingCost
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, case_of
 
 F = Fraction
@@ -80,7 +79,7 @@ def held_gpus_space() -> Space[HeldGPUsCase]:
 
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/switching-envy",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained is envy-free (every optimum).",
@@ -95,7 +94,7 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof="Envy-freeness is a set of rows of its program, and the price changes only the objective.",
     ),
-    oef_claim(
+    Claim(
         key="oef/switching-sharing",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained gives the sharing incentive.",

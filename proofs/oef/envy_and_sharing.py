@@ -7,11 +7,10 @@ from functools import partial
 from itertools import pairwise, permutations
 from typing import Any
 
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -117,7 +116,7 @@ others are worth nothing to it."""
 ENVY_FREE = "These are the rows of its program, the corrected eq. (10c)."
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/thm-5.1-envy",
         place="Theorem 5.1",
         statement=r"Cooperative OEF is envy-free: $w_l x_l \ge w_l x_i$; with weights $\pi_i w_l x_l \ge \pi_l w_l "
@@ -127,7 +126,7 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=ENVY_FREE,
     ),
-    oef_claim(
+    Claim(
         key="oef/eq-10c",
         place="eq. (10c)",
         statement=r"Equation (10c) as printed, $\sum_j w_l^j x_l^j \ge \sum_j w_l^j x_l^j$, makes allocations "
@@ -137,7 +136,7 @@ CLAIMS = (
         instead="oef/thm-5.1-envy",
         note="A misprint: the right side is that of $x_i$.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.1-sharing",
         place="Theorem 5.1",
         statement=r"Cooperative OEF gives the sharing incentive: $w_l x_l \ge w_l m / n$; with weights "
@@ -151,7 +150,7 @@ CLAIMS = (
             for n, k in ((2, 2), (3, 2), (3, 3))
         ),
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.1-all-used",
         place="Theorem 5.1",
         statement=r"Cooperative OEF uses all GPUs of every type $j$ that some user can use, $\sum_i x_i^j = m_j$.",
@@ -161,7 +160,7 @@ CLAIMS = (
         proof=SHARING_INCENTIVE.split("Envy-freeness")[0],
         note="The proof of Theorem 5.1 assumes it.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.1-optimal",
         place="Theorem 5.1",
         statement="Cooperative OEF achieves the optimal resource efficiency, the largest total of eq. (4).",
@@ -171,7 +170,7 @@ CLAIMS = (
         instead="oef/totals",
         note="By definition of the program, it is optimal among envy-free allocations.",
     ),
-    oef_claim(
+    Claim(
         key="oef/totals",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(cooperative) $\le$ total(sharing incentive only) $\le$ "
@@ -187,7 +186,7 @@ envy-free (every user can afford what any user has), so cooperative OEF has at l
 incentive (Theorem 5.1), so the program with only these rows has at least its total; and the program without fairness
 has the largest total.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/totals-equal-budgets",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(equal budgets) $\le$ total(cooperative).",

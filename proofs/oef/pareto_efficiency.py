@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fractions_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
 
 F = Fraction
@@ -66,7 +65,7 @@ $r_1 < r_2$. But then level 1 lies above the segment between levels 0 and 2: wit
 contradiction."""
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/thm-5.3",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient even if some speedups are 0, with $w_l^1 = 1$.",
@@ -81,7 +80,7 @@ CLAIMS = (
         note="A speedup is 0 where the memory of a type is too small. The first type of the paper is the slowest of "
         "every user, so its speedups are positive.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.3-positive",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient if all speedups are positive (every optimum).",
@@ -95,7 +94,7 @@ Every user has $t^*$, the largest level that all can have. If some allocation gi
 less, $u_l$ can give every other user a small part of its GPUs, which have a positive worth for every user, and keep
 more than $t^*$. Then all have more than $t^*$: a contradiction.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.3-cooperative",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient.",
@@ -107,7 +106,7 @@ more than $t^*$. Then all have more than $t^*$: a contradiction.""",
         "a larger total in the paper's proof is not envy-free. Equal budgets (policy `ceei`) give envy-freeness, the "
         "sharing incentive and Pareto efficiency together.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.3-cooperative-two-types",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two GPU types.",
@@ -120,7 +119,7 @@ more than $t^*$. Then all have more than $t^*$: a contradiction.""",
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.3-cooperative-two",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two users (every optimum).",
@@ -134,7 +133,7 @@ more than $t^*$. Then all have more than $t^*$: a contradiction.""",
 For two users envy-freeness is the sharing incentive, $w_l x_l \ge w_l m / 2$ (unused GPUs only help). A dominating
 allocation satisfies it too, and its total would exceed the largest total: a contradiction.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.3-cooperative-three",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive "

@@ -13,7 +13,6 @@ from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
 from hetopt.proofs.oef.envy_and_sharing import ENVY_FREE, SHARING_INCENTIVE, least_surplus, most_envy
 from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.strategy_proofness import OVER
@@ -115,7 +114,7 @@ class TableRow:
         else:
             words = CHECKS[column][0]
             universal = ForAll(self.cases, lambda c: self.finding(column, c))
-        return oef_claim(
+        return Claim(
             key=f"oef/table-1-{self.key}-{column}",
             place="Table 1",
             statement=f"{self.name} is {'' if printed else 'not '}{words}.",
@@ -218,7 +217,7 @@ CLAIMS = (
         note=f"{BOTH} It is not strategy-proof against all reports: `oef/thm-5.4`.",
     ),
     NONCOOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
-    oef_claim(
+    Claim(
         key="oef/second-price",
         place="section 2.4",
         statement="The second price of Gandiva_fair prevents the user with the largest speedup from misreporting its "
@@ -230,7 +229,7 @@ CLAIMS = (
         "another user buys first, and the fastest user buys the rest at a lower price. In eq. (1) u3 reports 2.5, buys "
         "at 9/4 instead of 3 and has 52/27 instead of 16/9.",
     ),
-    oef_claim(
+    Claim(
         key="oef/gandiva-two-types",
         place="Table 1",
         statement="Gandiva_fair is Pareto-efficient for two GPU types if all speedups are positive.",

@@ -14,7 +14,6 @@ from hetopt.proofs.ledger.procedures import (
     compare_values,
     rounds_to,
 )
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import TenantCase
 
 F = Fraction
@@ -46,7 +45,7 @@ MEASURED = "measured by the authors on 24 GPUs and in their simulator, on traces
 
 def measured(key: str, place: str, statement: str, *policies: str) -> Claim:
     """A claim about the paper's evaluation."""
-    return oef_claim(
+    return Claim(
         key=f"oef/{key}",
         place=place,
         statement=statement,
@@ -58,7 +57,7 @@ def measured(key: str, place: str, statement: str, *policies: str) -> Claim:
 
 BOTH = ("oef-cooperative", "oef-noncooperative")
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/fig-1",
         place="Fig. 1(b), section 2.3.3",
         statement="Max-min costs User-2 1.18 times its throughput, and the cluster about 10 % (VGG 1.39, LSTM 2.15).",

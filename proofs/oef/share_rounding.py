@@ -14,11 +14,10 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.rounders import WholeGPUs
 from hetopt.models.baselines import by_rule
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
-from hetopt.proofs.oef.oef_claim import oef_claim
 
 F = Fraction
 ROUNDS = 24
@@ -165,7 +164,7 @@ s/x_i \rceil \le t$, that is $s \le t x_i$, are assigned, and only $s$ with $\lf
 of $T$ rounds is within $1/T$ of the share."""
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/rounding-deviation",
         place="section 4.3",
         statement=r"With $real = round(ideal + dev)$ and $dev \leftarrow dev + ideal - real$ every deviation is at "
@@ -175,7 +174,7 @@ CLAIMS = (
         proof="The new deviation is $y - round(y)$ for $y = ideal + dev$. After $T$ rounds the sums of GPUs and of "
         "shares differ by it, so the mean is within $1/(2T)$.",
     ),
-    oef_claim(
+    Claim(
         key="oef/rounding-capacity",
         place="section 4.3",
         statement=r"Rounding each user's share, $real = round(ideal + dev)$, assigns no more GPUs than available.",
@@ -184,7 +183,7 @@ CLAIMS = (
         instead="oef/rounding-deadlines",
         note="The paper uses the result as a placement, which implies it.",
     ),
-    oef_claim(
+    Claim(
         key="oef/rounding-deadlines",
         place="section 4.3",
         statement="Assigning each GPU by the earliest deadline uses all GPUs, none twice, with every deviation below "
@@ -195,7 +194,7 @@ CLAIMS = (
         proof=EARLIEST,
         note="The rounder `WholeGPUs`, whose schedules are those of Tijdeman and of proportionate fairness.",
     ),
-    oef_claim(
+    Claim(
         key="oef/rounding-gangs",
         place="section 4.3",
         statement=r"If gangs need several GPUs and the shares are a mean of usable points, choosing the usable point "
@@ -207,7 +206,7 @@ CLAIMS = (
 Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev + share - p|^2 = |dev|^2 +
 \sum_p \lambda_p |share - p|^2 \le |dev|^2 + D^2$, and the nearest point is at least as near as this mean.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/starvation-rule",
         place="section 4.3",
         statement="If every share is below the smallest demand of its tenant, setting it to 0 until the deviation "

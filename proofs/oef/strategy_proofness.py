@@ -9,13 +9,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, case_of, rising
 
 F = Fraction
@@ -150,7 +149,7 @@ $t^*$ at true speedups: a contradiction. So no over-report, by one user or by se
 ONE_INSTANCE = "One instance is enough: both optima are unique, so every such mechanism returns them."
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/thm-3.2",
         place="Theorem 3.2",
         statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
@@ -159,7 +158,7 @@ CLAIMS = (
         proof=ONE_INSTANCE,
         note="Every such mechanism selects an optimum of the same program.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-3.3",
         place="Theorem 3.3",
         statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
@@ -167,7 +166,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         proof=ONE_INSTANCE,
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.4",
         place="Theorem 5.4",
         statement="Non-cooperative OEF is strategy-proof: no report of other speedups pays.",
@@ -177,7 +176,7 @@ CLAIMS = (
         instead="oef/thm-5.4-over",
         note="Section 2.3.1 considers reports with no element below the truth, the proof marginal over-reports.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.4-over",
         place="Theorem 5.4",
         statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the misreporting users, "
@@ -194,7 +193,7 @@ CLAIMS = (
             for n, k in ((2, 2), (2, 3))
         ),
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.4-decrease",
         place="section 2.3.1 (1)",
         statement='A tenant that over-reports under non-cooperative OEF is worse off: its throughput "will decrease".',
@@ -204,7 +203,7 @@ CLAIMS = (
         instead="oef/thm-5.4-over",
         note="Its throughput does not increase, but may be unchanged.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.4-slowest",
         place="Theorem 5.4",
         statement="Over-reports of raw throughputs, which the profiler divides by the slowest, do not pay under "
@@ -216,7 +215,7 @@ CLAIMS = (
         instead="oef/thm-5.4-over",
         note="Raising only the slowest throughput is an under-report after the division.",
     ),
-    oef_claim(
+    Claim(
         key="oef/thm-5.4-first-type",
         place="Theorem 5.4",
         statement=r"Under non-cooperative OEF with positive speedups, a user with GPUs of the first type only does not "
@@ -235,7 +234,7 @@ misreport, and $t' \ge t^*$: every honest user has at least $t^*$. If the true r
 $t^*$, it can give every other user a small part of its GPUs, of positive worth to each. Then all true rates exceed
 $t^*$: a contradiction.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/false-types",
         place="section 4.2.4",
         statement="Under non-cooperative OEF no user gains by a false job type if its types divide its weight.",
@@ -246,7 +245,7 @@ $t^*$: a contradiction.""",
         instead="oef/false-types-over",
         note="The user runs its true jobs on the GPUs of the false type.",
     ),
-    oef_claim(
+    Claim(
         key="oef/false-types-over",
         place="section 4.2.4",
         statement=r"A false job type that over-reports, $w'' \ge w_l$, does not pay (every optimum).",

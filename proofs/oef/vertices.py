@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -75,7 +74,7 @@ def several_types(case: TenantCase, found: Optimum) -> Finding:
 RISING = rationals(1, 9, 2)
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/nonzeros",
         place="section 4.4",
         statement=r"Every optimum of non-cooperative OEF has at most $n + k - 1$ shares above 0.",
@@ -86,7 +85,7 @@ CLAIMS = (
         instead="oef/nonzeros-vertex",
         note="The paper uses ECOS, an interior-point method, which returns a point in the middle of all optima.",
     ),
-    oef_claim(
+    Claim(
         key="oef/nonzeros-vertex",
         place="section 4.4",
         statement=r"A vertex optimum of non-cooperative OEF, as the simplex method finds it, has at most $n + k - 1$ "
@@ -99,7 +98,7 @@ CLAIMS = (
 The program has $k$ rows of capacity and $n$ rows of equal rates over the shares and the level $t$. At a vertex at
 most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of them.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/one-type",
         place="section 4.4",
         statement="When the number of GPU types is smaller than the number of tenants, most tenants get one type "
@@ -119,7 +118,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         instead="oef/one-type-vertex",
         note='"Most" is read as more than half.',
     ),
-    oef_claim(
+    Claim(
         key="oef/one-type-vertex",
         place="section 4.4",
         statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
@@ -130,7 +129,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         proof="Of the at most $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) every user has one, as $t^* > 0$. So "
         "at most $k - 1$ users have further ones.",
     ),
-    oef_claim(
+    Claim(
         key="oef/nonzeros-cooperative",
         place="section 4.4",
         statement=r"The optimum of cooperative OEF has at most $n + k - 1$ shares above 0.",

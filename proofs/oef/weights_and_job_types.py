@@ -9,12 +9,11 @@ from itertools import permutations
 from math import lcm
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -151,7 +150,7 @@ $A$: the GPUs of $A$ are worth at least $\pi_A / \pi_B$ times the even split of 
 $B$ with weight $\pi_B$ (and $A$ itself) it is the sharing incentive."""
 
 CLAIMS = (
-    oef_claim(
+    Claim(
         key="oef/weights-cooperative",
         place="section 4.2.3",
         statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the same total as with "
@@ -166,7 +165,7 @@ the same user have the same, and $w_l x_l / \pi_l \ge w_l x_i / \pi_i$ is the we
 copies, let $u_l$ have the sum over its copies: summing the rows of all pairs of copies of $u_l$ and $u_i$ gives
 $\pi_i w_l x_l \ge \pi_l w_l x_i$. Both maps preserve the total and the GPUs in use.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/weights-noncooperative",
         place="section 4.2.3",
         statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the same level as with $\pi_l$ "
@@ -179,7 +178,7 @@ $\pi_i w_l x_l \ge \pi_l w_l x_i$. Both maps preserve the total and the GPUs in 
 Copies of $u_l$ with rate $t$ each have $\pi_l t$ together; conversely $x_l / \pi_l$ for every copy has rate
 $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
     ),
-    oef_claim(
+    Claim(
         key="oef/weights-fair",
         place="section 4.2.3",
         statement="The fairness properties of Theorem 5.1 hold with weights: cooperative OEF is envy-free and gives "
@@ -194,7 +193,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         policies=("oef-cooperative",),
         proof="Theorem 5.1 with weights; a job type is a tenant with its part of the weight.",
     ),
-    oef_claim(
+    Claim(
         key="oef/weights-twice",
         place="section 4.2.3",
         statement="Under non-cooperative OEF a user of twice the weight has twice the throughput.",
@@ -203,7 +202,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         policies=("oef-noncooperative",),
         proof=r"These are the rows of its program, $w_l x_l / \pi_l = t$.",
     ),
-    oef_claim(
+    Claim(
         key="oef/weights-twice-cooperative",
         place="section 4.2.3",
         statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
@@ -214,7 +213,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         policies=("oef-cooperative",),
         instead="oef/weights-fair",
     ),
-    oef_claim(
+    Claim(
         key="oef/job-types-split-envy",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs if those are split evenly among the job "
@@ -225,7 +224,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         policies=("oef-cooperative",),
         proof=SPLIT,
     ),
-    oef_claim(
+    Claim(
         key="oef/job-types-split-sharing",
         place="section 4.2.4",
         statement="Users with several job types have at least the worth of their part of the cluster, split evenly "
@@ -236,7 +235,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         policies=("oef-cooperative",),
         proof=SPLIT,
     ),
-    oef_claim(
+    Claim(
         key="oef/job-types-reuse-envy",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs, each used for the job type that is "
@@ -247,7 +246,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         policies=("oef-cooperative",),
         instead="oef/job-types-split-envy",
     ),
-    oef_claim(
+    Claim(
         key="oef/job-types-reuse-sharing",
         place="section 4.2.4",
         statement="Users with several job types have at least the worth of their part of the cluster, every GPU "

@@ -13,7 +13,6 @@ from hetopt.data.rationals import simple_fractions
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
 from hetopt.proofs.ledger.procedures import ByComputation, ComparedValue, Computation, compare_number, compare_values
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
-from hetopt.proofs.oef.oef_claim import oef_claim
 from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
 
 F = Fraction
@@ -262,7 +261,7 @@ def example(
     policies: tuple[str, ...] = (),
 ) -> Claim:
     """A claim about a worked example."""
-    return oef_claim(
+    return Claim(
         key=f"oef/{key}",
         place=place,
         statement=statement,
