@@ -14,7 +14,7 @@ from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Index, Rows, on_each, on_own
 from hetopt.programs.linear import Names
 from hetopt.programs.mathematics import Mathematics
-from hetopt.programs.symbols import OVER, gpus, number, rate_unit, shared
+from hetopt.programs.symbols import OVER, formula_number, gpus, rate_unit, shared
 
 
 class LinearGain(ArrayComponent):
@@ -126,7 +126,7 @@ class SwitchingCost(ArrayComponent):
         """The gain and the rows as formulas."""
         if self.price == 0:
             return Mathematics()
-        price = number(self.price)
+        price = formula_number(self.price)
         return Mathematics.read(
             f"""
             maximise

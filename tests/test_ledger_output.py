@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import QUICK, GrowthCurve, fraction_text
+from hetopt.data.rationals import number_text
+from hetopt.proofs.ledger.claim import QUICK, GrowthCurve
 from hetopt.proofs.ledger.claim_text import as_html, as_markdown, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, Timeline, TimelineBar, shares_picture
@@ -73,9 +74,9 @@ def test_pictures_are_drawn_with_their_numbers() -> None:
 
 
 def test_numbers_in_words() -> None:
-    assert fraction_text(F(7)) == "7"
-    assert fraction_text(F(115456, 2237031)) == "0.0516113"
-    assert fraction_text(F(1, 3)) == "1/3"
+    assert number_text(F(7)) == "7"
+    assert number_text(F(115456, 2237031)) == "0.0516113"
+    assert number_text(F(1, 3)) == "1/3"
 
 
 def test_numbers_read_what_they_wrote() -> None:

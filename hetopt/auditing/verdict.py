@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import pandas as pd
 
-from hetopt.data.rationals import digits
+from hetopt.data.rationals import digits, number_text, numbers_text
 from hetopt.tolerances import EQUAL, scale
 
 Number: TypeAlias = float | Fraction
@@ -31,16 +31,9 @@ class Witness(Protocol):
         ...
 
 
-def number(value: Number) -> str:
-    """A number with six digits; fractions of at most 12 characters stay fractions."""
-    if isinstance(value, Fraction) and len(digits(value)) <= 12:
-        return digits(value)
-    return f"{float(value):.6g}"
-
-
 def bundle_text(bundle: Bundle) -> str:
     """E.g. ``1 GPU1 + 0.25 GPU2``."""
-    return " + ".join(f"{number(amount)} {kind}" for kind, amount in bundle.items()) or "nothing"
+    return " + ".join(f"{number_text(amount)} {kind}" for kind, amount in bundle.items()) or "nothing"
 
 
 def plain(value: Any) -> Any:
@@ -94,11 +87,11 @@ class Envy(_Plain):
 
     def explain(self) -> str:
         """The witness in words."""
-        part = "" if self.weight_ratio == 1 else f"{number(self.weight_ratio)} times (their weights' ratio) "
+        part = "" if self.weight_ratio == 1 else f"{number_text(self.weight_ratio)} times (their weights' ratio) "
         return (
-            f"{self.envious} has {bundle_text(self.own)} and a rate of {number(self.rate)}; with {part}what "
-            f"{self.envied} has, {bundle_text(self.other)}, it would have {number(self.tempting_rate)}, "
-            f"{number(self.excess)} more"
+            f"{self.envious} has {bundle_text(self.own)} and a rate of {number_text(self.rate)}; with {part}what "
+            f"{self.envied} has, {bundle_text(self.other)}, it would have {number_text(self.tempting_rate)}, "
+            f"{number_text(self.excess)} more"
         )
 
 
@@ -115,8 +108,8 @@ class BelowFairPart(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         return (
-            f"{self.entity} has {bundle_text(self.own)} and a rate of {number(self.rate)}; "
-            f"its fair part of the cluster, {bundle_text(self.fair)}, would give it {number(self.fair_rate)}"
+            f"{self.entity} has {bundle_text(self.own)} and a rate of {number_text(self.rate)}; "
+            f"its fair part of the cluster, {bundle_text(self.fair)}, would give it {number_text(self.fair_rate)}"
         )
 
 
@@ -152,7 +145,7 @@ class Dominated(_Plain):
     def explain(self) -> str:
         """The witness in words; names at most four entities that gain."""
         gains = list(self.gains)
-        named = ", ".join(f"{n} {number(self.before[n])} -> {number(self.after[n])}" for n in gains[:4])
+        named = ", ".join(f"{n} {number_text(self.before[n])} -> {number_text(self.after[n])}" for n in gains[:4])
         more = f" and {len(gains) - 4} more gain" if len(gains) > 4 else ""
         shown = list(self.bundles.items())[:4]
         listed = "; ".join(f"{name}: {bundle_text(bundle)}" for name, bundle in shown)
@@ -173,7 +166,7 @@ class SupportingPrices(_Plain):
 
     def explain(self) -> str:
         """The witness in words."""
-        listed = ", ".join(f"{kind} {number(p)}" for kind, p in self.prices.items())
+        listed = ", ".join(f"{kind} {number_text(p)}" for kind, p in self.prices.items())
         return f"at prices per GPU of {listed}, each entity holds only GPUs that are worth their price to it"
 
 
@@ -189,8 +182,10 @@ class Overused(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         if self.entity is not None:
-            return f"{self.entity} is given {number(self.given)} GPUs of {self.gpu_type}, fewer than 0"
-        return f"{number(self.given)} GPUs of {self.gpu_type} are given, and there are {number(self.capacity)}"
+            return f"{self.entity} is given {number_text(self.given)} GPUs of {self.gpu_type}, fewer than 0"
+        return (
+            f"{number_text(self.given)} GPUs of {self.gpu_type} are given, and there are {number_text(self.capacity)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -254,12 +249,12 @@ class Misreport(_Plain):
             f"{name} reports {_row(row)}" + (f" instead of {_row(self.true[name])}" if name in self.true else " (fake)")
             for name, row in self.reported.items()
         ]
-        gains = [f"{name} {number(rate)} -> {number(self.after[name])}" for name, rate in self.before.items()]
+        gains = [f"{name} {number_text(rate)} -> {number_text(self.after[name])}" for name, rate in self.before.items()]
         return f"{', '.join(reports)}; true rate of {', '.join(gains)}"
 
 
 def _row(speeds: Bundle) -> str:
-    return "(" + ", ".join(number(v) for v in speeds.values()) + ")"
+    return f"({numbers_text(speeds.values())})"
 
 
 PART = "part of the rate with the whole cluster"

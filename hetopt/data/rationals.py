@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,18 @@ def rational(value: float) -> Fraction:
 def digits(value: Fraction) -> str:
     """``value`` as text, e.g. ``21/4``, of any length; Python's ``str`` refuses thousands of digits."""
     return str(fmpq(value.numerator, value.denominator))
+
+
+def number_text(value: float | Fraction) -> str:
+    """Format a number: a Fraction exactly, or with six digits if that is too long; a float with six digits."""
+    if isinstance(value, Fraction) and (value.denominator == 1 or len(digits(value)) <= 12):
+        return digits(value)
+    return f"{float(value):.6g}"
+
+
+def numbers_text(values: Iterable[float | Fraction]) -> str:
+    """Format numbers, separated by commas."""
+    return ", ".join(map(number_text, values))
 
 
 def simple_fractions(values: ArrayLike) -> NDArray[Any]:

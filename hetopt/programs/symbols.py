@@ -18,7 +18,7 @@ class InFormulas(Protocol):
         ...
 
 
-def number(value: float) -> str:
+def formula_number(value: float) -> str:
     """``value`` in a formula: exact, and as short as possible."""
     return repr(int(value) if value == int(value) and abs(value) < 1e15 else float(value))
 

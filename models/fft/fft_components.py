@@ -18,7 +18,7 @@ from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Rows, on_shares
 from hetopt.programs.mathematics import Mathematics
-from hetopt.programs.symbols import OVER, gpus, number, shared
+from hetopt.programs.symbols import OVER, formula_number, gpus, shared
 
 ROUND_SECONDS = 300.0
 """Length of a round in seconds, [FFT, section 6.4.1]."""
@@ -199,7 +199,7 @@ class Switching(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula, with the duration of a move."""
-        length, restart = number(self.round_seconds), number(self.restart_seconds)
+        length, restart = formula_number(self.round_seconds), formula_number(self.restart_seconds)
         lost = f"(b[e] / B[k] + {restart}) / {length}" if self.restart_seconds else f"b[e] / ({length} * B[k])"
         return Mathematics.read(
             f"""
@@ -279,7 +279,7 @@ class Compensation(LinearGain):
 
 def _work(round_seconds: float) -> Mathematics:
     """The definition of the work in a round, and the symbols of programs that use it."""
-    seconds = number(round_seconds)
+    seconds = formula_number(round_seconds)
     return Mathematics.read(
         f"""
         where

@@ -23,7 +23,7 @@ from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Columns, Curves, Rows, on_own, on_shares
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
-from hetopt.programs.symbols import fair, number, rate_unit, shared
+from hetopt.programs.symbols import fair, formula_number, rate_unit, shared
 
 
 def fastest_rate(entities: Entities) -> Numbers:
@@ -80,7 +80,7 @@ class TimeFraction(ArrayComponent):
             f"""
             subject to
               row [Gavel, section 3.1] | {what} | {unit}
-                sum(x[e, k] for k in K) <= {number(limit)} for e in E
+                sum(x[e, k] for k in K) <= {formula_number(limit)} for e in E
             """,
             symbols=shared(kind),
         )

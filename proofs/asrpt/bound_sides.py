@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.scheduling_cases import Runs, SchedulingCase, schedule_picture, total_completion
-from hetopt.proofs.ledger.claim import Finding, fraction_text
+from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.finding_pictures import Picture
 
 F = Fraction
@@ -96,7 +97,7 @@ class BoundSides:
         slack = self.right - self.left
         pictures = self.draw() if slack < 0 else ()
         (left, right), sign = self.names, ">" if slack < 0 else "<="
-        words = f"{left} = {fraction_text(self.left)} {sign} {fraction_text(self.right)} = {right}"
+        words = f"{left} = {number_text(self.left)} {sign} {number_text(self.right)} = {right}"
         return Finding(slack, words, self.certificate, pictures)
 
     @property
@@ -192,7 +193,7 @@ def theorem_1(
     return BoundSides(
         total_completion(runs),
         factor * total_completion(best),
-        ("Gamma_A", f"{fraction_text(factor)} OPT_A"),
+        ("Gamma_A", f"{number_text(factor)} OPT_A"),
         lambda: (virtual.picture("virtual machine"), *schedule_pictures(case, ("A-SRPT", runs), ("optimum", best))),
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.iteration_equations import ring_bytes
 from hetopt.proofs.asrpt.staged_cases import StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 from hetopt.stages.job_graph import AllReduce, double_binary_tree, job_graph
@@ -31,8 +32,8 @@ def all_links(case: StagedCase, weight: Fraction) -> Finding:
     first, second = (int(k) for k in case.pipeline.replicas)
     links, flow = first * second, 2 * first * exact(case.pipeline.outputs[0])
     words = (
-        f"{links} links of {fraction_text(weight)} bytes carry {fraction_text(links * weight)} in total; outputs and "
-        f"gradients have {fraction_text(flow)} bytes"
+        f"{links} links of {number_text(weight)} bytes carry {number_text(links * weight)} in total; outputs and "
+        f"gradients have {number_text(flow)} bytes"
     )
     return Finding(-abs(links * weight - flow), words)
 
@@ -86,7 +87,7 @@ def each_sends_the_same(case: StagedCase) -> Finding:
     rule = 2 * F(k - 1, k) * h
     sent = [*ring_bytes(k, h), *tree_bytes(k, h)[0]]
     off = max(sent, key=lambda bytes_sent: abs(bytes_sent - rule))
-    words = f"a replica sends {fraction_text(off)} bytes; the formula gives {fraction_text(rule)}"
+    words = f"a replica sends {number_text(off)} bytes; the formula gives {number_text(rule)}"
     return Finding(-abs(off - rule), words)
 
 
@@ -95,7 +96,7 @@ def tree_edges_carry_less(case: StagedCase) -> Finding:
     k, h = _replicas(case)
     weight = exact(sum(job_graph(case.pipeline, AllReduce.TREE).weight.tolist())) / (2 * (k - 1))
     off = max(tree_bytes(k, h)[1], key=lambda carried: abs(carried - weight))
-    words = f"an edge carries {fraction_text(off)} bytes; its weight is {fraction_text(weight)}"
+    words = f"an edge carries {number_text(off)} bytes; its weight is {number_text(weight)}"
     return Finding(-abs(off - weight), words)
 
 
@@ -104,7 +105,7 @@ def in_the_mean(case: StagedCase) -> Finding:
     k, h = _replicas(case)
     rule, (sent, carried) = 2 * F(k - 1, k) * h, tree_bytes(k, h)
     errors = [s - rule for s in ring_bytes(k, h)] + [sum(sent, F(0)) / k - rule] + [c - h for c in carried]
-    words = f"{fraction_text(rule)} bytes from each replica on average, {fraction_text(h)} on each edge of a tree"
+    words = f"{number_text(rule)} bytes from each replica on average, {number_text(h)} on each edge of a tree"
     return Finding(-max(map(abs, errors)), words)
 
 

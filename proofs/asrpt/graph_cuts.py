@@ -11,6 +11,7 @@ import numpy as np
 
 from hetopt import instances
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.proofs.asrpt.iteration_bounds import INSIDE, one_server_is_enough
 from hetopt.proofs.asrpt.staged_cases import (
@@ -21,7 +22,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     full_servers_space,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space
@@ -88,7 +89,7 @@ class CutCase:
     def picture(self, title: str, server: tuple[int, ...]) -> SharesPicture:
         """Picture of the replicas on each server, with the cut."""
         table = [[int(m == n) for n in range(len(self.placing.free))] for m in server]
-        cut = fraction_text(self.cuts[self.mappings.index(server)])
+        cut = number_text(self.cuts[self.mappings.index(server)])
         return placement_picture(
             f"{title}: {cut} bytes are cut", job_graph(self.placing.pipeline).labels, table, self.placing.free
         )
@@ -108,7 +109,7 @@ def heavy_edge_cuts_least(case: CutCase) -> Finding:
     """Compare the cut of Heavy-Edge with the least cut."""
     greedy, cut, least = case.heavy_edge, case.heavy_edge_cut, min(case.cuts)
     best = case.mappings[case.cuts.index(least)]
-    words = f"{case.text_of(greedy)} cuts {fraction_text(cut)} bytes, {case.text_of(best)} {fraction_text(least)}"
+    words = f"{case.text_of(greedy)} cuts {number_text(cut)} bytes, {case.text_of(best)} {number_text(least)}"
     pictures = (case.picture("Heavy-Edge", greedy), case.picture("the least cut", best))
     return Finding(least - cut, words, (ALL_MAPPINGS,), pictures)
 
@@ -117,7 +118,7 @@ def least_cut_is_fastest(case: CutCase) -> Finding:
     """Compare the fastest mapping with the least cut with the fastest mapping."""
     i = min(range(len(case.cuts)), key=lambda n: (case.cuts[n], case.alphas[n]))
     j = case.alphas.index(min(case.alphas))
-    (cut, alpha), (other, fastest) = ((fraction_text(case.cuts[n]), fraction_text(case.alphas[n])) for n in (i, j))
+    (cut, alpha), (other, fastest) = ((number_text(case.cuts[n]), number_text(case.alphas[n])) for n in (i, j))
     words = (
         f"{case.text_of(case.mappings[i])} cuts {cut} bytes and takes {alpha} s; "
         f"{case.text_of(case.mappings[j])} cuts {other} and takes {fastest} s"
@@ -134,7 +135,7 @@ def nothing_cut(case: StagedCase) -> Finding:
     alone = StagedCase(case.job, (case.pipeline.gpus,), case.nic, case.intra)
     found = HeavyEdge()(alone.pipeline, alone.servers)
     seconds, cut = exact(found.iteration_seconds), exact(found.cut_bytes)
-    words = f"{fraction_text(cut)} bytes are cut; {fraction_text(seconds)} s, {fraction_text(case.shortest)} s at best"
+    words = f"{number_text(cut)} bytes are cut; {number_text(seconds)} s, {number_text(case.shortest)} s at best"
     return Finding(case.shortest - seconds - cut, words)
 
 
@@ -179,7 +180,7 @@ def figure_2() -> Computation:
             compare_number("MB on a link between stages 1 and 2", 1, exact(link) / 10**6),
             compare_values("on the first server", ", ".join(printed["first_server"]), ", ".join(first)),
             compare_values(
-                "bytes cut: the least possible", fraction_text(min(case.cuts)), fraction_text(exact(found.cut_bytes))
+                "bytes cut: the least possible", number_text(min(case.cuts)), number_text(exact(found.cut_bytes))
             ),
         ),
         "Heavy-Edge gives the first server S1-R1, S1-R2, S2-R1 and S2-R2, as printed, and cuts the least bytes "

@@ -9,10 +9,11 @@ from functools import cached_property
 from itertools import combinations
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.graph_cuts import CutCase
 from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
 from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -90,8 +91,8 @@ def cut_decides(case: BinPackingCase) -> Finding:
     cut, alpha = min(case.job.cuts), min(case.job.alphas)
     right = (cut < case.weight) == fits == (alpha < case.weight)
     words = (
-        f"the items {'fill' if fits else 'do not fill'} the servers; least cut {fraction_text(cut)}, shortest "
-        f"iteration {fraction_text(alpha)}, heavy edge {case.weight}"
+        f"the items {'fill' if fits else 'do not fill'} the servers; least cut {number_text(cut)}, shortest "
+        f"iteration {number_text(alpha)}, heavy edge {case.weight}"
     )
     return Finding(F(0) if right else F(-1), words)
 
@@ -159,7 +160,7 @@ def sum_decides(case: ThreePartitionCase) -> Finding:
     """Whether the least sum decides whether the jobs split into triples that fill the server."""
     rounds = len(case.widths) // 3
     fits, triples = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
-    words = f"the least sum is {fraction_text(case.least)}, in triples {fraction_text(triples)}"
+    words = f"the least sum is {number_text(case.least)}, in triples {number_text(triples)}"
     return Finding(F(0) if (case.least == triples) == fits else F(-1), words)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.staged_cases import (
     ALL_PLACEMENTS,
     BANDWIDTHS,
@@ -16,7 +17,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     exact,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -51,7 +52,7 @@ def nothing_above_apart(case: StagedCase) -> Finding:
     """Compare the computed alpha_max with the longest iteration of all placements."""
     longest = max(case.alphas)
     x = case.placements[case.alphas.index(longest)]
-    words = f"{case.text_of(x)} takes {fraction_text(longest)} s, all apart {fraction_text(case.apart)} s"
+    words = f"{case.text_of(x)} takes {number_text(longest)} s, all apart {number_text(case.apart)} s"
     return Finding(case.apart - longest, words, (ALL_PLACEMENTS,), (case.picture("the longest", x, longest),))
 
 
@@ -59,7 +60,7 @@ def side_by_side_is_slower(case: StagedCase) -> Finding:
     """Compare two replicas on one server with both apart: the slack is positive only if one server is slower."""
     together = exact(case.seconds(np.array([[1], [1]]))[()])
     slack = together - case.apart if together > case.apart else F(-1)
-    return Finding(slack, f"{fraction_text(together)} s together, {fraction_text(case.apart)} s apart")
+    return Finding(slack, f"{number_text(together)} s together, {number_text(case.apart)} s apart")
 
 
 def slow_inside(numbers: CaseNumbers) -> StagedCase | None:
@@ -73,8 +74,8 @@ def greedy_is_shortest(case: StagedCase) -> Finding:
     """Compare alpha~_min with the shortest iteration of all placements."""
     x = case.placements[case.alphas.index(case.shortest)]
     words = (
-        f"servers filled one after another: {fraction_text(case.greedy)} s; {case.text_of(x)}: "
-        f"{fraction_text(case.shortest)} s"
+        f"servers filled one after another: {number_text(case.greedy)} s; {case.text_of(x)}: "
+        f"{number_text(case.shortest)} s"
     )
     pictures = (
         case.picture("one server after another", case.greedy_placement, case.greedy),
@@ -86,7 +87,7 @@ def greedy_is_shortest(case: StagedCase) -> Finding:
 def greedy_between(case: StagedCase) -> Finding:
     """alpha_min <= alpha~_min <= alpha_max."""
     values = (case.shortest, case.greedy, case.apart)
-    return Finding(min(case.greedy - case.shortest, case.apart - case.greedy), " <= ".join(map(fraction_text, values)))
+    return Finding(min(case.greedy - case.shortest, case.apart - case.greedy), " <= ".join(map(number_text, values)))
 
 
 def fewest_servers_are_best(case: StagedCase) -> Finding:
@@ -98,7 +99,7 @@ def fewest_servers_are_best(case: StagedCase) -> Finding:
         for more in (False, True)
     )
     first, second = case.placements[i], case.placements[j]
-    words = f"on {least} servers at best {fraction_text(few)} s; {case.text_of(second)}: {fraction_text(many)} s"
+    words = f"on {least} servers at best {number_text(few)} s; {case.text_of(second)}: {number_text(many)} s"
     pictures = (case.picture(f"on {least} servers at best", first, few), case.picture("on more", second, many))
     return Finding(many - few, words, (ALL_PLACEMENTS,), pictures)
 
@@ -106,7 +107,7 @@ def fewest_servers_are_best(case: StagedCase) -> Finding:
 def within_bandwidths(case: StagedCase) -> Finding:
     """alpha_max <= B_intra / (B_inter / g) alpha_min."""
     ratio = case.intra / case.nic
-    words = f"{fraction_text(case.apart)} <= {fraction_text(ratio)} * {fraction_text(case.shortest)}"
+    words = f"{number_text(case.apart)} <= {number_text(ratio)} * {number_text(case.shortest)}"
     return Finding(ratio * case.shortest - case.apart, words)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Untestable
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -121,7 +122,7 @@ def compared(
     s, m = max(case.occupied, key=lambda at: abs(by_replicas(case, *at) - by_equation(case, *at)))
     a, b = by_replicas(case, s, m), by_equation(case, s, m)
     where = f"stage {s + 1} on {case.placing.servers.names[m]}"
-    words = f"{where}: {fraction_text(b)} s by the equation, {fraction_text(a)} s replica by replica"
+    words = f"{where}: {number_text(b)} s by the equation, {number_text(a)} s replica by replica"
     return Finding(-abs(a - b), words)
 
 
@@ -198,7 +199,7 @@ def paced_by_slowest(case: PlacedJob) -> Finding:
     """Whether n iterations take n alpha plus, once, the seconds of the other stages."""
     alpha, once = exact(case.placing.seconds(case.x)[()]), sum(stage_seconds(case), F(0))
     off = max(abs(pipeline_seconds(case, n) - (n - 1) * alpha - once) for n in ITERATIONS)
-    return Finding(-off, f"{fraction_text(once)} s once and {fraction_text(alpha)} s for each further iteration")
+    return Finding(-off, f"{number_text(once)} s once and {number_text(alpha)} s for each further iteration")
 
 
 def identity() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, schedule_picture, scheduling_space
 from hetopt.proofs.asrpt.single_machine import (
     ONE_MACHINE,
@@ -13,7 +14,7 @@ from hetopt.proofs.asrpt.single_machine import (
     drawn_seconds,
     srpt,
 )
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -25,7 +26,7 @@ def shortest_first_is_best(case: PreemptiveCase) -> Finding:
     """Compare SRPT's sum of completion times with the least of all assignments of seconds to jobs."""
     found = srpt([F(r) for r in case.arrivals], [F(n) for n in case.sizes]).total
     least = best_seconds(case.arrivals, case.sizes)[0]
-    words = f"{fraction_text(found)} by SRPT, {least} at best"
+    words = f"{number_text(found)} by SRPT, {least} at best"
     return Finding(least - found, words, ("all assignments of seconds to jobs were tried",))
 
 
@@ -44,7 +45,7 @@ def in_virtual_order(case: SchedulingCase) -> Finding:
     start = {run.job: run.start for run in case.asrpt()}
     pairs = [(i, j) for i in start for j in start if virtual.ends[i] < virtual.ends[j]]
     slack = min((start[j] - start[i] for i, j in pairs), default=F(0))
-    return Finding(slack, f"the later job starts at least {fraction_text(slack)} s later")
+    return Finding(slack, f"the later job starts at least {number_text(slack)} s later")
 
 
 def smaller_starts_first(case: SchedulingCase) -> Finding:
@@ -53,10 +54,8 @@ def smaller_starts_first(case: SchedulingCase) -> Finding:
     start = {run.job: run.start for run in runs}
     pairs = [(i, j) for i in start for j in start if sizes[i] < sizes[j]]
     slack, i, j = min(((start[j] - start[i], i, j) for i, j in pairs), default=(F(0), 0, 0))
-    words = (
-        f"job{i + 1} needs {fraction_text(sizes[i])} s on the virtual machine and starts at {fraction_text(start[i])}; "
-    )
-    words += f"job{j + 1} needs {fraction_text(sizes[j])} and starts at {fraction_text(start[j])}"
+    words = f"job{i + 1} needs {number_text(sizes[i])} s on the virtual machine and starts at {number_text(start[i])}; "
+    words += f"job{j + 1} needs {number_text(sizes[j])} and starts at {number_text(start[j])}"
     pictures = (case.virtual(predicted=True).picture("virtual machine"), schedule_picture("A-SRPT", runs, case.free))
     return Finding(slack, words, (), pictures)
 
@@ -68,7 +67,7 @@ def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
     late = min(run.start - case.arrivals[run.job] for run in runs)
     placed = all(sum(run.use) == case.tasks[run.job].gpus for run in runs)
     slack = min(F(-over), late, F(0) if placed else F(-1))
-    words = f"at {fraction_text(time)} jobs hold {over + case.free[m]} of the {case.free[m]} GPUs of server{m + 1}"
+    words = f"at {number_text(time)} jobs hold {over + case.free[m]} of the {case.free[m]} GPUs of server{m + 1}"
     return Finding(slack, words, (), (schedule_picture("A-SRPT", runs, case.free),))
 
 

@@ -14,13 +14,12 @@ import numpy as np
 
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import exact_fractions
+from hetopt.data.rationals import exact_fractions, number_text
 from hetopt.data.workload import Job, Stage
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.proofs.asrpt.all_placements import every_placement
-from hetopt.proofs.ledger.claim import fraction_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.stages.iteration_time import Asynchronous
@@ -162,7 +161,7 @@ class StagedCase:
     def picture(self, title: str, x: Whole, alpha: Fraction) -> SharesPicture:
         """Picture of the replicas of each stage on each server, with the iteration time ``alpha`` in the title."""
         stages = [f"S{s + 1}" for s in range(len(x))]
-        return placement_picture(f"{title}: {fraction_text(alpha)} s", stages, x.tolist(), self.free)
+        return placement_picture(f"{title}: {number_text(alpha)} s", stages, x.tolist(), self.free)
 
 
 def equal_servers_space(

@@ -9,8 +9,9 @@ from functools import cached_property
 from itertools import pairwise
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, runs_picture
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -121,14 +122,14 @@ PASTS = Space(
 def never_negative(case: JobHistory) -> Finding:
     """Whether rho is at least 0 in all rounds."""
     least = min(case.rho)
-    return Finding(least, f"the smallest rho is {fraction_text(least)}")
+    return Finding(least, f"the smallest rho is {number_text(least)}")
 
 
 def grows_while_starved(case: JobHistory) -> Finding:
     """Whether rho increases in every round after the first in which the job waits."""
     steps = [after - before for age, done, before, after in case.steps if age and not done]
     least = min(steps, default=F(1))
-    return Finding(least if least > 0 else F(-1), f"rho changes by {fraction_text(least)} in a round without service")
+    return Finding(least if least > 0 else F(-1), f"rho changes by {number_text(least)} in a round without service")
 
 
 def falls_while_served(case: JobHistory) -> Finding:
@@ -148,9 +149,7 @@ def equals_lag(case: JobHistory) -> Finding:
     for done in case.done:
         lags.append(lags[-1] + 1 / case.fair - done)
     off, t = max((abs(rho - max(F(0), lag)), t) for t, (rho, lag) in enumerate(zip(case.rho, lags, strict=True)))
-    words = (
-        f"in round {t} rho is {fraction_text(case.rho[t])} of the job, and the lag is {fraction_text(lags[t])} of it"
-    )
+    words = f"in round {t} rho is {number_text(case.rho[t])} of the job, and the lag is {number_text(lags[t])} of it"
     return Finding(-off, words, ("rho of every round in fractions",), (case.picture,))
 
 
@@ -159,8 +158,8 @@ def falls_while_running(case: JobHistory) -> Finding:
     changes = [(after - before, age, before, after) for age, done, before, after in case.steps if done]
     most, age, before, after = max(changes, default=(F(0), 0, F(0), F(0)))
     words = (
-        f"in round {age} the job runs and rho increases from {fraction_text(before)} to {fraction_text(after)}: the "
-        f"fair part is {fraction_text(1 / case.fair)} of the job per round"
+        f"in round {age} the job runs and rho increases from {number_text(before)} to {number_text(after)}: the "
+        f"fair part is {number_text(1 / case.fair)} of the job per round"
     )
     return Finding(-most, words, ("rho of every round in fractions",), (case.picture,))
 

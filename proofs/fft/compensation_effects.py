@@ -6,8 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -68,7 +69,7 @@ def runs_above(case: RoundCase) -> Finding:
     """Whether j1 runs in every optimum just above the threshold."""
     above = with_compensation(case, threshold(case) + F(1, 100))
     runs = all(map(_runs, above.optima))
-    return Finding(F(0) if runs else F(-1), f"j1 runs above rho = {fraction_text(threshold(case))}")
+    return Finding(F(0) if runs else F(-1), f"j1 runs above rho = {number_text(threshold(case))}")
 
 
 def _packed(case: RoundCase) -> bool:

@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text, numbers_text
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -58,7 +59,7 @@ class ServedJob:
         """Picture of the rounds in which the job runs."""
         steps = [(t, v) for t, v in enumerate(self.speeds) if v]
         end = len(self.speeds) - 1 + self.done[-1] / self.speeds[-1]
-        bars = tuple(TimelineBar(f"{fraction_text(v)} per round", F(t), min(F(t + 1), end), "j1") for t, v in steps)
+        bars = tuple(TimelineBar(f"{number_text(v)} per round", F(t), min(F(t + 1), end), "j1") for t, v in steps)
         return Timeline("the job", bars, "rounds")
 
 
@@ -86,8 +87,8 @@ def as_printed(case: ServedJob) -> Finding:
     """Whether equation (2) with the full theta in every round is a lower bound."""
     bound = case.average(case.speeds)
     words = (
-        f"a job of work {fraction_text(case.work)} that does {fractions_text(case.speeds)} in rounds 0, 1, … is "
-        f"complete in round {fraction_text(case.completion)}; equation (2) gives {fraction_text(bound)}"
+        f"a job of work {number_text(case.work)} that does {numbers_text(case.speeds)} in rounds 0, 1, … is "
+        f"complete in round {number_text(case.completion)}; equation (2) gives {number_text(bound)}"
     )
     return Finding(case.completion - bound, words, ("both sides in fractions",), (case.picture,))
 
@@ -98,7 +99,7 @@ def truncated(case: ServedJob) -> Finding:
     exact = case.average(case.speeds) == bound + case.completion * more
     return Finding(
         case.completion - bound if exact else F(-1),
-        f"{fraction_text(bound)} for a completion in round {fraction_text(case.completion)}",
+        f"{number_text(bound)} for a completion in round {number_text(case.completion)}",
     )
 
 
@@ -131,8 +132,8 @@ def by_age(case: RoundCase) -> Finding:
     short, long = ((case.time - gang.arrival) / gang.rounds(0) for gang in case.gangs)
     ages = [case.time - gang.arrival for gang in case.gangs]
     words = (
-        f"jobs of {fraction_text(case.gangs[0].work)} and {fraction_text(case.gangs[1].work)} rounds and of ages "
-        f"{ages[0]} and {ages[1]}: the terms are {fraction_text(short)} and {fraction_text(long)}, so the shorter job "
+        f"jobs of {number_text(case.gangs[0].work)} and {number_text(case.gangs[1].work)} rounds and of ages "
+        f"{ages[0]} and {ages[1]}: the terms are {number_text(short)} and {number_text(long)}, so the shorter job "
         "goes first"
     )
     return Finding(short - long, words, ("both terms in fractions",), (case.picture("least term", (0, -1)),))

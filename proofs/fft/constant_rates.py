@@ -9,9 +9,9 @@ from functools import cached_property
 
 from hetopt import instances
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import simple_fractions
+from hetopt.data.rationals import number_text, numbers_text, simple_fractions
 from hetopt.models.gavel import max_min_fairness
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
@@ -123,7 +123,7 @@ def least_total(case: TimeFractions) -> Finding:
     slack = case.total - LEAST
     if slack == 0 and max(map(sum, case.time)) <= 1 and case.time != HALVES:
         slack = F(-1)
-    return Finding(slack, f"a total of {fraction_text(case.total)} minutes")
+    return Finding(slack, f"a total of {number_text(case.total)} minutes")
 
 
 def makespan() -> Computation:
@@ -140,10 +140,7 @@ def makespan() -> Computation:
     time = (found.x[:2], found.x[2:4])
     picture = shares_picture("the least makespan", time, (1, 1), TimeFractions(time).rate, ("I0", "I1"))
     compared = (
-        *(
-            compare_values(f"parts of the time of I{j}", fractions_text(HALVES[j]), fractions_text(time[j]))
-            for j in (0, 1)
-        ),
+        *(compare_values(f"parts of the time of I{j}", numbers_text(HALVES[j]), numbers_text(time[j])) for j in (0, 1)),
         compare_values("the only optimum", True, found.unique),
         compare_number("makespan in minutes", "32/9", 1 / found.value),
     )
@@ -170,9 +167,7 @@ CLAIMS = (
         "in the paper).",
         procedure=ForAll(
             RATES,
-            lambda case: Finding(
-                case.total - case.bound, f"{fraction_text(case.total)} and {fraction_text(case.bound)}"
-            ),
+            lambda case: Finding(case.total - case.bound, f"{number_text(case.total)} and {number_text(case.bound)}"),
             ratio=lambda case: case.bound / case.total,
         ),
         expected=ClaimVerdict.TRUE,

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -41,10 +42,10 @@ def shorter(case: RoundCase) -> Fraction:
 
 def shorter_first(case: RoundCase) -> Finding:
     """Whether the shorter of two jobs costs less."""
-    short, long = (fraction_text(gang.work) for gang in case.gangs)
+    short, long = (number_text(gang.work) for gang in case.gangs)
     words = (
-        f"at age {case.time} the job of {short} rounds costs {fraction_text(case.cost(0, 0))} and the job of {long} "
-        f"rounds {fraction_text(case.cost(1, 0))}: FFT runs the longer job"
+        f"at age {case.time} the job of {short} rounds costs {number_text(case.cost(0, 0))} and the job of {long} "
+        f"rounds {number_text(case.cost(1, 0))}: FFT runs the longer job"
     )
     return prefers_other_plan(case, words, shorter(case), (0, WAITS))
 
@@ -65,10 +66,10 @@ def faster(case: RoundCase) -> Fraction:
 
 def faster_first(case: RoundCase) -> Finding:
     """Whether a job costs less on the faster of two idle types."""
-    slow, fast = (fraction_text(case.gangs[0].rounds(i)) for i in (0, 1))
+    slow, fast = (number_text(case.gangs[0].rounds(i)) for i in (0, 1))
     words = (
-        f"at age {case.time} a job of {slow} rounds on GPU1 and {fast} on GPU2 costs {fraction_text(case.cost(0, 0))} "
-        f"and {fraction_text(case.cost(0, 1))}: FFT runs it on the slower GPU1 while GPU2 is idle"
+        f"at age {case.time} a job of {slow} rounds on GPU1 and {fast} on GPU2 costs {number_text(case.cost(0, 0))} "
+        f"and {number_text(case.cost(0, 1))}: FFT runs it on the slower GPU1 while GPU2 is idle"
     )
     return prefers_other_plan(case, words, faster(case), (1,))
 
@@ -111,7 +112,7 @@ def exactly(case: LengthPair) -> Finding:
     gap = case.cost(case.many) - case.cost(case.few)
     room = case.demand * case.few * case.many - (case.age - case.rho)
     same = (gap > 0) == (room > 0) and (gap < 0) == (room < 0)
-    return Finding(F(0) if same else F(-1), f"the costs differ by {fraction_text(gap)}")
+    return Finding(F(0) if same else F(-1), f"the costs differ by {number_text(gap)}")
 
 
 def difference() -> str:

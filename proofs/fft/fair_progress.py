@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text, numbers_text
 from hetopt.proofs.fft.compensation import fair_rounds
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -52,7 +53,7 @@ def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
     time = [found.x[j * k : (j + 1) * k] for j in range(len(case.gangs))]
     gpus = [[gang.demand * x for x in row] for gang, row in zip(case.gangs, time, strict=True)]
     words = (
-        f"tau - a is {fractions_text(fair)} rounds; all jobs together can make {fraction_text(found.value)} of this "
+        f"tau - a is {numbers_text(fair)} rounds; all jobs together can make {number_text(found.value)} of this "
         "progress"
     )
     names = [f"j{j + 1}" for j in range(len(gpus))]

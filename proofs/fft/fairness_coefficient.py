@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -77,7 +78,7 @@ def mu_grows(case: ArrivalCase, *, undisturbed: bool = False) -> Finding:
     present = sum(a <= t + 1 for a in case.arrivals)
     words = (
         f"jobs of {case.rounds} rounds arrive in rounds {', '.join(map(str, case.arrivals))} on {case.gpus} GPU(s): mu "
-        f"of the first job is {fraction_text(case.mu(t))} in round {t} and {fraction_text(case.mu(t + 1))} in round "
+        f"of the first job is {number_text(case.mu(t))} in round {t} and {number_text(case.mu(t + 1))} in round "
         f"{t + 1}, with {present} jobs present"
     )
     arrivals = enumerate(case.arrivals, 1)

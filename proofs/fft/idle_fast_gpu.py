@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -42,7 +43,7 @@ def never_idle(case: RoundCase) -> Finding:
     slow, fast = (last.round.cost(0, i) for i in (0, 1))
     words = (
         f"in round {last.round.time} j{last.present[0] + 1} runs on the slow GPU1 while GPU2 is idle: the costs "
-        f"are {fraction_text(slow)} and {fraction_text(fast)}, with rho = {fraction_text(last.round.rho[0])}"
+        f"are {number_text(slow)} and {number_text(fast)}, with rho = {number_text(last.round.rho[0])}"
     )
     return Finding(slow - fast, words, CONFIRMED, (rounds_picture("FFT", steps),), confirmed_by_library(case, steps))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt import instances
-from hetopt.data.rationals import simple_fractions
+from hetopt.data.rationals import number_text, simple_fractions
 from hetopt.models.fft import FFT
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
 
@@ -163,7 +163,7 @@ def fastest_gpu_order() -> Computation:
     )
     words = (
         f"at minute 10 {job} has the shortest remaining time on the A10 and stays there; J4 completes after "
-        f"{fraction_text(by_left.jct['J4'])} minutes, before the 14.4 minutes on the T4"
+        f"{number_text(by_left.jct['J4'])} minutes, before the 14.4 minutes on the T4"
     )
     return Computation(rows, words, (Timeline("by remaining time", by_left.bars, "minutes"),))
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.proofs.fft.cost_order import prefers_other_plan
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -80,9 +81,9 @@ def remaining_first(case: NewcomerCase) -> Finding:
     """Whether the job with the shortest remaining service costs least."""
     mine, theirs = case.present.cost(0, 0), case.present.cost(1, 0)
     words = (
-        f"j1 has {fraction_text(case.left)} of {fraction_text(case.present.gangs[0].work)} rounds left when j2 arrives "
-        f"with {fraction_text(case.present.gangs[1].work)} rounds; the costs are {fraction_text(mine)} and "
-        f"{fraction_text(theirs)}: FFT preempts j1"
+        f"j1 has {number_text(case.left)} of {number_text(case.present.gangs[0].work)} rounds left when j2 arrives "
+        f"with {number_text(case.present.gangs[1].work)} rounds; the costs are {number_text(mine)} and "
+        f"{number_text(theirs)}: FFT preempts j1"
     )
     return prefers_other_plan(case.present, words, theirs - mine, (0, WAITS))
 
@@ -100,7 +101,7 @@ def by_service(case: RoundCase) -> Finding:
 def idle_plan_is_cheapest(case: RoundCase) -> Finding:
     """Whether every plan with a running job costs more than 0, [FFT, eq. 3]."""
     least = min((case.total(w) for w in case.packings if any(i != WAITS for i in w)), default=F(1))
-    return Finding(least if least > 0 else F(-1), f"the least cost with some job running is {fraction_text(least)}")
+    return Finding(least if least > 0 else F(-1), f"the least cost with some job running is {number_text(least)}")
 
 
 def running_is_cheap() -> list[object]:

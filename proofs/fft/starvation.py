@@ -8,10 +8,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, runs_picture
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -103,7 +104,7 @@ class PackedCase:
 def bounded(case: PackedCase) -> Finding:
     """Whether every wait meets the bound."""
     slack, j, left, right = min((b - a, j, a, b) for j in range(len(case.gangs)) for a, b in [case.sides(j)])
-    words = f"j{j + 1}: {fraction_text(left)} busy GPU rounds during its wait, {fraction_text(right)} of other jobs"
+    words = f"j{j + 1}: {number_text(left)} busy GPU rounds during its wait, {number_text(right)} of other jobs"
     return Finding(slack, words, pictures=(case.picture,))
 
 

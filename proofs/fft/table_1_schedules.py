@@ -8,10 +8,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import simple_fractions
+from hetopt.data.rationals import number_text, simple_fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -85,7 +85,7 @@ SCHEDULES = Space(
 
 def no_better(case: TwoJobSchedule) -> Finding:
     """Whether the total is at least 23/4."""
-    return Finding(case.total - BEST, f"a total of {fraction_text(case.total)} minutes")
+    return Finding(case.total - BEST, f"a total of {number_text(case.total)} minutes")
 
 
 def shortest_first(jobs: int) -> list[Fraction]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.price_functions import (
     PriceFunction,
     PrimalDualRun,
@@ -14,7 +15,7 @@ from hetopt.proofs.hadar.price_functions import (
 )
 from hetopt.proofs.hadar.radicals import rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -38,7 +39,7 @@ def _pays_for_full(run: PrimalDualRun, case: SlotCase) -> Finding:
         for schedule in case.schedules[step.job]:
             pays = rounded_towards_zero(payoff(case, run.tariff, step.used, schedule))
             if _uses_full(case, step.used, schedule) and pays > -worst.slack:
-                words = f"j{step.job + 1} would pay for GPUs of a full server: its payoff is {fraction_text(pays)}"
+                words = f"j{step.job + 1} would pay for GPUs of a full server: its payoff is {number_text(pays)}"
                 taken = {other.job: other.taken for other in run.steps[:n]} | {step.job: schedule}
                 picture = case.picture("beyond the capacity", [taken.get(j) for j in range(len(case.jobs))])
                 worst = Finding(-pays, words, ("in all runs; the payoff is exact",), (picture,))
@@ -72,7 +73,7 @@ def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
     slack, words = F(1), "no job is feasible"
     if best:
         j = min(best, key=best.__getitem__)
-        slack, words = best[j], f"on the empty cluster the best payoff of j{j + 1} is {fraction_text(best[j])}"
+        slack, words = best[j], f"on the empty cluster the best payoff of j{j + 1} is {number_text(best[j])}"
     refused = slack <= 0  # line 30 requires a positive payoff
     pictures = (case.picture("optimum", case.best[1]),) if refused else ()
     return Finding(slack - 1 if refused else slack, words, ("payoffs are exact",), pictures)
@@ -81,7 +82,7 @@ def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
 def initial_dual(case: SlotCase, tariff: PriceFunction) -> Finding:
     """Compare D_0 with half of the optimum."""
     start, (best, chosen) = PrimalDualRun(case, tariff, (), ()).initial, case.best
-    words = f"D_0 is {fraction_text(start)}, OPT / 2 is {fraction_text(best / 2)}"
+    words = f"D_0 is {number_text(start)}, OPT / 2 is {number_text(best / 2)}"
     return Finding(best / 2 - start, words, ("the optimum by enumeration",), (case.picture("optimum", chosen),))
 
 

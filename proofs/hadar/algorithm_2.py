@@ -9,10 +9,11 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import integers
 
@@ -167,7 +168,7 @@ def printed_takes_some_job(case: SlotCase) -> Finding:
     recursion = TakeOrSkip.of(case)
     taken = recursion.as_printed(0, (), recursion.idle)
     total, best = max(recursion.decisions(), key=lambda found: found[0])
-    words = f"{len(taken)} jobs run; payoffs of {fraction_text(rounded_towards_zero(total))} are possible"
+    words = f"{len(taken)} jobs run; payoffs of {number_text(rounded_towards_zero(total))} are possible"
     pictures = (case.picture("largest sum of payoffs", recursion.chosen(best)),)
     return Finding(F(len(taken) or -1), words, ("the recursion, line by line",), pictures)
 
@@ -185,8 +186,8 @@ def best_decisions(case: SlotCase, *, skip_unplaced: bool) -> Finding:
     total, taken = recursion.by_payoff(0, recursion.idle, skip_unplaced=skip_unplaced)
     best, other = max(recursion.decisions(), key=lambda found: found[0])
     words = (
-        f"the sum of payoffs is {fraction_text(rounded_towards_zero(total))}, the largest "
-        f"{fraction_text(rounded_towards_zero(best))}"
+        f"the sum of payoffs is {number_text(rounded_towards_zero(total))}, the largest "
+        f"{number_text(rounded_towards_zero(best))}"
     )
     pictures = (
         case.picture("largest sum of payoffs", recursion.chosen(other)),

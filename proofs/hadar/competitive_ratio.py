@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from flint import arb, fmpq
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.admission_prices import ALONE, HALF, PROVEN, PROVEN_PRICES, U_MAX_REACHED, required
 from hetopt.proofs.hadar.cost_relation import printed_factor
 from hetopt.proofs.hadar.price_functions import (
@@ -20,7 +21,7 @@ from hetopt.proofs.hadar.price_functions import (
 )
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, power, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -64,8 +65,8 @@ def _feasible(case: SlotCase) -> list[PrimalDualRun]:
 def _lemma_1(run: PrimalDualRun) -> Finding:
     slack = rounded_towards_zero(2 * run.utility * least_alpha(run) - run.case.best[0])
     words = (
-        f"ALG is {fraction_text(run.utility)}, alpha {float(least_alpha(run)):.3f}, OPT "
-        f"{fraction_text(run.case.best[0])}; the final dual solution is {'' if run.is_feasible else 'not '}feasible, "
+        f"ALG is {number_text(run.utility)}, alpha {float(least_alpha(run)):.3f}, OPT "
+        f"{number_text(run.case.best[0])}; the final dual solution is {'' if run.is_feasible else 'not '}feasible, "
         f"its objective {float(run.dual):.3f}"
     )
     return Finding(slack, words, (OPTIMAL, EVERY_RUN), _pictures(run))
@@ -85,8 +86,8 @@ def as_printed(case: SlotCase) -> Finding:
     run = max(_runs(case), key=lambda run: run.utility)
     slack = max(2 * run.utility - best, enclosed(lambda: ball(2 * run.utility) * log(tariff.steepness) - ball(best))[1])
     words = (
-        f"ALG is {fraction_text(run.utility)}, OPT {fraction_text(best)}, and 2 max(1, ln "
-        f"{fraction_text(tariff.steepness)}) is {2 * printed_factor(tariff):.4f}"
+        f"ALG is {number_text(run.utility)}, OPT {number_text(best)}, and 2 max(1, ln "
+        f"{number_text(tariff.steepness)}) is {2 * printed_factor(tariff):.4f}"
     )
     return Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run))
 
@@ -109,7 +110,7 @@ def corrected(case: SlotCase) -> Finding:
     found = []
     for run in runs(case, tariff, check_capacity=False):
         slack = min(rounded_towards_zero(run.dual - best), rounded_towards_zero(2 * run.utility * alpha - run.dual))
-        words = f"OPT {fraction_text(best)}, D {float(run.dual):.3f}, 2 alpha' ALG {2 * float(run.utility * alpha):.3f}"
+        words = f"OPT {number_text(best)}, D {float(run.dual):.3f}, 2 alpha' ALG {2 * float(run.utility * alpha):.3f}"
         found.append(Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run)))
     return min(found, key=lambda finding: finding.slack)
 

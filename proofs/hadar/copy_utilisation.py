@@ -6,9 +6,10 @@ from fractions import Fraction
 from itertools import pairwise
 from math import ceil
 
+from hetopt.data.rationals import number_text
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -42,7 +43,7 @@ def _ordered(case: CopyCase, choices: list[list[int]], *, equal: bool) -> Findin
     used = [case.utilisation(nodes) for nodes in choices]
     margin = min((b - a for a, b in pairwise(used)), default=F(1))
     words = ", ".join(
-        f"{len(nodes)} {'copies use' if len(nodes) > 1 else 'copy uses'} {fraction_text(u)}"
+        f"{len(nodes)} {'copies use' if len(nodes) > 1 else 'copy uses'} {number_text(u)}"
         for nodes, u in zip(choices, used, strict=True)
     )
     pictures = tuple(case.picture(f"nodes {', '.join(str(i + 1) for i in sorted(c))}", c) for c in choices[1:])
@@ -63,7 +64,7 @@ def formula(case: CopyCase) -> Finding:
     """Compare CRU round by round with x (w / S) / (n ceil(w / S))."""
     nodes = list(range(min(case.copies, case.n)))
     computed, expected = case.utilisation(nodes), case.utilisation_by_formula(nodes)
-    words = f"round by round {fraction_text(computed)}, by the formula {fraction_text(expected)}"
+    words = f"round by round {number_text(computed)}, by the formula {number_text(expected)}"
     return Finding(-abs(computed - expected), words, (ROUNDS,))
 
 
@@ -81,7 +82,7 @@ def full_without_copies(case: CopyCase) -> Finding:
     runs = [case.run([j], w) for j, w in enumerate(case.work)]
     busy = sum((sum(part.values(), F(0)) for run in runs for part in run), F(0))
     used = busy / (case.n * max(map(len, runs)))
-    words = f"without forking {fraction_text(used)} of the cluster is used; no schedule uses more than 1"
+    words = f"without forking {number_text(used)} of the cluster is used; no schedule uses more than 1"
     bars = tuple(
         TimelineBar(f"node{j + 1}", F(r), r + part[j], f"j{j + 1}")
         for j, run in enumerate(runs)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.price_functions import EVERY_RUN, ONE, PriceFunction, PrimalDualRun, printed_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -30,14 +31,14 @@ def growth_of(run: PrimalDualRun, alpha: RadicalSum) -> tuple[Fraction, str]:
     if not left:
         return F(0), "no job is taken"
     least, job = min(left)
-    return least, f"with alpha {float(alpha):.3f} the step of j{job + 1} leaves {fraction_text(least)}"
+    return least, f"with alpha {float(alpha):.3f} the step of j{job + 1} leaves {number_text(least)}"
 
 
 def charged_after(case: SlotCase) -> Finding:
     """Whether any job runs if jobs pay the prices after the update, as in line 16."""
     run = max(runs(case, printed_prices(case), after=True), key=lambda run: run.utility)
     best, chosen = case.best
-    words = f"ALG is {fraction_text(run.utility)}, OPT {fraction_text(best)}"
+    words = f"ALG is {number_text(run.utility)}, OPT {number_text(best)}"
     slack = -best if not run.utility else F(0)
     return Finding(slack, words, (EVERY_RUN,), (case.picture("optimum", chosen),))
 
@@ -52,7 +53,7 @@ def discrete(case: SlotCase) -> Finding:
     worst = [min((relation_margin(tariff, i, n) for i, n in run.steps_taken), default=F(1)) for run in every]
     needed = max(float(run.relation) for run in every)
     words = (
-        f"U_max / U_min is {fraction_text(tariff.steepness)}: alpha must be {needed:.3f}, and is "
+        f"U_max / U_min is {number_text(tariff.steepness)}: alpha must be {needed:.3f}, and is "
         f"{printed_factor(tariff):.3f}"
     )
     picture = case.picture("Hadar", every[0].chosen)

@@ -9,10 +9,11 @@ from functools import cached_property
 from flint import arb
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.price_functions import PriceFunction
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -81,7 +82,7 @@ def between_slopes(case: PriceRise) -> Finding:
 
     after, margin = enclosed(lambda: -slope(price(0, case.used + n) - price(0, case.used)))
     before, other = enclosed(lambda: slope(price(0, case.used) - price(0, case.used - n)))
-    words = f"the slopes are at least {fraction_text(margin)} above and {fraction_text(other)} below"
+    words = f"the slopes are at least {number_text(margin)} above and {number_text(other)} below"
     return Finding(min(margin, other) if min(after, before) > 0 else F(-1), words, (ENCLOSED,))
 
 
@@ -91,7 +92,7 @@ def least_alpha(case: PriceRise) -> Finding:
     alpha = F(case.gpus, n) * (case.tariff.growth(0, n) - 1)
     exact = sign(alpha * k * n - case.gpus * (case.tariff.price(0, case.used + n) - k)) == 0
     above, margin = enclosed(lambda: alpha.ball() - case.alpha())
-    words = f"the least alpha is {float(alpha):.4f}, {fraction_text(margin)} above ln {fraction_text(case.ratio)}"
+    words = f"the least alpha is {float(alpha):.4f}, {number_text(margin)} above ln {number_text(case.ratio)}"
     return Finding(margin if exact and above > 0 else F(-1), words, (ENCLOSED,))
 
 

@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.models.hadar.schedule_based import dual_bound
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, case_of, slot_space
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.small_programs import maximise_exactly
@@ -78,8 +79,8 @@ def with_admission(case: SlotCase) -> Finding:
 def _compared(case: SlotCase, first: Fraction | None, name: str) -> Finding:
     second, chosen = case.best
     apart = F(1) if first is None else abs(first - second)
-    has = "has no solution" if first is None else f"has the optimum {fraction_text(first)}"
-    words = f"{name} {has}, P2 the optimum {fraction_text(second)}"
+    has = "has no solution" if first is None else f"has the optimum {number_text(first)}"
+    words = f"{name} {has}, P2 the optimum {number_text(second)}"
     return Finding(-apart, words, (SEARCHED,), (case.picture("optimum of P2", chosen),))
 
 
@@ -115,7 +116,7 @@ def _gpus(schedule: SlotSchedule, slot: int, cell: int) -> int:
 def strong(case: SlotCase) -> Finding:
     """Compare the optima of P3 and of the relaxation of P2."""
     above, below = dual(case), relaxed(case)
-    words = f"P3 has the optimum {fraction_text(above)}, the relaxation of P2 {fraction_text(below)}"
+    words = f"P3 has the optimum {number_text(above)}, the relaxation of P2 {number_text(below)}"
     return Finding(-abs(above - below), words)
 
 
@@ -148,7 +149,7 @@ def weak(case: PricedCase) -> Finding:
     """Compare the library's dual objective at these prices, in fractions, with the optimum."""
     bound, _ = dual_bound(case.case.problem, np.array(case.prices, dtype=object))
     best, chosen = case.case.best
-    words = f"the dual objective is {fraction_text(F(bound))}, the optimum {fraction_text(best)}"
+    words = f"the dual objective is {number_text(F(bound))}, the optimum {number_text(best)}"
     return Finding(F(bound) - best, words, (SEARCHED,), (case.case.picture("optimum", chosen),))
 
 

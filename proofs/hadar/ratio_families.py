@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.admission_prices import ALONE, EXPONENT, PROVEN, PROVEN_PRICES, required
 from hetopt.proofs.hadar.competitive_ratio import OPTIMAL, THEOREM_2, ball, step_factor
 from hetopt.proofs.hadar.price_functions import EVERY_RUN, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 
 F = Fraction
@@ -76,7 +77,7 @@ def at_most_one_more(case: SlotCase) -> Finding:
     tariff, (best, chosen) = required(proven_prices(case)), case.best
     run = min(runs(case, tariff, check_capacity=False), key=lambda run: run.utility)
     most = run.utility * (step_factor(tariff) + 1)
-    words = f"OPT {fraction_text(best)}, (1 + alpha') ALG {float(most):.3f}"
+    words = f"OPT {number_text(best)}, (1 + alpha') ALG {float(most):.3f}"
     shown = (case.picture("optimum", chosen), case.picture("Hadar", run.chosen))
     return Finding(rounded_towards_zero(most - best), words, (OPTIMAL, ENCLOSED, EVERY_RUN), shown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -10,7 +10,6 @@ from numbers import Rational
 from typing import Any, Protocol, TypeAlias
 
 from hetopt.checks import at_least, shown, whole
-from hetopt.data.rationals import digits
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.space import CaseNumbers
@@ -315,14 +314,3 @@ class Claim:
     def label_of(self, verdict: ClaimVerdict) -> str:
         """``verdict`` as text: a true version that the paper does not print is "true, corrected"."""
         return "true, corrected" if verdict is ClaimVerdict.TRUE and not self.printed else verdict.value
-
-
-def fraction_text(value: Fraction) -> str:
-    """Format a fraction: exactly, or with six digits if that is too long."""
-    text = digits(value)
-    return text if value.denominator == 1 or len(text) <= 12 else f"{float(value):.6g}"
-
-
-def fractions_text(values: Iterable[Fraction]) -> str:
-    """Format fractions, separated by commas."""
-    return ", ".join(map(fraction_text, values))

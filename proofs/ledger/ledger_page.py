@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from hetopt.data.rationals import number_text
 from hetopt.data.saving import save
 from hetopt.presentation.comparison_page import STYLE
 from hetopt.presentation.console import versions
-from hetopt.proofs.ledger.claim import HEADINGS, Claim, ClaimEvidence, Effort, fraction_text
+from hetopt.proofs.ledger.claim import HEADINGS, Claim, ClaimEvidence, Effort
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
@@ -138,7 +139,7 @@ def _evidence(evidence: ClaimEvidence) -> str:
         parts.append(f"<div class='pictures'>{curve_svg(evidence.curve)}</div>")
     if evidence.tightness is not None:
         ratio = evidence.tightness.ratio
-        parts.append(f"<p>Largest quotient of both sides found: {fraction_text(ratio)} ({float(ratio):.3g}).</p>")
+        parts.append(f"<p>Largest quotient of both sides found: {number_text(ratio)} ({float(ratio):.3g}).</p>")
     if evidence.values:
         rows = (map(escape, (name, *values)) for name, values in evidence.values.items())
         table = html_table(["quantity", "claimed", "computed"], rows, [1, 2])

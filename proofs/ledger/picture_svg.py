@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from html import escape
 
+from hetopt.data.rationals import number_text
 from hetopt.presentation.allocation_pictures import COLOURS
-from hetopt.proofs.ledger.claim import GrowthCurve, fraction_text
+from hetopt.proofs.ledger.claim import GrowthCurve
 from hetopt.proofs.ledger.finding_pictures import Picture, SharesPicture, Timeline
 
 WIDTH = 260
@@ -50,13 +51,13 @@ def _label_width(labels: Iterable[str]) -> int:
 
 def _with_unit(time: Fraction, unit: str) -> str:
     """Format a time with its unit."""
-    return f"{fraction_text(time)} {unit[:-1] if time == 1 and len(unit) > 1 else unit}"
+    return f"{number_text(time)} {unit[:-1] if time == 1 and len(unit) > 1 else unit}"
 
 
 def _shares(picture: SharesPicture) -> str:
     """Draw a bar for each GPU type, divided among the owners; idle GPUs are grey."""
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
-    labels = [f"{fraction_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True)]
+    labels = [f"{number_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True)]
     left = _label_width(labels)
     for j, (label, m) in enumerate(zip(labels, picture.capacity, strict=True)):
         body.append(_text(0, y + HIGH - 7, label))
@@ -66,14 +67,14 @@ def _shares(picture: SharesPicture) -> str:
             amount = picture.gpus[e][j]
             if amount:
                 width = float(amount / m) * WIDTH if m else 0.0
-                tip = f"{owner}: {fraction_text(amount)} of {label}"
-                body.append(_bar(x, y, width, COLOURS[e % len(COLOURS)], fraction_text(amount), tip))
+                tip = f"{owner}: {number_text(amount)} of {label}"
+                body.append(_bar(x, y, width, COLOURS[e % len(COLOURS)], number_text(amount), tip))
                 x += width
         y += HIGH + GAP
     x, right = 0.0, left + WIDTH
     legend = list(picture.names)
     if picture.worth:
-        legend = [f"{owner}: {fraction_text(worth)}" for owner, worth in zip(legend, picture.worth, strict=True)]
+        legend = [f"{owner}: {number_text(worth)}" for owner, worth in zip(legend, picture.worth, strict=True)]
     for e, text in enumerate(legend):
         if x and x + 16 + len(text) * LETTER > right:
             x, y = 0.0, y + 18
@@ -97,7 +98,7 @@ def _timeline(picture: Timeline) -> str:
         for bar in picture.bars:
             if bar.row == row:
                 width = float((bar.end - bar.start) / end) * WIDTH
-                tip = f"{bar.job} on {row}, {fraction_text(bar.start)} to {_with_unit(bar.end, picture.unit)}"
+                tip = f"{bar.job} on {row}, {number_text(bar.start)} to {_with_unit(bar.end, picture.unit)}"
                 colour = COLOURS[jobs.index(bar.job) % len(COLOURS)]
                 body.append(_bar(left + float(bar.start / end) * WIDTH, y, width, colour, bar.job, tip))
         y += HIGH + GAP
@@ -116,7 +117,7 @@ def curve_svg(what: GrowthCurve) -> str:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = [
         f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{COLOURS[0]}'><title>{size}: "
-        f"{fraction_text(value)}</title></circle>"
+        f"{number_text(value)}</title></circle>"
         for (x, y), (size, value) in zip(places, what.points.items(), strict=True)
     ]
     body = [

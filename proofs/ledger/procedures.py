@@ -10,6 +10,7 @@ from math import isnan
 from typing import Any, Generic, TypeVar
 
 from hetopt.checks import shown
+from hetopt.data.rationals import number_text
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.proofs.ledger.claim import (
     QUICK,
@@ -23,7 +24,6 @@ from hetopt.proofs.ledger.claim import (
     GrowthCurve,
     ProofCheck,
     Tightness,
-    fraction_text,
 )
 from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers, stored_slack
 from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch, draw_counterexample, search_counterexample
@@ -287,10 +287,10 @@ class Growth:
         tried = {"sizes": len(sizes)}
         seconds = time.perf_counter() - began
         if off:
-            value = fraction_text(points[off[0]])
+            value = number_text(points[off[0]])
             text = f"at {self.size} = {off[0]} the {self.quantity} is {value}, not {self.formula_text}"
             return ClaimEvidence(ClaimVerdict.OPEN, text, tried, curve=curve, seconds=seconds)
-        last = f"{fraction_text(points[sizes[-1]])} at {self.size} = {sizes[-1]}"
+        last = f"{number_text(points[sizes[-1]])} at {self.size} = {sizes[-1]}"
         verdict = ClaimVerdict.TRUE if self.converges else ClaimVerdict.FALSE
         grows = "tends to its limit" if self.converges else "grows without bound"
         text = f"{self.quantity} {grows}: {self.formula_text}; {last}"
@@ -325,7 +325,7 @@ def rounds_to(claimed: Fraction | float | str, computed: Fraction) -> bool:
 
 def compare_number(quantity: str, claimed: object, computed: Fraction) -> ComparedValue:
     """Compare a printed number with the computed number."""
-    text = fraction_text(computed)
+    text = number_text(computed)
     if "/" in text and "/" not in str(claimed) and computed.denominator > 12:
         text += f" = {float(computed):.6g}"
     return ComparedValue(quantity, str(claimed), text, rounds_to(str(claimed), computed))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, fraction_text
+from hetopt.data.rationals import number_text
+from hetopt.proofs.ledger.claim import Claim, ClaimEvidence
 from hetopt.proofs.ledger.verification import DecidedClaim
 
 
@@ -59,7 +60,7 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
         else {
             "stored": found.name or None,
             "numbers": found.numbers.as_dict(),
-            "slack": fraction_text(found.finding.slack),
+            "slack": number_text(found.finding.slack),
             "found": found.finding.explanation,
             "certificate": list(found.finding.certificate),
         },
@@ -69,11 +70,9 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
             "size": curve.size,
             "quantity": curve.quantity,
             "formula": curve.formula,
-            "points": {str(size): fraction_text(value) for size, value in curve.points.items()},
+            "points": {str(size): number_text(value) for size, value in curve.points.items()},
         },
-        "tightness": None
-        if tight is None
-        else {"ratio": fraction_text(tight.ratio), "numbers": tight.numbers.as_dict()},
+        "tightness": None if tight is None else {"ratio": number_text(tight.ratio), "numbers": tight.numbers.as_dict()},
         "checks": [
             {"name": check.name, "holds": check.holds, "why": check.why or None, "seconds": check.seconds}
             for check in evidence.checks

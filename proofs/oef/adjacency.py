@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import chain, combinations, pairwise
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fractions_text
+from hetopt.data.rationals import numbers_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 from hetopt.proofs.oef.tenant_cases import (
@@ -36,7 +37,7 @@ def out_of_order(case: TenantCase, found: Optimum) -> Fraction:
 
 def filled(case: TenantCase, found: Optimum) -> Finding:
     """Lemma 3.1 for one optimum."""
-    words = f"u1 gets ({fractions_text(found.share[0])}) of ({fractions_text(case.gpus)}) GPUs"
+    words = f"u1 gets ({numbers_text(found.share[0])}) of ({numbers_text(case.gpus)}) GPUs"
     picture = case.picture("optimum", found.share)
     return Finding(-out_of_order(case, found), words, (OPTIMAL, UNIQUE), (picture,), found.unique)
 
@@ -77,7 +78,7 @@ def gap(case: TenantCase, found: Optimum) -> tuple[Fraction, int]:
 def adjacent(case: TenantCase, found: Optimum) -> Finding:
     """Theorem 5.2 for one optimum."""
     size, e = gap(case, found)
-    words = f"u{e + 1} gets ({fractions_text(found.share[e])})"
+    words = f"u{e + 1} gets ({numbers_text(found.share[e])})"
     return Finding(-size, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
@@ -91,7 +92,7 @@ def adjacent_everywhere(case: TenantCase, *, cooperative: bool) -> Finding:
 def _adjacent_under(case: TenantCase, found: Optimum, rows: Constraints) -> Finding:
     """Theorem 5.2 for all allocations under ``rows`` with the total of ``found``."""
     size, share, e = case.furthest_gap(found, rows)
-    words = f"an optimum gives u{e + 1} ({fractions_text(share[e])})"
+    words = f"an optimum gives u{e + 1} ({numbers_text(share[e])})"
     return Finding(-size, words, SAME_TOTAL, (case.picture("one of the optima", share),))
 
 

@@ -7,7 +7,8 @@ from functools import partial
 from itertools import pairwise, permutations
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.data.rationals import number_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
@@ -29,7 +30,7 @@ def most_envy(case: TenantCase, found: Optimum) -> Finding:
         ),
         default=(F(0), 0, 0),
     )
-    words = f"u{e + 1} would have {fraction_text(-slack)} more with the GPUs of u{o + 1}" if slack < 0 else "no envy"
+    words = f"u{e + 1} would have {number_text(-slack)} more with the GPUs of u{o + 1}" if slack < 0 else "no envy"
     return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
 
 
@@ -38,7 +39,7 @@ def least_surplus(case: TenantCase, found: Optimum) -> Finding:
     part = [w / sum(case.weights) for w in case.weights]
     slack, e = min((case.worth(e, found.share[e]) - part[e] * case.worth(e, case.gpus), e) for e in range(case.n))
     more = "less" if slack < 0 else "more"
-    words = f"u{e + 1} has {fraction_text(abs(slack))} {more} than with its part of the cluster"
+    words = f"u{e + 1} has {number_text(abs(slack))} {more} than with its part of the cluster"
     return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
 
 
@@ -48,13 +49,13 @@ def idle(case: TenantCase, found: Optimum) -> Finding:
     for j, m in enumerate(case.gpus):
         if any(row[j] for row in case.speed):
             most = max(most, m - sum((row[j] for row in found.share), F(0)))
-    return Finding(-most, f"{fraction_text(most)} GPUs of a type are idle", (OPTIMAL,))
+    return Finding(-most, f"{number_text(most)} GPUs of a type are idle", (OPTIMAL,))
 
 
 def as_large_as_all(case: TenantCase) -> Finding:
     """Whether no allocation has a larger total: the unqualified "optimal resource efficiency"."""
     coop, free = case.cooperative, case.free
-    words = f"its total is {fraction_text(coop.total)}, and {fraction_text(free.total)} without envy-freeness"
+    words = f"its total is {number_text(coop.total)}, and {number_text(free.total)} without envy-freeness"
     pictures = (case.picture("cooperative OEF", coop.share), case.picture("largest total", free.share))
     return Finding(coop.total - free.total, words, (OPTIMAL,), pictures)
 
@@ -63,7 +64,7 @@ def order_of_totals(case: TenantCase) -> Finding:
     """Whether the totals are ordered: noncooperative <= cooperative <= sharing incentive only <= free."""
     totals = [case.noncooperative.total, case.cooperative.total, case.sharing.total, case.free.total]
     slack = min(b - a for a, b in pairwise(totals))
-    return Finding(slack, " <= ".join(map(fraction_text, totals)), (OPTIMAL,))
+    return Finding(slack, " <= ".join(map(number_text, totals)), (OPTIMAL,))
 
 
 def between(case: TenantCase) -> Finding:
@@ -76,7 +77,7 @@ def between(case: TenantCase) -> Finding:
     room = F(EQUAL * scale(float(case.free.total)))
     low, high = case.noncooperative.total, case.cooperative.total
     return Finding(
-        min(total - low, high - total) + room, f"{fraction_text(low)} <= {float(total):.6g} <= {fraction_text(high)}"
+        min(total - low, high - total) + room, f"{number_text(low)} <= {float(total):.6g} <= {number_text(high)}"
     )
 
 
@@ -87,7 +88,7 @@ def as_printed(case: TenantCase) -> Finding:
     """
     found = most_envy(case, case.free)
     slack = case.cooperative.total - case.free.total
-    total = f"no envy-free allocation has the total {fraction_text(case.free.total)}, so every optimum has envy"
+    total = f"no envy-free allocation has the total {number_text(case.free.total)}, so every optimum has envy"
     return Finding(slack, f"{total}; in one of them {found.explanation}", (OPTIMAL, total), found.pictures)
 
 

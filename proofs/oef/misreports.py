@@ -8,7 +8,8 @@ from fractions import Fraction
 from itertools import chain
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import Finding, fraction_text, fractions_text
+from hetopt.data.rationals import number_text, numbers_text
+from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, SPEEDS, UNIQUE, Optimum, TenantCase, case_of
 
@@ -102,8 +103,8 @@ def misreport_pays(case: MisreportCase, honest: Optimum, misreported: Optimum, *
     more, e = gain(case, honest, misreported)
     before = case.truth.worth(e, honest.share[e])
     words = (
-        f"u{e + 1} reports ({fractions_text(case.reported.speed[e])}) and has {fraction_text(before + more)} "
-        f"instead of {fraction_text(before)}"
+        f"u{e + 1} reports ({numbers_text(case.reported.speed[e])}) and has {number_text(before + more)} "
+        f"instead of {number_text(before)}"
     )
     pictures = (
         case.truth.picture("honest", honest.share),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fractions_text
+from hetopt.data.rationals import numbers_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -22,8 +23,8 @@ def efficient(case: TenantCase, found: Optimum, *, equal: bool = False) -> Findi
     """
     rates = case.rates(found.share)
     gain, share = case.dominating(rates)
-    words = f"rates ({fractions_text(rates)})"
-    words += f" are dominated by ({fractions_text(case.rates(share))})" if gain else " are not dominated"
+    words = f"rates ({numbers_text(rates)})"
+    words += f" are dominated by ({numbers_text(case.rates(share))})" if gain else " are not dominated"
     pictures = (case.picture("optimum", found.share), case.picture("better for some, worse for none", share))
     certificate = (
         OPTIMAL,

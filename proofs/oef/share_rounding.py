@@ -11,10 +11,11 @@ from math import floor
 import numpy as np
 
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import number_text
 from hetopt.data.workload import Job
 from hetopt.decisions.rounders import WholeGPUs
 from hetopt.models.baselines import by_rule
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -124,7 +125,7 @@ def deviation(case: ConstantShares, rounds: list[tuple[int, ...]]) -> Fraction:
 def printed_deviation(case: ConstantShares) -> Finding:
     """Whether |dev| <= 1/2 under the printed rule."""
     worst = deviation(case, case.printed(starve=False))
-    return Finding(F(1, 2) - worst, f"the largest deviation is {fraction_text(worst)}")
+    return Finding(F(1, 2) - worst, f"the largest deviation is {number_text(worst)}")
 
 
 def deadlines(case: ConstantShares) -> Finding:
@@ -133,7 +134,7 @@ def deadlines(case: ConstantShares) -> Finding:
     worst = deviation(case, rounds)
     full = all(sum(row) == case.gpus for row in rounds)
     slack = 1 - worst if full and worst < 1 else F(-1)
-    return Finding(slack, f"the largest deviation is {fraction_text(worst)}, all GPUs in use: {full}")
+    return Finding(slack, f"the largest deviation is {number_text(worst)}, all GPUs in use: {full}")
 
 
 def nearest_points(case: ConstantShares) -> Finding:
@@ -149,7 +150,7 @@ def nearest_points(case: ConstantShares) -> Finding:
         real = min(points, key=lambda p: sum((a - b) ** 2 for a, b in zip(due, p, strict=True)))
         dev = [a - b for a, b in zip(due, real, strict=True)]
         slack = min(slack, t * diameter - sum(d * d for d in dev))
-    return Finding(slack, f"T D^2 - |dev|^2 >= {fraction_text(slack)}")
+    return Finding(slack, f"T D^2 - |dev|^2 >= {number_text(slack)}")
 
 
 EARLIEST = r"""

@@ -9,7 +9,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text, fractions_text
+from hetopt.data.rationals import number_text, numbers_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import Exists, ForAll
@@ -90,8 +91,8 @@ def with_false_type(case: MisreportCase) -> Finding:
     gpus = [a + b for a, b in zip(found.share[0], found.share[last], strict=True)]
     before, after = case.truth.level, case.truth.worth(0, gpus)
     words = (
-        f"u1 adds a job type of speedups ({fractions_text(case.reported.speed[last])}) and has {fraction_text(after)} "
-        f"instead of {fraction_text(before)}"
+        f"u1 adds a job type of speedups ({numbers_text(case.reported.speed[last])}) and has {number_text(after)} "
+        f"instead of {number_text(before)}"
     )
     names = [*(f"u{e + 1}" for e in range(last)), "u1, false type"]
     rates = [case.reported.worth(e, row) for e, row in enumerate(found.share)]

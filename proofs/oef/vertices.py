@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.data.rationals import number_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
 from hetopt.proofs.oef.tenant_cases import (
@@ -48,7 +49,7 @@ def most_shares(case: TenantCase) -> Finding:
     rates = case.rates(mean)
     assert all(rate == case.level * w for rate, w in zip(rates, case.weights, strict=True))
     finding = shares_above_zero(case, Optimum(mean, sum(rates, F(0)), False, ()))
-    return replace(finding, certificate=(f"all rates are {fraction_text(case.level)}, the optimum",))
+    return replace(finding, certificate=(f"all rates are {number_text(case.level)}, the optimum",))
 
 
 def with_several(found: Optimum) -> int:

@@ -9,7 +9,8 @@ from itertools import permutations
 from math import lcm
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
+from hetopt.data.rationals import number_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -39,7 +40,7 @@ def same_level(case: TenantCase) -> Finding:
 
 
 def _compare(quantity: str, weighted: Fraction, copied: Fraction) -> Finding:
-    words = f"{quantity} {fraction_text(weighted)} with weights, {fraction_text(copied)} with copies"
+    words = f"{quantity} {number_text(weighted)} with weights, {number_text(copied)} with copies"
     return Finding(-abs(weighted - copied), words, (OPTIMAL,))
 
 
@@ -48,7 +49,7 @@ def twice_as_much(case: TenantCase, found: Optimum) -> Finding:
     rates, weights = case.rates(found.share), case.weights
     pairs = [(a, b) for a in range(case.n) for b in range(case.n) if weights[a] == 2 * weights[b]]
     off, a, b = max(((abs(rates[a] - 2 * rates[b]), a, b) for a, b in pairs), default=(F(0), 0, 0))
-    words = ", ".join(f"u{e + 1} of weight {fraction_text(weights[e])} has {fraction_text(rates[e])}" for e in (a, b))
+    words = ", ".join(f"u{e + 1} of weight {number_text(weights[e])} has {number_text(rates[e])}" for e in (a, b))
     return Finding(-off, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
@@ -120,7 +121,7 @@ def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
         else:
             e = case.types + i - 1
             more = case.pairs.worth(e, gpus[o]) - case.pairs.worth(e, gpus[i])
-        slacks.append((-more, f"u{i + 1} would gain {fraction_text(more)} from the GPUs of u{o + 1}"))
+        slacks.append((-more, f"u{i + 1} would gain {number_text(more)} from the GPUs of u{o + 1}"))
     slack, words = min(slacks)
     return Finding(slack, words if slack < 0 else "no envy", (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
 
@@ -132,7 +133,7 @@ def surplus_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
     fair = [m / users for m in case.pairs.gpus]
     slack = mine - (case.reused(fair) if reuse else case.split(fair))
     more = "less" if slack < 0 else "more"
-    words = f"u1 has {fraction_text(mine)}, {fraction_text(abs(slack))} {more} than with its part of all GPUs"
+    words = f"u1 has {number_text(mine)}, {number_text(abs(slack))} {more} than with its part of all GPUs"
     return Finding(slack, words, (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
 
 

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 from hetopt import instances
-from hetopt.data.rationals import simple_fractions
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
+from hetopt.data.rationals import number_text, simple_fractions
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ByComputation, ComparedValue, Computation, compare_number, compare_values
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
 from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
@@ -126,7 +126,7 @@ def eq_3_trade(first: Fraction, second: Fraction) -> Computation:
         compare_values("u1 keeps its efficiency", True, after[0] >= before[0]),
         compare_values("within what both have", True, first + second <= found.share[0][1] + found.share[1][1]),
     )
-    return Computation(rows, f"u2 has {fraction_text(after[1])} instead of {fraction_text(before[1])}")
+    return Computation(rows, f"u2 has {number_text(after[1])} instead of {number_text(before[1])}")
 
 
 def gavel_below_gandiva_fair() -> Computation:
@@ -134,7 +134,7 @@ def gavel_below_gandiva_fair() -> Computation:
     case = tenants_of("oef/eq1")
     one, other = gavel(case).total, sum(case.rates(gandiva_fair(case)[0]), F(0))
     lower = compare_values("Gavel's total is lower", True, one < other)
-    return Computation((lower,), f"Gavel {fraction_text(one)}, Gandiva_fair {fraction_text(other)}")
+    return Computation((lower,), f"Gavel {number_text(one)}, Gandiva_fair {number_text(other)}")
 
 
 def eq_1_envy() -> Computation:
@@ -191,7 +191,7 @@ def second_misreport() -> Computation:
     truth, reported = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
     before = truth.worth(1, reported.cooperative.share[1])
     best = max(truth.worth(1, reported.reporting(1, (F(1), F(p, 4))).cooperative.share[1]) for p in range(4, 81))
-    words = f"u2 has {fraction_text(before)}; with reports from 1 to 20 in quarters at most {fraction_text(best)}"
+    words = f"u2 has {number_text(before)}; with reports from 1 to 20 in quarters at most {number_text(best)}"
     return Computation((compare_values("u2 gains by a misreport, too", True, best > before),), words)
 
 
@@ -215,7 +215,7 @@ def drop() -> Computation:
     truth, reported = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
     after = sum(truth.rates(reported.sharing.share), F(0))
     part = 1 - after / truth.sharing.total
-    words = f"from {fraction_text(truth.sharing.total)} to {fraction_text(after)}: {float(100 * part):.2f} %"
+    words = f"from {number_text(truth.sharing.total)} to {number_text(after)}: {float(100 * part):.2f} %"
     return Computation((number("drop", printed("oef/eq6-lie", "efficiency_drop")["value"], part),), words)
 
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import partial
 
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
-from hetopt.data.rationals import simple_fractions
+from hetopt.data.rationals import number_text, numbers_text, simple_fractions
 from hetopt.decisions.rounders import ByKind
-from hetopt.proofs.ledger.claim import Finding, fraction_text, fractions_text
+from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.properties.policy_answers import (
@@ -148,7 +148,7 @@ def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
     used = (answer.share * simple_fractions(case.instance.entities().demand)[:, None]).sum(axis=0)
     most, rounder, state = max(u - m for u, m in zip(used, case.gpus, strict=True)), ByKind(), None
     if most > 0:
-        return Finding(-most, f"{fraction_text(most)} GPUs of a type too many", certificate(answer))
+        return Finding(-most, f"{number_text(most)} GPUs of a type too many", certificate(answer))
     most = F(0)
     for _ in range(ROUNDS):
         plan: Plan
@@ -158,7 +158,7 @@ def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
             plan = answer.result
         used = [int(v) for v in plan.x.sum(axis=0)]
         most = max(most, *(u - m for u, m in zip(used, case.gpus, strict=True)))
-    return Finding(-most, f"{fraction_text(most)} GPUs of a type too many in a round", certificate(answer))
+    return Finding(-most, f"{number_text(most)} GPUs of a type too many in a round", certificate(answer))
 
 
 def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
@@ -171,7 +171,8 @@ def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
     distance = sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
     slack = screened(max(losses), exact=honest.exact and misreported.exact)
     texts = (
-        f"{held.names[e]} {_misreport_text(case, e)} and has {_plain(one.after)} instead of {_plain(one.before)}"
+        f"{held.names[e]} {_misreport_text(case, e)} "
+        f"and has {number_text(one.after)} instead of {number_text(one.before)}"
         for e, one in zip(case.misreporters, outcomes, strict=True)
     )
     several = not (honest.unique and misreported.unique)
@@ -214,11 +215,7 @@ def _misreport_text(case: PolicyCase, e: int) -> str:
 
 
 def _row(values: tuple[Fraction, ...]) -> str:
-    return f"({fractions_text(values)})"
-
-
-def _plain(value: Fraction) -> str:
-    return fraction_text(value) if value.denominator < 10**6 else f"{float(value):.6g}"
+    return f"({numbers_text(values)})"
 
 
 PROPERTIES = (

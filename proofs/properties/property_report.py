@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from hetopt.data.rationals import number_text
 from hetopt.presentation import console
-from hetopt.proofs.ledger.claim import Effort, fraction_text
+from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.ledger_page import html_page, html_table
 from hetopt.proofs.ledger.picture_svg import picture_svg
 from hetopt.proofs.properties.property_checks import PROPERTIES
@@ -55,7 +56,7 @@ def _cell(cell: MatrixCell) -> dict[str, Any]:
         if found is None
         else {
             "numbers": found.numbers.as_dict(),
-            "slack": fraction_text(found.finding.slack),
+            "slack": number_text(found.finding.slack),
             "found": found.finding.explanation,
             "certificate": list(found.finding.certificate),
         },

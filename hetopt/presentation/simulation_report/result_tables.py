@@ -29,7 +29,7 @@ def first_column(name: str, styles: Mapping[str, SystemStyle]) -> str:
     return f"<th scope='row'>{styles[name].swatch()}{escape(name)}</th>"
 
 
-def number(value: float, unit: DisplayUnit, more: str = "", best: bool = False) -> str:
+def number_cell(value: float, unit: DisplayUnit, more: str = "", best: bool = False) -> str:
     """A table cell with a number, all digits of it in the markup; ``more``: HTML below it."""
     if pd.isna(value):
         return f"<td>{MISSING}</td>"
@@ -44,7 +44,7 @@ def numbers(statistics: SeedStatistics, metrics: Sequence[str], styles: Mapping[
     body = []
     for name in statistics.systems:
         cells = "".join(
-            number(
+            number_cell(
                 statistics.mean[metric][name],
                 units[metric],
                 _spread(statistics, name, metric, units[metric]),
@@ -83,7 +83,7 @@ def ratios(statistics: SeedStatistics, baseline: str, metrics: Sequence[str], st
             spread = ""
             if name != baseline and known[metric][name] > 1:
                 spread = f"<small>{plain.format_range(least[metric][name], most[metric][name])}</small>"
-            cells.append(number(mean[metric][name], plain, spread))
+            cells.append(number_cell(mean[metric][name], plain, spread))
         body.append(f"<tr>{first_column(name, styles)}{''.join(cells)}</tr>")
     head = "".join(_heading(metric, "") for metric in metrics)
     caption = f"Over {baseline} with the same seed: mean of these ratios, and from the least to the largest."
@@ -121,7 +121,7 @@ def published(rows: pd.DataFrame) -> str:
         spread = f"<small>{plain.format_range(row['ours_min'], row['ours_max'])}</small>" if row["pairs"] > 1 else ""
         place = f"<small>{escape(row['paper'])}, {escape(row['place'])}</small>"
         cells = f"<td>{escape(row['what'])}{place}</td>" + "".join(f"<td>{escape(str(word))}</td>" for word in words)
-        cells += f"<td class='n'>{claimed}</td>{number(row['ours_mean'], plain, spread + _side(row))}"
+        cells += f"<td class='n'>{claimed}</td>{number_cell(row['ours_mean'], plain, spread + _side(row))}"
         ratio = row["ratio_ours_over_claimed"]
         percent = f"<small>{100 * (ratio - 1):+.0f} %</small>"
         cells += f"<td class='n'><data value='{ratio!r}'>{format_number(ratio)}</data>{percent}</td>"
