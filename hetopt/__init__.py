@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from hetopt.simulation.simulator import simulate
     from hetopt.solving.exact import ExactOptimum, exact_optimum
     from hetopt.solving.highs import Session
-    from hetopt.solving.methods import Method, register_method
-    from hetopt.solving.optimising import optimise
+    from hetopt.solving.optimising import Method, optimise, register_method
     from hetopt.solving.options import Options
     from hetopt.solving.pyomo_solvers import to_pyomo
     from hetopt.solving.sensitivity import Sensitivity, sensitivity
@@ -88,8 +87,7 @@ _WHERE = {
     "hetopt.simulation.simulator": "simulate",
     "hetopt.solving.exact": "ExactOptimum exact_optimum",
     "hetopt.solving.highs": "Session",
-    "hetopt.solving.methods": "Method register_method",
-    "hetopt.solving.optimising": "optimise",
+    "hetopt.solving.optimising": "Method optimise register_method",
     "hetopt.solving.options": "Options",
     "hetopt.formulations.policies": "Policy solve",
     "hetopt.solving.pyomo_solvers": "to_pyomo",

@@ -16,7 +16,7 @@ group                 here                 an entry point is
 ``hetopt.estimators`` :data:`ESTIMATORS`   an estimator of unmeasured speeds ``(models, measured, types)``
 ``hetopt.engines``    :data:`ENGINES`      a factory ``(cluster, …)`` of :class:`~hetopt.executor.engines.engine.Engine`
 ``hetopt.instances``  :data:`INSTANCES`    a module with ``names()``, ``describe(name)`` and ``load(name)``
-``hetopt.methods``    :data:`METHODS`      a :class:`~hetopt.solving.methods.Method`
+``hetopt.methods``    :data:`METHODS`      a :class:`~hetopt.solving.optimising.Method`
 ``hetopt.claims``     :data:`CLAIMS`       a function without arguments that returns claims
 ``hetopt.commands``   :data:`COMMANDS`     a command of ``hetopt``, a function with Typer's annotations
 ===================== ==================== ===========================================================================

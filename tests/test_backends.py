@@ -18,8 +18,8 @@ from hetopt.models import gavel, oef
 from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import linear_programs
 from hetopt.solving import pyomo_solvers
-from hetopt.solving.backends import run
 from hetopt.solving.highs import Session
+from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 from hetopt.solving.pyomo_solvers import usable_names
 from hetopt.tolerances import EQUAL, INTEGRAL, scale

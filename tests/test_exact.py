@@ -21,8 +21,7 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.linear import LinearProgram, Objective
-from hetopt.programs.point import AT_LOWER, BASIC
+from hetopt.programs.linear import AT_LOWER, BASIC, LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.solving.exact import ExactOptimum, exact_optimum, exact_optimum_of
 from hetopt.solving.kernel import Kernel, SingularError

@@ -15,9 +15,8 @@ from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive, pair, place, row_excess
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import RowFamily
-from hetopt.programs.linear import Cuts
+from hetopt.programs.linear import Cuts, Point
 from hetopt.programs.model import Component
-from hetopt.programs.point import Point
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, VIOLATED
 

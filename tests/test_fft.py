@@ -24,7 +24,7 @@ from hetopt.models.objectives import TotalRate
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving import optimising
-from hetopt.solving.methods import method_for
+from hetopt.solving.optimising import method_for
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 
 SECONDS = 300.0

@@ -17,7 +17,7 @@ from hetopt.models.fft.fft_components import AgeCost, OneType
 from hetopt.models.fft.fft_method import most_gpus, packed
 from hetopt.models.objectives import SwitchingCost
 from hetopt.proofs.strategies import job_instances
-from hetopt.solving.methods import method_for
+from hetopt.solving.optimising import method_for
 
 
 @given(job_instances(zeros=True, jobs=(1, 7)))

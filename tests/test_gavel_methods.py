@@ -16,7 +16,7 @@ from hetopt.models.concave import CompletionTime, LogRate
 from hetopt.models.gavel.gavel_components import LeastRatio, TimeFraction
 from hetopt.models.objectives import SwitchingCost, WeightedRate
 from hetopt.programs.model import Component
-from hetopt.solving.methods import method_for
+from hetopt.solving.optimising import method_for
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 
 BY_HAND = [

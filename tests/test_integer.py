@@ -18,9 +18,9 @@ from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving import integer, sifting
 from hetopt.solving.aggregation import chosen, classes_of, counting
-from hetopt.solving.backends import run
 from hetopt.solving.blocks import Blocks, blocks_of, is_binary, losses
 from hetopt.solving.highs import Session
+from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, scale
 

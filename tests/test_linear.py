@@ -21,7 +21,6 @@ from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import Rows, on_shares
 from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
-from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL, scale
 
 NUMBER = st.integers(-4, 4).map(lambda v: v / 2)
@@ -296,7 +295,7 @@ def test_units_round_nothing_and_change_no_optimum(program: LinearProgram, data:
     m, n = program.shape
     power = st.integers(-8, 8).map(lambda i: 2.0**i)
     row, column = (np.array(data.draw(st.lists(power, min_size=i, max_size=i))) for i in (m, n))
-    inside = scaled(replace(program, row_unit=row, col_unit=column))
+    inside = replace(program, row_unit=row, col_unit=column).scaled()
     np.testing.assert_array_equal(inside.A.toarray() * row[:, None], program.A.toarray() * column)
     np.testing.assert_array_equal(inside.col_upper * column, program.col_upper)
     np.testing.assert_array_equal(inside.row_lower * row, program.row_lower)

@@ -18,8 +18,8 @@ from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.cooperative_method import by_bundles, part_by_part
 from hetopt.models.oef.noncooperative_method import balance, busiest, by_prices, distributed, smooth_prices
 from hetopt.programs.compiled import Compiled
+from hetopt.programs.linear import Point
 from hetopt.programs.model import Component
-from hetopt.programs.point import Point
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, SUPPORT, scale
 

@@ -22,12 +22,11 @@ from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncen
 from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.programs.arrays import Arrays, Columns, RowFamily, Rows, on_own, on_shares
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import LinearProgram, Objective
-from hetopt.programs.point import Point
+from hetopt.programs.linear import LinearProgram, Objective, Point
 from hetopt.proofs.strategies import job_instances, linear_programs, tenant_instances
-from hetopt.solving import methods
+from hetopt.solving import optimising as methods
 from hetopt.solving.highs import Session
-from hetopt.solving.methods import Method, exactly, method_for, register_method
+from hetopt.solving.optimising import Method, exactly, method_for, register_method
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, STAGE, scale
 

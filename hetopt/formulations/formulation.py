@@ -20,7 +20,7 @@ from pyomo.common.gc_manager import PauseGC
 from hetopt.checks import boolean
 from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
-from hetopt.errors import InvalidFormulation, InvalidOption, LargeModel
+from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.formulations.traits import Traits
 from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled, no_gain
@@ -43,8 +43,7 @@ from hetopt.programs.model import (
 from hetopt.programs.symbols import InFormulas, frame
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
-from hetopt.solving.methods import method_for
-from hetopt.solving.optimising import kept_stages, optimise
+from hetopt.solving.optimising import kept_stages, solve_compiled
 from hetopt.solving.options import Options
 
 
@@ -337,8 +336,11 @@ class Formulation:
 
     def solve(self, instance: Instance, options: Options | None = None) -> Allocation:
         """Compile, optimise and certify; see :func:`hetopt.solve`."""
-        began = time.perf_counter()
-        return solve_compiled(self.compiled(self.entities(instance)), options or Options(), began)
+        began, options = time.perf_counter(), options or Options()
+        compiled = self.compiled(self.entities(instance), lazy=options.method != "plain")
+        point, exact = solve_compiled(compiled, options)
+        seconds = time.perf_counter() - began
+        return Allocation(compiled.entities, np.maximum(point.share, 0.0), certify(compiled, point, seconds, exact))
 
 
 def _warn_if_large(compiled: Compiled) -> None:
@@ -378,32 +380,3 @@ def _mark_left_out(model: Model, compiled: Compiled) -> None:
     # A parameter without a value: evaluating it raises an error that contains its index.
     model.missing = pyo.Param([why], mutable=True, doc="placeholder for rows that are left out")
     model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)
-
-
-def solve_compiled(compiled: Compiled, options: Options, began: float) -> Allocation:
-    """Optimise and certify; ``began`` is the ``time.perf_counter`` at the start of the work."""
-    options, exact = options.started(), None
-    method = method_for(compiled, options)
-    if method is not None:
-        point = method.solve(compiled, options)
-    else:
-        if options.method == "plain":
-            compiled = Compiled(compiled.formulation, compiled.entities, lazy=False)
-        if options.exact:
-            _check_exact(compiled)
-        point = optimise(compiled.program, options, compiled.separation())
-    if options.exact:
-        from hetopt.solving.exact import exact_optimum_of
-
-        exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
-        point = exact.as_point(point)
-    seconds = time.perf_counter() - began
-    share = np.maximum(point.share, 0.0)
-    return Allocation(compiled.entities, share, certify(compiled, point, seconds, exact))
-
-
-def _check_exact(compiled: Compiled) -> None:
-    if compiled.curved:
-        compiled.linear()  # raises the reason
-    if compiled.program.integer.any():
-        raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")

@@ -17,15 +17,12 @@ from hetopt.data.workload import slowest_of_rows, warn_of_scale
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import LinearProgram
-from hetopt.programs.point import Basis, Point
+from hetopt.programs.linear import Basis, LinearProgram, Point
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.highs import Session
-from hetopt.solving.methods import method_for
-from hetopt.solving.optimising import optimise
+from hetopt.solving.optimising import method_for, optimise
 from hetopt.solving.options import Options
-from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL
 
 WARM_COLUMNS = 4_000
@@ -38,7 +35,7 @@ class FormulationSession:
 
     HiGHS stays alive between solves and starts from the last basis; lazy rows are kept. Programs with integer columns
     or several priorities are solved from scratch each time. Methods by structure
-    (:class:`~hetopt.solving.methods.Method`) solve concave programs and programs of more than :data:`WARM_COLUMNS`
+    (:class:`~hetopt.solving.optimising.Method`) solve concave programs and programs of more than :data:`WARM_COLUMNS`
     columns, for which they are faster than a warm start, unless row bounds were set.
 
     Parameters
@@ -212,10 +209,10 @@ class FormulationSession:
         stated = [(name, family.make(at)) for (name, family), at in zip(compiled.families, self._lazy, strict=False)]
         program = program.with_rows(compiled.cuts(stated)) if stated else program
         if self._session is None:
-            self._session = Session(scaled(program), options)
+            self._session = Session(program.scaled(), options)
         else:
             self._session.options = options
-            self._session.load(scaled(program))
+            self._session.load(program.scaled())
         if self.warm and self._basis is not None:
             basis, rows = self._basis
             self._session.start_at(basis if rows == program.shape[0] else basis.extended(program.shape[0]))

@@ -31,9 +31,8 @@ from hetopt.programs.arrays import (
     on_shares,
 )
 from hetopt.programs.compiling import PYOMO, PyomoPart, pyomo_part
-from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, nearest_powers
+from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, Point, nearest_powers
 from hetopt.programs.model import Component, Components
-from hetopt.programs.point import Point
 from hetopt.tolerances import VIOLATED, scale
 
 USUAL = 1024.0

@@ -1,4 +1,4 @@
-"""Linear and integer programs as sparse arrays, the common input of all solvers; always maximised."""
+"""Linear and integer programs as sparse arrays, the common input of all solvers, and the points that solvers return."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, Literal, SupportsInt, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Floats
-from hetopt.tolerances import EQUAL, scale
+from hetopt.tolerances import EQUAL, GAP, scale
 
 Matrix = TypeVar("Matrix", sparse.csc_array, sparse.csr_array)
 Name = TypeVar("Name", covariant=True)
@@ -121,6 +121,16 @@ class Cuts:
     def __len__(self) -> int:
         return len(self.lower)
 
+    def scaled(self, program: LinearProgram) -> Cuts:
+        """These rows in the units of the columns of ``program`` and in their own."""
+        if self.unit is None and program.col_unit is None:
+            return self
+        row = np.ones(len(self)) if self.unit is None else self.unit
+        data = self.matrix.data / np.repeat(row, np.diff(self.matrix.indptr))
+        if program.col_unit is not None:
+            data = data * program.col_unit[self.matrix.indices]
+        return Cuts(with_data(self.matrix, data), self.lower / row, self.upper / row, self.names)
+
     def part(self, rows: NDArray[np.intp]) -> Cuts:
         """The rows at these positions."""
         names = [self.names[i] for i in rows.tolist()]
@@ -156,7 +166,7 @@ class LinearProgram:
         Position of the row that keeps its value -> earlier objective.
     row_unit, col_unit:
         (rows,) and (columns,) scale factors: solvers get rows divided by ``row_unit`` and columns in multiples of
-        ``col_unit`` (:mod:`hetopt.solving.units`). Powers of two scale exactly. None: all 1.
+        ``col_unit``, see :meth:`scaled`. Powers of two scale exactly. None: all 1.
     """
 
     c: Floats
@@ -224,6 +234,37 @@ class LinearProgram:
         terms = abs(self.A) @ np.abs(x)
         worst = _excess(self.A @ x, self.row_lower, self.row_upper, np.maximum(terms, scale(x)))
         return max(worst, _excess(x, self.col_lower, self.col_upper, np.full(len(x), scale(x))))
+
+    def scaled(self) -> LinearProgram:
+        """This program in units in which its numbers are about 1; itself if all units are 1.
+
+        A solver's absolute tolerances have the same meaning for every row only if the numbers are of similar size.
+        Solvers get the scaled program; :meth:`Point.unscaled` converts their result.
+        """
+        if self.row_unit is None and self.col_unit is None:
+            return self
+        data = self.A.data
+        if self.row_unit is not None:
+            data = data / self.row_unit[self.A.indices]
+        if self.col_unit is not None:
+            data = data * self.col_unit[self.entry_columns]
+        row, column = self.units
+        return replace(
+            self,
+            c=self.c * column,
+            A=with_data(self.A, data),
+            row_lower=self.row_lower / row,
+            row_upper=self.row_upper / row,
+            col_lower=self.col_lower / column,
+            col_upper=self.col_upper / column,
+            row_unit=None,
+            col_unit=None,
+        )
+
+    @property
+    def units(self) -> tuple[Floats | float, Floats | float]:
+        """``row_unit`` and ``col_unit``, 1 for None."""
+        return (1.0 if self.row_unit is None else self.row_unit, 1.0 if self.col_unit is None else self.col_unit)
 
     def with_rows(self, *cuts: Cuts) -> LinearProgram:
         """This program with rows added at the end."""
@@ -307,6 +348,143 @@ class LinearProgram:
         upper = np.full(len(self.c), np.inf)
         np.minimum.at(upper, column[used], self.row_upper[row[used]] / value[used])
         return np.asarray(np.maximum(upper, self.col_lower))
+
+
+Status = Literal["optimal", "gap", "time_limit"]
+"""``optimal``: proven up to the solver's tolerances; ``gap``: proven up to the requested gap; ``time_limit``: stopped
+by the limit with a usable point, see the gap."""
+
+AT_LOWER, BASIC, AT_UPPER, AT_ZERO, NONBASIC = range(5)
+"""Basis codes, as in HiGHS: at the lower bound, basic, at the upper bound, free and at zero, nonbasic."""
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """A simplex basis: for every column and row whether it is basic, at its lower or at its upper bound.
+
+    Parameters
+    ----------
+    read:
+        Returns the solver's statuses of columns and of rows; called when :attr:`codes` is first used.
+    native:
+        The solver's own basis object, if it has one.
+    """
+
+    read: Callable[[], tuple[Sequence[SupportsInt], Sequence[SupportsInt]]]
+    native: Any = None
+
+    @cached_property
+    def codes(self) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+        """Codes (:data:`AT_LOWER` …) of the (columns,) and of the (rows,)."""
+        columns, rows = (np.fromiter(map(int, part), dtype=np.int8) for part in self.read())
+        return columns, rows
+
+    @property
+    def columns(self) -> NDArray[np.int8]:
+        """(columns,) codes."""
+        return self.codes[0]
+
+    @property
+    def rows(self) -> NDArray[np.int8]:
+        """(rows,) codes."""
+        return self.codes[1]
+
+    def extended(self, rows: int) -> Basis:
+        """The basis of a program with ``rows`` rows: rows added at the end are basic."""
+        codes = self.rows
+        if len(codes) >= rows:
+            return self
+        return Basis(_Read(self.columns, np.concatenate([codes, np.full(rows - len(codes), BASIC, dtype=np.int8)])))
+
+    def __reduce__(self) -> tuple[type[Basis], tuple[_Read]]:
+        """Pickle as codes."""
+        return Basis, (_Read(*self.codes),)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """Reader of known statuses."""
+
+    columns: NDArray[np.int8]
+    rows: NDArray[np.int8]
+
+    def __call__(self) -> tuple[Sequence[SupportsInt], Sequence[SupportsInt]]:
+        return self.columns.tolist(), self.rows.tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A feasible point of ``program``.
+
+    Attributes
+    ----------
+    program:
+        The final program, including lazy rows and rows that keep earlier stages.
+    x:
+        (columns,) values.
+    objective:
+        c.x + offset, as the solver reports it.
+    bound:
+        Upper bound on the objective, as claimed by the solver.
+    row_dual:
+        (rows,) increase of the optimum per unit of the row's bound; None for integer programs, at a time limit, and
+        where a solver gives none that prove the optimum.
+    basis:
+        The optimal basis, if simplex was used.
+    seconds:
+        Wall time in the solver.
+    solver, method:
+        Solver and method used.
+    passes:
+        Number of solver runs (lazy rows, stages, widening cores).
+    iterations:
+        Simplex iterations of the last run.
+    requested_gap:
+        ``Options.gap``: separation of tangents stops within it.
+    earlier:
+        Points of the earlier stages, in order of priority, if the program had several objectives.
+    """
+
+    program: LinearProgram
+    x: Floats
+    objective: float
+    bound: float
+    status: Status
+    row_dual: Floats | None = None
+    basis: Basis | None = None
+    seconds: float = 0.0
+    solver: str = "highs"
+    method: str = "simplex"
+    passes: int = 1
+    iterations: int = 0
+    requested_gap: float = GAP
+    earlier: tuple[Point, ...] = ()
+
+    @property
+    def reduced_cost(self) -> Floats | None:
+        """(columns,) increase of the optimum per unit of the column's bound; None without duals."""
+        return None if self.row_dual is None else self.program.priced(self.row_dual)
+
+    @property
+    def main(self) -> Point:
+        """The stage of priority 0; the first stage if none has that priority."""
+        stages = {stage.program.priority: stage for stage in (*self.earlier, self)}
+        return stages[main_priority(stages)]
+
+    def unscaled(self, program: LinearProgram) -> Point:
+        """This point of ``program.scaled()`` as a point of ``program``; duals are per unit of the model."""
+        if program.row_unit is None and program.col_unit is None:
+            return self if self.program is program else replace(self, program=program)
+        row, column = program.units
+        dual = None if self.row_dual is None else self.row_dual / row
+        return replace(self, program=program, x=self.x * column, row_dual=dual)
+
+    @property
+    def share(self) -> Floats:
+        """(n, k) shares at this point."""
+        if self.program.share is None:
+            raise ValueError("this program has no shares")
+        return np.asarray(self.x[self.program.share])
 
 
 def with_data(matrix: Matrix, data: Floats) -> Matrix:

@@ -11,7 +11,7 @@ from pyomo.core.base.component_namer import index_repr
 
 from hetopt.programs.arrays import Measure
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.point import Point
+from hetopt.programs.linear import Point
 from hetopt.tolerances import EQUAL, TRUSTED, scale
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.options import Options
-from hetopt.solving.units import scaled
 from hetopt.tolerances import FEASIBILITY
 
 
@@ -72,7 +71,7 @@ def conflict(program: LinearProgram, opening: Opening) -> list[str]:
         to it. If only integrality makes the program infeasible: ``"integrality"`` and groups of rows, one per component
         (``"envy_free (6 rows)"``); without any one group the others have an integer solution.
     """
-    program = scaled(replace(program, c=np.zeros(len(program.c)), earlier=(), offset=0.0))
+    program = replace(program, c=np.zeros(len(program.c)), earlier=(), offset=0.0).scaled()
     if crossed := _crossed(program):
         return crossed
     session = _elastic(program, opening)
@@ -89,7 +88,7 @@ def conflict(program: LinearProgram, opening: Opening) -> list[str]:
 
 def is_infeasible(program: LinearProgram, opening: Opening) -> bool:
     """Whether ``program`` is infeasible beyond tolerances."""
-    program = scaled(replace(program, earlier=()))
+    program = replace(program, earlier=()).scaled()
     if _crossed(program) or _shortfall(_elastic(program, opening))[0] > FEASIBILITY:
         return True
     return bool(program.integer.any()) and not opening(program).is_feasible()

@@ -21,14 +21,22 @@ from scipy import sparse
 from hetopt.data.rationals import digits, simple_fractions
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.compiled import Compiled, Table
-from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
-from hetopt.programs.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
+from hetopt.programs.linear import (
+    AT_LOWER,
+    AT_UPPER,
+    BASIC,
+    Basis,
+    Cuts,
+    LinearProgram,
+    Objective,
+    Point,
+    main_priority,
+)
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
 from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200
@@ -308,7 +316,7 @@ def _optimum(
 
 
 def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis | None) -> Vertex:
-    session = Session(scaled(rational.floats(base)), Options(method="simplex"))
+    session = Session(rational.floats(base).scaled(), Options(method="simplex"))
     session.set_tolerance(FINE)
     if start is not None:
         session.start_at(start)

@@ -11,8 +11,7 @@ from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
-from hetopt.programs.linear import LinearProgram
-from hetopt.programs.point import AT_LOWER, AT_UPPER, AT_ZERO, BASIC, Basis, Point, Status
+from hetopt.programs.linear import AT_LOWER, AT_UPPER, AT_ZERO, BASIC, Basis, LinearProgram, Point, Status
 from hetopt.solving.options import Options
 
 _CODES = {0: BASIC, -1: AT_LOWER, -2: AT_UPPER, -3: AT_ZERO}  # Gurobi's VBasis -> ours

@@ -17,8 +17,7 @@ import numpy as np
 
 from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved
-from hetopt.programs.linear import LinearProgram
-from hetopt.programs.point import Point, Status
+from hetopt.programs.linear import LinearProgram, Point, Status
 from hetopt.solving.aggregation import Classes, chosen, classes_of, counting
 from hetopt.solving.blocks import Blocks, Indices, Losses, blocks_of, restricted
 from hetopt.solving.highs import Session

@@ -1,25 +1,120 @@
-"""Lexicographic maximisation of a program's objectives, with separation of lazy rows."""
+"""How compiled formulations and linear programs are solved: the method, the solver, and the order of the objectives."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hetopt.errors import NotSolved
-from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
-from hetopt.programs.point import Point, Status
-from hetopt.solving.backends import run
+from hetopt.checks import expect
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidOption, NotSolved
+from hetopt.plugins import METHODS
+from hetopt.programs.compiled import Compiled
+from hetopt.programs.linear import Cuts, LinearProgram, Objective, Point, Status, main_priority
+from hetopt.solving.blocks import is_binary
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.solving.units import restored, scaled, scaled_cuts
 from hetopt.tolerances import GAP, PROVEN, STAGE, scale
 
 if TYPE_CHECKING:
-    from hetopt.programs.compiled import Compiled
+    from hetopt.solving.exact import ExactOptimum
+
+
+def solve_compiled(compiled: Compiled, options: Options) -> tuple[Point, ExactOptimum | None]:
+    """The optimum of a compiled formulation, by a method for its structure or by the solver in ``options``.
+
+    Returns
+    -------
+    tuple
+        The point; the exact optimum if ``options.exact``, else None.
+
+    Raises
+    ------
+    NotSolved
+        No usable solution.
+    """
+    options = options.started()
+    if options.exact:
+        _check_exact(compiled)
+    if (method := method_for(compiled, options)) is not None:
+        return method.solve(compiled, options), None
+    point = optimise(compiled.program, options, compiled.separation())
+    if not options.exact:
+        return point, None
+    from hetopt.solving.exact import exact_optimum_of
+
+    exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
+    return exact.as_point(point), exact
+
+
+def _check_exact(compiled: Compiled) -> None:
+    if compiled.curved:
+        compiled.linear()  # raises the reason
+    if compiled.program.integer.any():
+        raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm for programs of one structure that is faster than a general solver.
+
+    Parameters
+    ----------
+    name:
+        Name of the method; a later method of the same name replaces it.
+    serves:
+        Whether it solves this program; see :func:`exactly`.
+    solve:
+        Returns the optimum: a point of ``compiled.program`` with a bound proven by weak duality, or the result of
+        :func:`hetopt.optimise` if the proof fails.
+    """
+
+    name: str
+    serves: Callable[[Compiled], bool]
+    solve: Callable[[Compiled, Options], Point]
+
+
+_registered: dict[str, Method] = {}
+
+
+def register_method(method: Method) -> None:
+    """Use ``method`` for all programs that it serves, before methods registered earlier.
+
+    Packages declare methods as entry points of the group ``hetopt.methods``.
+    """
+    expect(Method, method, "method", InvalidOption)
+    _registered.pop(method.name, None)
+    _registered[method.name] = method
+
+
+@cache
+def _installed() -> dict[str, Method]:
+    return {entry.name: entry.load() for entry in entry_points(group=METHODS)}
+
+
+def method_for(compiled: Compiled, options: Options) -> Method | None:
+    """The method that serves the program, or None; only if ``options`` leave the choice to hetopt."""
+    if options.method != "auto" or options.solver != "highs" or options.exact:
+        return None
+    known = {**_installed(), **_registered}
+    return next((method for method in reversed(known.values()) if method.serves(compiled)), None)
+
+
+def exactly(*classes: type) -> Callable[[Compiled], bool]:
+    """A function for :attr:`Method.serves`: one component of each of these classes, in any order."""
+    wanted = sorted(map(id, classes))
+
+    def serves(compiled: Compiled) -> bool:
+        return sorted(id(type(part)) for part in compiled.formulation.components) == wanted
+
+    return serves
+
 
 Violated = Callable[[Point], Sequence[Cuts]]
 """Point -> rows that it violates; empty if all hold."""
@@ -43,7 +138,7 @@ def optimise(
     violated:
         Point -> rows that it violates; empty if all hold.
     session:
-        HiGHS with the program, scaled (:func:`~hetopt.solving.units.scaled`); for linear programs of one objective.
+        HiGHS with ``program.scaled()``; for linear programs of one objective.
 
     Returns
     -------
@@ -82,6 +177,88 @@ def optimise(
         seconds=time.perf_counter() - began,
         earlier=tuple(done),
     )
+
+
+_STATUS_ORDER: tuple[Status, ...] = ("optimal", "gap", "time_limit")
+
+
+def _stopped(program: LinearProgram, last: Point) -> Point:
+    """The point of the ``last`` completed stage, as a point of ``program`` without a bound on its objective."""
+    stage = replace(program, earlier=())
+    value = stage.objective(last.x)
+    return replace(last, program=stage, objective=value, bound=np.inf, status="time_limit", row_dual=None, passes=0)
+
+
+def _one_stage(
+    program: LinearProgram, options: Options, violated: Violated | None, session: Session | None = None
+) -> Point:
+    """Maximise one objective with lazy rows; HiGHS re-solves a linear program warm as rows are added."""
+    inside = program.scaled() if session is None else session.program
+    if session is None and violated is not None and options.solver == "highs" and not program.integer.any():
+        session = Session(inside, options)
+    options.check_time()
+    point, passes = (session.solve() if session else run(inside, options)).unscaled(program), 1
+    seen: set[str] = set()  # a row violated within the solver's tolerance is separated again and again
+    while violated is not None and (cuts := violated(replace(point, requested_gap=options.gap))):
+        names = [name for part in cuts for name in part.names]
+        if seen.issuperset(names):
+            break
+        seen.update(names)
+        options.check_time()
+        longer = point.program.with_rows(*cuts)
+        if session:
+            for part in cuts:
+                own = part.scaled(program)
+                session.add_rows(own.matrix, own.lower, own.upper, own.names)
+            point = session.solve().unscaled(longer)
+        else:
+            point = run(longer.scaled(), options).unscaled(longer)
+        passes += 1
+    point = _checked(point)
+    return point if passes == point.passes else replace(point, passes=passes)
+
+
+def _checked(point: Point) -> Point:
+    """``point`` with the bound that its duals prove, if the solver claims a better one."""
+    if point.row_dual is None or point.program.integer.any():
+        return point
+    proven = point.program.dual_bound(point.row_dual)
+    if proven - point.bound <= PROVEN * scale(point.bound, proven):
+        return point
+    return replace(point, bound=proven)
+
+
+def run(program: LinearProgram, options: Options, start: Floats | None = None) -> Point:
+    """Solve ``program`` (its last objective) with the solver and method in ``options``.
+
+    Parameters
+    ----------
+    start:
+        (columns,) a point from which HiGHS and Gurobi start an integer search, or None.
+
+    Raises
+    ------
+    NotSolved
+        No usable solution.
+    SolverUnavailable
+        The solver is unknown, not installed or not licensed.
+    """
+    if options.solver == "highs" and options.method == "auto" and is_binary(program):
+        from hetopt.solving.integer import solve_binary
+
+        return solve_binary(program, options, start)
+    if options.solver == "highs":
+        session = Session(program, options)
+        if start is not None:
+            session.start_from(start)
+        return session.solve()
+    if options.solver == "gurobi":
+        from hetopt.solving import gurobi
+
+        return gurobi.solve(program, options, start)
+    from hetopt.solving import pyomo_solvers
+
+    return pyomo_solvers.solve(program, options)
 
 
 def least_kept(point: Point, value: float | None = None) -> float:
@@ -123,57 +300,8 @@ def kept_stages(compiled: Compiled) -> dict[int, float]:
     return found
 
 
-_STATUS_ORDER: tuple[Status, ...] = ("optimal", "gap", "time_limit")
-
-
-def _stopped(program: LinearProgram, last: Point) -> Point:
-    """The point of the ``last`` completed stage, as a point of ``program`` without a bound on its objective."""
-    stage = replace(program, earlier=())
-    value = stage.objective(last.x)
-    return replace(last, program=stage, objective=value, bound=np.inf, status="time_limit", row_dual=None, passes=0)
-
-
 def _value(point: Point) -> float:
     """Objective of the point, with integer columns rounded so that the row that keeps it contains no noise."""
     if not point.program.integer.any():
         return point.objective
     return point.program.objective(np.where(point.program.integer, np.rint(point.x), point.x))
-
-
-def _one_stage(
-    program: LinearProgram, options: Options, violated: Violated | None, session: Session | None = None
-) -> Point:
-    """Maximise one objective with lazy rows; HiGHS re-solves a linear program warm as rows are added."""
-    inside = scaled(program) if session is None else session.program
-    if session is None and violated is not None and options.solver == "highs" and not program.integer.any():
-        session = Session(inside, options)
-    options.check_time()
-    point, passes = restored(session.solve() if session else run(inside, options), program), 1
-    seen: set[str] = set()  # a row violated within the solver's tolerance is separated again and again
-    while violated is not None and (cuts := violated(replace(point, requested_gap=options.gap))):
-        names = [name for part in cuts for name in part.names]
-        if seen.issuperset(names):
-            break
-        seen.update(names)
-        options.check_time()
-        longer = point.program.with_rows(*cuts)
-        if session:
-            for part in cuts:
-                own = scaled_cuts(part, program)
-                session.add_rows(own.matrix, own.lower, own.upper, own.names)
-            point = restored(session.solve(), longer)
-        else:
-            point = restored(run(scaled(longer), options), longer)
-        passes += 1
-    point = _checked(point)
-    return point if passes == point.passes else replace(point, passes=passes)
-
-
-def _checked(point: Point) -> Point:
-    """``point`` with the bound that its duals prove, if the solver claims a better one."""
-    if point.row_dual is None or point.program.integer.any():
-        return point
-    proven = point.program.dual_bound(point.row_dual)
-    if proven - point.bound <= PROVEN * scale(point.bound, proven):
-        return point
-    return replace(point, bound=proven)

@@ -20,9 +20,8 @@ from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Point, Status
 from hetopt.programs.model import linear
-from hetopt.programs.point import Point, Status
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from flint import fmpq
 
-from hetopt.programs.point import AT_LOWER, AT_UPPER, AT_ZERO, BASIC
+from hetopt.programs.linear import AT_LOWER, AT_UPPER, AT_ZERO, BASIC
 from hetopt.solving.kernel import Kernel, Rational, SingularError
 from hetopt.solving.rational_program import RationalProgram
 
@@ -34,7 +34,7 @@ class Vertex:
     Attributes
     ----------
     status:
-        (n + m,) for every column and row :data:`~hetopt.programs.point.BASIC` or its nonbasic bound.
+        (n + m,) for every column and row :data:`~hetopt.programs.linear.BASIC` or its nonbasic bound.
     """
 
     program: RationalProgram

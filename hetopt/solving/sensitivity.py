@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.programs.linear import LinearProgram, nearest_powers
+from hetopt.programs.linear import BASIC, Basis, LinearProgram, Point, nearest_powers
 from hetopt.programs.model import LARGE
-from hetopt.programs.point import BASIC, Basis, Point
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.units import restored, scaled
 from hetopt.tolerances import scale
 
 if TYPE_CHECKING:
@@ -100,10 +98,10 @@ def _relaxed(program: LinearProgram) -> LinearProgram:
 
 def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: bool, relaxed: bool) -> Sensitivity:
     size = float(nearest_powers(scale(program.c)))  # so that HiGHS does not scale the objective itself
-    session = Session(scaled(replace(program, c=program.c / size, offset=0.0)), replace(options, method="simplex"))
+    session = Session(replace(program, c=program.c / size, offset=0.0).scaled(), replace(options, method="simplex"))
     if start is not None:
         session.start_at(start.extended(program.shape[0]))
-    point = restored(session.solve(), program)
+    point = session.solve().unscaled(program)
     assert point.row_dual is not None
     activity, dual = np.asarray(program.A @ point.x), point.row_dual * size
     ranges = session.ranges() if ranged else None

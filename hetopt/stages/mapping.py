@@ -18,7 +18,7 @@ from hetopt.data.gpu_locations import Hosts, Placed
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidPlan
-from hetopt.programs.point import Status
+from hetopt.programs.linear import Status
 from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.job_graph import JobGraph
 from hetopt.stages.pipeline import Pipeline

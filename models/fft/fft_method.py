@@ -13,12 +13,9 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.objectives import is_linear_gain
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.point import Point
-from hetopt.solving.backends import run
-from hetopt.solving.methods import Method
-from hetopt.solving.optimising import optimise
+from hetopt.programs.linear import Point
+from hetopt.solving.optimising import Method, optimise, run
 from hetopt.solving.options import Options
-from hetopt.solving.units import restored, scaled
 
 
 def _serves(compiled: Compiled) -> bool:
@@ -40,7 +37,7 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     first = program.first_stage
     best = Point(first, x.ravel(), used, used, "optimal", method="packing")
     kept = program.keep(used)
-    return replace(restored(run(scaled(kept), options.started()), kept), earlier=(best,))
+    return replace(run(kept.scaled(), options.started()).unscaled(kept), earlier=(best,))
 
 
 METHOD = Method("fft-round", _serves, solve_round)

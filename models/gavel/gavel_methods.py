@@ -29,12 +29,10 @@ from hetopt.models.gavel.gavel_components import (
 from hetopt.models.interior_point import Iterate
 from hetopt.models.objectives import LinearGain, WeightedRate
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Point
 from hetopt.programs.model import Component
-from hetopt.programs.point import Point
 from hetopt.solving.highs import Session
-from hetopt.solving.methods import Method
-from hetopt.solving.optimising import optimise
+from hetopt.solving.optimising import Method, optimise
 from hetopt.solving.options import Options
 from hetopt.tolerances import FINE, PROVEN, scale
 

@@ -26,7 +26,6 @@ from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.solving.units import restored, scaled
 from hetopt.tolerances import EQUAL, STAGE
 
 
@@ -84,7 +83,7 @@ class WaterFilling:
         part = LeastRatio(self.scale_by_demand)
         n, level_column, rows = len(entities.names), entities.speed.size, compiled.rows_of(part.name)
         growth = part.base(entities) / part.sizes(entities)
-        session, open_ = Session(scaled(compiled.program), options, presolve=False), growth > 0
+        session, open_ = Session(compiled.program.scaled(), options, presolve=False), growth > 0
         first = point = session.solve()
         seconds, passes = point.seconds, 1
         while True:
@@ -106,7 +105,7 @@ class WaterFilling:
         last = replace(
             point, objective=first.objective, bound=first.bound, row_dual=first.row_dual, method="water filling"
         )
-        last = restored(replace(last, seconds=seconds, passes=passes), compiled.program)
+        last = replace(last, seconds=seconds, passes=passes).unscaled(compiled.program)
         share = np.maximum(point.share, 0.0)
         certificate = certify(compiled, last, time.perf_counter() - began, with_sensitivity=False)
         return Allocation(entities, share, certificate), None

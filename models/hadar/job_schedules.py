@@ -18,7 +18,7 @@ import pandas as pd
 
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.models.hadar.offline_problem import Integers, Numbers, OfflineProblem
-from hetopt.programs.point import Point, Status
+from hetopt.programs.linear import Point, Status
 from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
 
@@ -266,7 +266,7 @@ class OfflineSolution:
     bound:
         Upper bound on the utility of any set of schedules.
     status:
-        As in :class:`~hetopt.programs.point.Point`.
+        As in :class:`~hetopt.programs.linear.Point`.
     """
 
     problem: OfflineProblem

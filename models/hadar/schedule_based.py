@@ -27,7 +27,7 @@ from hetopt.models.hadar.offline_problem import Numbers, OfflineProblem
 from hetopt.models.hadar.time_indexed import CAPACITY, CELLS, SLOTS, UTILITY
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.mathematics import Mathematics, described
-from hetopt.solving.backends import run
+from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
 

@@ -13,7 +13,7 @@ from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, clai
 from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.mathematics import Mathematics, Symbol, described
-from hetopt.solving.backends import run
+from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 
 SLOTS = Symbol("T", "slots 0, 1, … of L seconds each")

@@ -36,11 +36,9 @@ from hetopt.errors import NotSolved
 from hetopt.models.fairness_components import EnvyFree, place
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import LinearProgram
-from hetopt.programs.point import Point
+from hetopt.programs.linear import LinearProgram, Point
 from hetopt.solving.highs import Session
-from hetopt.solving.methods import Method, exactly
-from hetopt.solving.optimising import optimise
+from hetopt.solving.optimising import Method, exactly, optimise
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, START, VIOLATED, scale
 
