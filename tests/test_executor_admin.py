@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +79,27 @@ class Crash:
 """
 
 
-def test_a_policy_of_the_folder(lab: Path, run: Run) -> None:
+@pytest.fixture
+def policies(lab: Path) -> Iterator[None]:
+    """A module of policies in the folder, not yet imported."""
     (lab / "my_policies.py").write_text(POLICIES)
+    sys.modules.pop("my_policies", None)  # an example of the docs has this name
+    yield
+    sys.modules.pop("my_policies", None)
+
+
+@pytest.mark.usefixtures("policies")
+def test_a_policy_of_the_folder(lab: Path, run: Run) -> None:
     run("submit", job_file(lab))
     code, _, err = run("run", "--policy", "my_policies:First", "--round", "1s", "--no-profile", *QUICK)
     assert code == 0, err
     assert jobs_of(run)["train"]["state"] == "done"
-    sys.modules.pop("my_policies", None)
 
 
+@pytest.mark.usefixtures("policies")
 @pytest.mark.parametrize(("policy", "why"), [("Crash", "ValueError: boom second line"), ("Unkept", "pickle")])
 def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy: str, why: str) -> None:
     """And those who look see it too; with another policy all goes on."""
-    (lab / "my_policies.py").write_text(POLICIES)
     run("submit", job_file(lab))
     looks = 0
 
@@ -113,7 +122,6 @@ def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy
     assert run("run", "--policy", "fifo", "--no-profile", *QUICK)[0] == 0
     assert jobs_of(run)["train"]["state"] == "done"
     assert status(run)["undecided"] is None
-    sys.modules.pop("my_policies", None)
 
 
 def test_what_is_wrong_with_one_job_is_not_the_trouble_of_others(lab: Path, run: Run) -> None:
