@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
-from hetopt.data.worth import fair_part, most_at_once, usable, worth
+from hetopt.data.rates import cluster_rate, fair_part, most_at_once, rate_with, usable
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Index, Ints, RowFamily, Rows, on_own, on_shares
 from hetopt.programs.linear import Names, nearest_powers
@@ -19,7 +19,7 @@ from hetopt.tolerances import VIOLATED
 def row_excess(entities: Entities, share: Floats) -> Floats:
     """(n, n) violation of the rows of :class:`EnvyFree`, divided by ``weight[o]``: above 0 if e envies o.
 
-    The unit is that of rates. For tenants it is ``cross - own`` of :mod:`hetopt.data.worth`; for jobs, whose rate with
+    The unit is that of rates. For tenants it is ``cross - own`` of :mod:`hetopt.data.rates`; for jobs, whose rate with
     the GPUs of another job is concave, the linear bound that the rows state.
     """
     cross = entities.per_gpu @ entities.gpus(share).T
@@ -53,11 +53,9 @@ class EnvyFree(ArrayComponent):
             name="row",
             size=n * (n - 1),
             entries=2 * k,
-            make=lambda at: _rows(entities, *pair(at, n)),
+            make=lambda at: _rows(entities, *pair_of_row(at, n)),
             most_violated=lambda share: _most_envied(entities, share),
-            violation=lambda share: max(
-                0.0, float((row_excess(entities, share) / _cluster_rate(entities)[:, None]).max())
-            ),
+            violation=lambda share: _largest_violation(entities, share),
             lazy=n > self.eager_up_to,
         )
         return Arrays(rows=(family,))
@@ -76,14 +74,14 @@ class EnvyFree(ArrayComponent):
         )
 
 
-def pair(at: Ints, n: int) -> tuple[Ints, Ints]:
+def pair_of_row(at: Ints, n: int) -> tuple[Ints, Ints]:
     """The entities e != o of the rows at these positions; o runs fastest."""
     e, o = np.divmod(at, max(n - 1, 1))
     return e, o + (o >= e)
 
 
-def place(e: Ints, o: Ints, n: int) -> Ints:
-    """Positions of the rows of these pairs: the inverse of :func:`pair`."""
+def row_of_pair(e: Ints, o: Ints, n: int) -> Ints:
+    """Positions of the rows of these pairs: the inverse of :func:`pair_of_row`."""
     return np.asarray(e * (n - 1) + o - (o > e))
 
 
@@ -92,7 +90,7 @@ def _most_envied(entities: Entities, share: Floats) -> Ints:
     excess = row_excess(entities, share)
     most = excess.argmax(axis=1)
     found = np.flatnonzero(excess[np.arange(len(most)), most] > VIOLATED * _cluster_rate(entities))
-    return place(found, most[found], len(most))
+    return row_of_pair(found, most[found], len(most))
 
 
 def _largest_violation(entities: Entities, share: Floats) -> float:
@@ -123,9 +121,8 @@ def _coefficients(entities: Entities, first: Ints, second: Ints) -> tuple[Number
 
 
 def _cluster_rate(entities: Entities) -> Floats:
-    """(n,) rate with the whole cluster, as in audits; 1 if the entity can use no GPU, so that its violations count."""
-    rate = worth(entities.per_gpu, entities.capacity, most_at_once(entities))
-    return np.where(rate > 0, rate, 1.0)
+    """(n,) rate with the whole cluster, as in audits."""
+    return cluster_rate(entities.per_gpu, entities.capacity, most_at_once(entities))
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ class SharingIncentive(ArrayComponent):
     def fair(self, entities: Entities) -> Numbers:
         """(n,) rate of each entity with its fair part of the cluster."""
         part = fair_part(entities.weight, entities.capacity)
-        return worth(entities.per_gpu, part, most_at_once(entities))
+        return rate_with(entities.per_gpu, part, most_at_once(entities))
 
 
 @dataclass(frozen=True)

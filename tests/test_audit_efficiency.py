@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt import auditing
-from hetopt.data.worth import largest_relative_envy
+from hetopt.data.rates import largest_relative_envy
 from hetopt.experiments.comparison import compare
 from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import WeightedRate
@@ -267,7 +267,7 @@ def test_exact_verdicts_where_time_is_limited(data, waste):
     better = np.array([[verdict.witness.bundles[e].get(t, Fraction(0)) for t in types] for e in held.names])
     assert (better >= 0).all()
     assert (better.sum(axis=0) <= held.capacity).all()
-    after = held.worth(better)
+    after = held.rate_with(better)
     assert (after >= held.rate).all()
     assert (after > held.rate).any()
 

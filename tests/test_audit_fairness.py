@@ -175,7 +175,7 @@ def test_large_markets_are_compared_in_blocks(monkeypatch):
     instance = hetopt.Instance.from_speedups(np.c_[np.ones(30), rng.uniform(1, 5, (30, 2))], [4, 4, 4])
     table = rng.dirichlet(np.ones(30), 3).T * 4
     whole, matrix = auditing.envy_free(instance, table), auditing.envy_matrix(instance, table)
-    monkeypatch.setattr("hetopt.data.worth.BLOCK", 1)
+    monkeypatch.setattr("hetopt.data.rates.BLOCK", 1)
     parts = auditing.envy_free(instance, table)
     assert (parts.witness.envious, parts.witness.envied) == (whole.witness.envious, whole.witness.envied)
     again = auditing.envy_matrix(instance, table)

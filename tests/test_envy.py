@@ -10,8 +10,8 @@ from hypothesis import given
 
 import hetopt
 from hetopt.auditing import Envy, envy_free, envy_matrix
-from hetopt.data import worth
-from hetopt.data.worth import largest_relative_envy, relative_envy
+from hetopt.data import rates as worth
+from hetopt.data.rates import largest_relative_envy, relative_envy
 from hetopt.experiments.comparison import measure
 from hetopt.presentation.allocation_pictures import draw
 from hetopt.proofs.strategies import tenant_instances

@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Entities, Instance
-from hetopt.data.worth import most_at_once, worth
+from hetopt.data.rates import most_at_once, rate_with
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive, pair, place, row_excess
+from hetopt.models.fairness_components import (
+    EnvyFree,
+    EqualRates,
+    SharingIncentive,
+    pair_of_row,
+    row_excess,
+    row_of_pair,
+)
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import RowFamily
 from hetopt.programs.linear import Cuts, Point
@@ -70,7 +77,7 @@ def test_lazy_rows_are_the_model_rows_that_a_point_violates(inst: Instance, data
     e = inst.entities()
     share = drawn_share(data, e)
     cuts = cuts_at(EnvyFree(eager_up_to=0), inst, share)
-    envious = (row_excess(e, share).max(axis=1) > VIOLATED * worth(e.per_gpu, e.capacity, most_at_once(e))).sum()
+    envious = (row_excess(e, share).max(axis=1) > VIOLATED * rate_with(e.per_gpu, e.capacity, most_at_once(e))).sum()
     assert sum(map(len, cuts)) == envious, "one row for each who envies"
     program = hetopt.from_pyomo(Formulation((TotalRate(), EnvyFree())).build(inst))
     eager = dict(zip(program.row_names, program.A.toarray(), strict=True))
@@ -91,9 +98,9 @@ def test_no_lazy_rows_where_all_stand_in_the_model() -> None:
 @given(st.integers(1, 9))
 def test_positions_of_rows_are_those_of_the_ordered_pairs(n: int) -> None:
     pairs = [(e, o) for e in range(n) for o in range(n) if e != o]
-    first, second = pair(np.arange(len(pairs)), n)
+    first, second = pair_of_row(np.arange(len(pairs)), n)
     assert list(zip(first.tolist(), second.tolist(), strict=True)) == pairs
-    assert place(first, second, n).tolist() == list(range(len(pairs)))
+    assert row_of_pair(first, second, n).tolist() == list(range(len(pairs)))
 
 
 @given(INSTANCES)

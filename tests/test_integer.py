@@ -18,7 +18,7 @@ from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving import integer, sifting
 from hetopt.solving.aggregation import chosen, classes_of, counting
-from hetopt.solving.blocks import Blocks, blocks_of, is_binary, losses
+from hetopt.solving.blocks import Blocks, blocks_of, losses
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
@@ -254,7 +254,7 @@ def test_a_limit_with_a_start_gives_the_start_back_at_worst() -> None:
 )
 def test_only_programs_of_zeros_and_ones_are_taken(change: dict[str, Any], answer: bool) -> None:
     program = program_of(np.ones(2), np.ones((1, 2)), np.zeros(1), np.ones(1), np.ones(2), 2)
-    assert is_binary(replace(program, **change)) == answer
+    assert replace(program, **change).is_binary == answer
 
 
 def test_the_general_solver_takes_this_method_for_large_binary_programs() -> None:

@@ -12,7 +12,7 @@ from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.verdict import AuditProperty, BelowFairPart, Envy, Level, Verdict, judged
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.worth import cluster_envy, fair_part, row_blocks
+from hetopt.data.rates import cluster_envy, fair_part, row_blocks
 from hetopt.tolerances import EQUAL
 
 
@@ -28,7 +28,7 @@ def envy_free(
     """Envy-freeness: no entity prefers the GPUs of another [OEF, section 2.3.1 (2); weighted: section 4.2.3].
 
     With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o: ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``.
-    Slack: minus the largest :func:`~hetopt.data.worth.cluster_envy`, a part of ``v[e](m)``, e's rate with the whole
+    Slack: minus the largest :func:`~hetopt.data.rates.cluster_envy`, a part of ``v[e](m)``, e's rate with the whole
     cluster m. For a tenant v[e](x) is the linear ``w[e].x``; the rate of a job is limited to that of its gang running
     all the time.
 
@@ -68,11 +68,11 @@ def envy_matrix(
     exact: bool = False,
     time_limited: bool | None = None,
 ) -> pd.DataFrame:
-    """(n, n) :func:`~hetopt.data.worth.cluster_envy` of the row's entity towards the column's; above 0: envy.
+    """(n, n) :func:`~hetopt.data.rates.cluster_envy` of the row's entity towards the column's; above 0: envy.
 
     Each entry is the gain in rate with the other's GPUs (per weight) as a part of the row's rate with the whole
     cluster: minus the slacks of :func:`envy_free`. Comparisons of policies show the same gain relative to the own rate,
-    :func:`~hetopt.data.worth.relative_envy`.
+    :func:`~hetopt.data.rates.relative_envy`.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     matrix = np.concatenate([envy for _, envy in _envy_blocks(held)])
@@ -83,13 +83,13 @@ def envy_matrix(
 def _envy_blocks(held: Holdings) -> Iterator[tuple[int, Numbers]]:
     """Blocks of rows of the (n, n) cluster envy, each with the position of its first row."""
     for rows in row_blocks(len(held.names)):
-        yield rows.start, cluster_envy(held.rate[rows, None], held.cross_rates(rows), held.whole[rows, None])
+        yield rows.start, cluster_envy(held.rate[rows, None], held.cross_rates(rows), held.cluster_rate[rows, None])
 
 
 def _worst_pair(held: Holdings) -> tuple[int, int, Any]:
     """(envious, envied, slack) of the pair with the largest envy."""
     if len(held.names) == 1:
-        return 0, 0, held.rate[0] / held.whole[0]
+        return 0, 0, held.rate[0] / held.cluster_rate[0]
     worst: tuple[int, int, Any] | None = None
     for start, envy in _envy_blocks(held):
         positions = np.arange(len(envy))
@@ -128,8 +128,8 @@ def sharing_incentive(
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     part = fair_part(held.weight, held.capacity)
-    fair = held.worth(part)
-    slack = (held.rate - fair) / held.whole
+    fair = held.rate_with(part)
+    slack = (held.rate - fair) / held.cluster_rate
     e = int(slack.argmin())
     witness = BelowFairPart(
         entity=held.names[e],

@@ -1,4 +1,4 @@
-"""The GPUs that each entity holds and their worth to each: the input of audits."""
+"""The GPUs that each entity holds and its rates with them: the input of audits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hetopt.auditing.verdict import Level
 from hetopt.checks import expect
 from hetopt.data.entities import Entities, Numbers
 from hetopt.data.instance import Instance
+from hetopt.data.rates import cluster_rate, cross_rates, most_at_once, rate_with
 from hetopt.data.rationals import simple_fractions
-from hetopt.data.worth import cross_rates, most_at_once, worth
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
 from hetopt.results.allocation import Allocation, Plan
 
@@ -26,7 +26,7 @@ Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """GPUs and their worth to each entity, in floats or in Fractions.
+    """GPUs of each entity and its rates, in floats or in Fractions.
 
     Attributes
     ----------
@@ -59,18 +59,13 @@ class Holdings:
     exact: bool = False
 
     @cached_property
-    def whole(self) -> Numbers:
-        """(n,) rate with the whole cluster, by which slacks are divided; 1 where it is 0."""
-        return np.where(self.whole_or_none > 0, self.whole_or_none, self.one)
+    def cluster_rate(self) -> Numbers:
+        """(n,) :func:`~hetopt.data.rates.cluster_rate`, by which slacks are divided."""
+        return cluster_rate(self.value, self.capacity, self.most)
 
-    @cached_property
-    def whole_or_none(self) -> Numbers:
-        """(n,) rate with the whole cluster."""
-        return self.worth(self.capacity)
-
-    def worth(self, gpus: Numbers) -> Numbers:
+    def rate_with(self, gpus: Numbers) -> Numbers:
         """(n,) rate of each with its row of ``gpus`` (n, k), or with the same (k,)."""
-        return worth(self.value, gpus, self.most)
+        return rate_with(self.value, gpus, self.most)
 
     def cross_rates(self, rows: slice | list[int]) -> Numbers:
         """(len(rows), n) rate of the row's entity with the column's GPUs, times the ratio of their weights."""
@@ -153,7 +148,7 @@ def holdings(
         types=entities.types,
         value=value,
         gpus=gpus,
-        rate=worth(value, gpus, most),
+        rate=rate_with(value, gpus, most),
         weight=read(entities.weight),
         capacity=read(entities.capacity),
         most=most,
@@ -246,6 +241,6 @@ def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: L
         names=tuple(t.name for t in instance.tenants),
         value=value,
         gpus=gpus,
-        rate=worth(value, gpus) if level == "free reuse" else as_allocated,
+        rate=rate_with(value, gpus) if level == "free reuse" else as_allocated,
         weight=np.array([single.weight[rows].sum() for rows in groups]),
     )

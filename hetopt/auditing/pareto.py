@@ -96,7 +96,7 @@ def _judged(held: Holdings, tolerance: float) -> Verdict:
     capacity = capacity_verdict(held, tolerance)
     if not capacity.holds:
         return undecided(AuditProperty.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
-    if not (held.whole_or_none > 0).any():  # no entity can use any GPU
+    if not (held.value * held.capacity > 0).any():  # no entity can use any GPU
         return judged(AuditProperty.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
     if held.exact:
         return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
@@ -113,17 +113,17 @@ def _shrunk(held: Holdings) -> Holdings:
     gpus: Numbers = np.maximum(held.gpus, 0)
     used = gpus.sum(axis=0)
     gpus = gpus * np.where(used > held.capacity, held.capacity / np.where(used > 0, used, 1), 1)
-    return replace(held, gpus=gpus, rate=held.worth(gpus))
+    return replace(held, gpus=gpus, rate=held.rate_with(gpus))
 
 
 def _largest_gain(held: Holdings) -> Floats:
     """(n, k) parts of types in the allocation with the largest total gain."""
     n, k = held.value.shape
-    worth = held.value * held.capacity / held.whole[:, None]
+    worth = held.value * held.capacity / held.cluster_rate[:, None]
     row, col = np.nonzero(worth)
     columns = np.arange(len(row))
     blocks = [(row, worth[row, col]), (n + col, np.ones(len(row)))]
-    lower, upper = [held.rate / held.whole, np.full(k, -np.inf)], [np.full(n, np.inf), np.ones(k)]
+    lower, upper = [held.rate / held.cluster_rate, np.full(k, -np.inf)], [np.full(n, np.inf), np.ones(k)]
     if held.most is not None:
         blocks.append((n + k + row, held.capacity[col] / held.most[row]))
         lower.append(np.full(n, -np.inf))
@@ -139,8 +139,8 @@ def _largest_gain(held: Holdings) -> Floats:
 
 def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Verdict:
     """The verdict from the gain in the (n, k) allocation ``gpus``, in which no entity loses."""
-    after = held.worth(gpus)
-    gain = sum(((after - held.rate) / held.whole).tolist(), held.zero)
+    after = held.rate_with(gpus)
+    gain = sum(((after - held.rate) / held.cluster_rate).tolist(), held.zero)
     if not held.exact:
         gain = max(0.0, gain)  # rounding
     witness = Dominated(
@@ -194,7 +194,7 @@ def _program(held: Holdings) -> LinearProgram:
     matrix = sparse.coo_array((entry, (row, column)), shape=(2 * n + k, n * k + n))
     rate, gpus, most = (array.astype(float) for array in (held.rate, held.capacity, held.most))
     return LinearProgram.of(
-        np.concatenate([np.zeros(n * k), 1.0 / held.whole.astype(float)]),
+        np.concatenate([np.zeros(n * k), 1.0 / held.cluster_rate.astype(float)]),
         matrix,
         np.concatenate([rate, np.full(k + n, -np.inf)]),
         np.concatenate([np.full(n, np.inf), gpus, most]),
@@ -220,7 +220,7 @@ def _handed_out(held: Holdings) -> Any:
     """The allocation with unused and useless GPUs given to the entities that gain most; None if there are none."""
     better, found = held.gpus.copy(), False
     for k in range(len(held.types)):
-        worth = held.value[:, k] / held.whole
+        worth = held.value[:, k] / held.cluster_rate
         if not (worth > 0).any():
             continue
         best = int(worth.argmax())

@@ -17,8 +17,7 @@ from hetopt.auditing.verdict import PART, AuditProperty, Misreport, Verdict, und
 from hetopt.checks import at_least
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.data.worth import most_at_once
-from hetopt.data.worth import worth as rate_with
+from hetopt.data.rates import cluster_rate, most_at_once, rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
 from hetopt.formulations.policies import Policy, call_policy, check_policy
 from hetopt.results.allocation import Allocation, Plan
@@ -178,11 +177,12 @@ class MisreportSearch:
             return [report.faker]
         return sorted({int(self.truth.owner[e]) for e in report.rows})
 
-    def whole(self, owner: int) -> float:
-        """An owner's rate with the whole cluster."""
+    def cluster_rate(self, owner: int) -> float:
+        """An owner's rate with the whole cluster; 1 where it is 0."""
         if self.most is not None:
-            return float(rate_with(self.truth.per_gpu, self.truth.capacity, self.most)[owner])
-        return float(self.truth.per_gpu[self.truth.owner == owner].max(axis=0) @ self.truth.capacity)
+            return float(cluster_rate(self.truth.per_gpu, self.truth.capacity, self.most)[owner])
+        best = self.truth.per_gpu[self.truth.owner == owner].max(axis=0, keepdims=True)
+        return float(cluster_rate(best, self.truth.capacity)[0])
 
     def gain(self, report: Report) -> float:
         """Gain of the misreporting owner (of a coalition: the least), as a part of the rate with the whole cluster."""
@@ -192,7 +192,7 @@ class MisreportSearch:
         self.left -= 1
         try:
             _, rate = self.after(report)
-            gain = min((rate[p] - self.before[p]) / (self.whole(p) or 1.0) for p in self.misreporting(report))
+            gain = min((rate[p] - self.before[p]) / self.cluster_rate(p) for p in self.misreporting(report))
         except (NotSolved, InvalidFormulation, InvalidInstance):  # a report that the policy rejects gains nothing
             self.rejected += 1
             gain = -math.inf
@@ -293,7 +293,7 @@ class MisreportSearch:
         seen = self.reports.apply(report)
         result, rate = self.after(report)
         owners = self.misreporting(report)
-        if any(rate[p] - self.before[p] <= tolerance * self.whole(p) for p in owners):
+        if any(rate[p] - self.before[p] <= tolerance * self.cluster_rate(p) for p in owners):
             return None
         if not all(capacity_verdict(holdings(i, r)).holds for i, r in ((self.instance, self.truthful), (seen, result))):
             return None

@@ -15,7 +15,7 @@ import pandas as pd
 from hetopt.auditing import pareto_efficient
 from hetopt.data.entities import Entities, Floats, members
 from hetopt.data.instance import Instance
-from hetopt.data.worth import fair_part, largest_relative_envy, most_at_once, worth
+from hetopt.data.rates import fair_part, largest_relative_envy, most_at_once, rate_with
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
@@ -226,8 +226,8 @@ def measure(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     entities, gpus = by_tenant(instance, result)
     forked = isinstance(result, Plan) and result.placement is not None and bool(result.placement.dispatch)
     speed, most = normalised(entities), None if forked else most_at_once(entities)
-    rate = worth(speed, gpus, most)
-    fair = worth(speed, fair_part(entities.weight, entities.capacity), most)
+    rate = rate_with(speed, gpus, most)
+    fair = rate_with(speed, fair_part(entities.weight, entities.capacity), most)
     plan = Plan(entities, gpus)
     return {
         "total": float(rate.sum()),

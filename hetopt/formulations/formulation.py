@@ -368,7 +368,7 @@ def _warn_if_large(compiled: Compiled) -> None:
 def _mark_left_out(model: Model, compiled: Compiled) -> None:
     """Make every Pyomo solver and writer fail with a message that names the rows left out, if there are any."""
     left_out = Counter[str]()
-    for name, family in compiled.every_family:
+    for name, family in compiled.pyomo_families:
         rows = model.component(name).component(family.name)
         if rows is None or len(rows) < len(family):
             left_out[name] += len(family)

@@ -206,7 +206,8 @@ class FormulationSession:
         return Allocation(compiled.entities, share, certify(compiled, point, time.perf_counter() - began))
 
     def _again(self, compiled: Compiled, program: LinearProgram, options: Options) -> Point:
-        stated = [(name, family.make(at)) for (name, family), at in zip(compiled.families, self._lazy, strict=False)]
+        violated = zip(compiled.lazy_families, self._lazy, strict=False)
+        stated = [(name, family.make(at)) for (name, family), at in violated]
         program = program.with_rows(compiled.cuts(stated)) if stated else program
         if self._session is None:
             self._session = Session(program.scaled(), options)

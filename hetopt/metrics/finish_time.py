@@ -14,7 +14,7 @@ import pandas as pd
 from hetopt.checks import lookup
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
-from hetopt.data.worth import worth
+from hetopt.data.rates import rate_with
 from hetopt.metrics.log_reading import JobTimes, job_times
 from hetopt.metrics.step_functions import present_over_time, range_sums, reach
 from hetopt.simulation.log import Log
@@ -35,7 +35,7 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
         ``"themis"``
             The time in an own 1/N of the cluster, N being the number of jobs present on average from its arrival to its
             finish, itself among them (Themis, and [FFT, section 2.4]). In m[k]/N GPUs of each type on average over time
-            a gang uses at most d at once, the fastest first: :func:`~hetopt.data.worth.worth`.
+            a gang uses at most d at once, the fastest first: :func:`~hetopt.data.rates.rate_with`.
         ``"gavel"``
             The time with 1/n(t) of every type, n(t) being the number of jobs present at t, until its work is done,
             [Gavel, section 4.2]. The rate of Gavel's isolated share is ``sum_k v[k] m[k] min(1 / (n d), 1/M)``: a gang
@@ -93,7 +93,7 @@ def _themis(jobs: JobTimes, entities: Entities) -> Floats:
     number[done] = mean_present(jobs)[done]
     demand = entities.demand[jobs.at]
     share = entities.capacity / number[:, None]
-    rate = worth(_rates(entities)[jobs.at] / demand[:, None], share, demand)
+    rate = rate_with(_rates(entities)[jobs.at] / demand[:, None], share, demand)
     return _seconds(entities.source.job_array("work")[jobs.at], rate)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from hetopt.data.entities import Entities, Floats, owner_of, owners
 from hetopt.data.instance import Instance
-from hetopt.data.worth import cluster_envy, cross_rates
+from hetopt.data.rates import cluster_envy, cluster_rate, cross_rates
 from hetopt.errors import InvalidInstance, UnknownName
 from hetopt.metrics.decision_metrics import decisions_of
 from hetopt.metrics.log_reading import by_type, job_times
@@ -202,7 +202,7 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
     """Cluster envy of each tenant at each decision, [OEF, section 2.3.1 (2) and 6.2.4].
 
-    From the GPUs of jobs from a decision to the next: :func:`~hetopt.data.worth.cluster_envy`, ``v[e](pi[e]/pi[o] x[o])
+    From the GPUs of jobs from a decision to the next: :func:`~hetopt.data.rates.cluster_envy`, ``v[e](pi[e]/pi[o] x[o])
     - v[e](x[e])`` as a part of ``v[e](m)``, e's normalised throughput with the whole cluster m, as in
     :func:`~hetopt.auditing.fairness.envy_matrix`. Whole GPUs in turns always leave some envy; :func:`envy` is the mean
     over time.
@@ -215,7 +215,7 @@ def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
         the division of gangs among GPU types.
     """
     own = tenant_shares(log, instance)
-    whole = (own.entities.per_gpu @ own.entities.capacity)[:, None]
+    whole = cluster_rate(own.entities.per_gpu, own.entities.capacity)[:, None]
     rows: list[tuple[float, str, str | None, float]] = []
     for r in range(len(own.start)):
         there = np.flatnonzero(own.weight[r] > 0)
@@ -242,7 +242,8 @@ def envy(log: Log, instance: Instance) -> pd.DataFrame:
     """
     own = tenant_shares(log, instance)
     n = len(own.entities.names)
-    whole, had, time = own.entities.per_gpu @ own.entities.capacity, np.zeros((n, n)), np.zeros(n)
+    whole = cluster_rate(own.entities.per_gpu, own.entities.capacity)
+    had, time = np.zeros((n, n)), np.zeros(n)
     met = np.zeros((n, n), dtype=bool)
     for r, seconds in enumerate(own.length.tolist()):
         there = own.weight[r] > 0

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from hetopt.data import saving
 from hetopt.data.entities import Entities
-from hetopt.data.worth import relative_envy
+from hetopt.data.rates import relative_envy
 from hetopt.errors import InvalidOption
 from hetopt.presentation.fonts import font_settings, heading, label, labels
 from hetopt.results.allocation import Allocation, Plan

@@ -468,13 +468,13 @@ class Compiled:
         )
 
     @cached_property
-    def families(self) -> list[tuple[str, RowFamily]]:
-        """(component, lazy row family) pairs."""
-        return [(name, rows) for name, rows in self.every_family if self.lazy and name in self._in_arrays]
+    def lazy_families(self) -> list[tuple[str, RowFamily]]:
+        """(component, row family) pairs whose rows the program leaves out until they are violated."""
+        return [(name, rows) for name, rows in self.pyomo_families if self.lazy and name in self._in_arrays]
 
     @cached_property
-    def every_family(self) -> list[tuple[str, RowFamily]]:
-        """(component, row family that a lazy Pyomo model leaves out) pairs."""
+    def pyomo_families(self) -> list[tuple[str, RowFamily]]:
+        """(component, row family) pairs whose rows a lazy Pyomo model leaves out."""
         return [
             (name, rows)
             for name, own in self.arrays.items()
@@ -484,7 +484,8 @@ class Compiled:
 
     def all_lazy_rows(self) -> Cuts | None:
         """All lazy rows; None if there are none."""
-        return self.cuts([(name, family.every()) for name, family in self.families]) if self.families else None
+        rows = [(name, family.every()) for name, family in self.lazy_families]
+        return self.cuts(rows) if rows else None
 
     @property
     def curved(self) -> list[str]:
@@ -493,7 +494,7 @@ class Compiled:
 
     def separation(self) -> Separation | None:
         """Separates violated rows; None if the program contains all rows."""
-        return Separation(self) if self.families or self.curved else None
+        return Separation(self) if self.lazy_families or self.curved else None
 
     def linear(self) -> LinearProgram:
         """The program with all rows.
@@ -508,7 +509,7 @@ class Compiled:
                 f"{self.curved[0]!r} is concave: tangents of it are added as points need them, so the program cannot "
                 "be solved exactly or written to a file; build(instance) has it as it is"
             )
-        if not self.families:
+        if not self.lazy_families:
             return self.program
         return Compiled(self.formulation, self.entities, lazy=False, bounds=self.bounds).program
 
@@ -570,13 +571,13 @@ class Separation:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
-        self.added = [np.empty(0, dtype=np.intp) for _ in compiled.families]
+        self.added = [np.empty(0, dtype=np.intp) for _ in compiled.lazy_families]
         """Per family, the positions of the rows separated so far."""
 
     def __call__(self, point: Point) -> list[Cuts]:
         """Rows that ``point`` violates; empty if all hold, concave ones up to ``point.requested_gap``."""
         found = []
-        for i, (name, family) in enumerate(self.compiled.families):
+        for i, (name, family) in enumerate(self.compiled.lazy_families):
             at = family.most_violated(np.maximum(point.share, 0.0))
             if len(at):
                 found.append((name, family.make(at)))

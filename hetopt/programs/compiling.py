@@ -91,7 +91,7 @@ def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
         return []
     compiled = model.lazy_rows
     stated = []
-    for name, family in compiled.every_family:
+    for name, family in compiled.pyomo_families:
         if name not in model.left_out:
             continue
         block = model.component(name)

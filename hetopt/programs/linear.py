@@ -220,6 +220,12 @@ class LinearProgram:
         """(rows, columns)."""
         return len(self.row_lower), len(self.c)
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are integer columns, all with bounds 0 and 1 (or fixed to 0)."""
+        upper, lower = self.col_upper[self.integer], self.col_lower[self.integer]
+        return bool(self.integer.any() and np.isin(upper, (0.0, 1.0)).all() and not lower.any())
+
     @cached_property
     def column(self) -> dict[str, int]:
         """Column name -> position."""

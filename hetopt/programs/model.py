@@ -103,7 +103,7 @@ class LazyRows(Protocol):
     """The rows that a model may leave out, in arrays."""
 
     @property
-    def every_family(self) -> Sequence[tuple[str, RowFamily]]:
+    def pyomo_families(self) -> Sequence[tuple[str, RowFamily]]:
         """Component -> family of its rows."""
         ...
 

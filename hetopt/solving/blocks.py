@@ -55,13 +55,6 @@ class Blocks:
         return sparse.csc_array(sparse.csr_array(self.program.A)[self.coupling])
 
 
-def is_binary(program: LinearProgram) -> bool:
-    """Whether ``program`` has integer columns, all with bounds 0 and 1 (or fixed to 0)."""
-    whole = program.integer
-    upper = program.col_upper[whole]
-    return bool(whole.any() and np.isin(upper, (0.0, 1.0)).all() and not program.col_lower[whole].any())
-
-
 def blocks_of(program: LinearProgram) -> Blocks:
     """The blocks of a binary program; a column in no suitable row forms a separate block."""
     m, n = program.shape

@@ -173,7 +173,7 @@ class CompiledRows(ExactData):
         found = {name: self._stated[name] for name in names if name in self._stated}
         wanted = [(self._places[name], name) for name in names if name in self._places]
         start, exact = 0, self.compiled.exact
-        for component, family in exact.families:
+        for component, family in exact.lazy_families:
             own = [(at - start, name) for at, name in wanted if start <= at < start + len(family)]
             if own:
                 made = family.make(np.array([at for at, _ in own], dtype=np.intp))

@@ -40,7 +40,7 @@ WIDER = 2
 
 
 def solve_binary(program: LinearProgram, options: Options, start: Floats | None = None, *, few: int = FEW) -> Point:
-    """Maximise a program whose integer columns are binary (:func:`hetopt.solving.blocks.is_binary`).
+    """Maximise a program whose integer columns are binary (``program.is_binary``).
 
     Parameters
     ----------

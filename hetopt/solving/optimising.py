@@ -17,7 +17,6 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.plugins import METHODS
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Cuts, LinearProgram, Objective, Point, Status, main_priority
-from hetopt.solving.blocks import is_binary
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.tolerances import GAP, PROVEN, STAGE, scale
@@ -243,7 +242,7 @@ def run(program: LinearProgram, options: Options, start: Floats | None = None) -
     SolverUnavailable
         The solver is unknown, not installed or not licensed.
     """
-    if options.solver == "highs" and options.method == "auto" and is_binary(program):
+    if options.solver == "highs" and options.method == "auto" and program.is_binary:
         from hetopt.solving.integer import solve_binary
 
         return solve_binary(program, options, start)

@@ -79,7 +79,7 @@ def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
     program, whole = _relaxed(main), bool(main.integer.any())
     found = optimise(program, Options(method="simplex"), compiled.separation())
     program = found.program
-    many = sum(len(family) * family.entries for _, family in compiled.families)
+    many = sum(len(family) * family.entries for _, family in compiled.lazy_families)
     if many <= LARGE and (every := compiled.all_lazy_rows()) is not None:
         present = set(program.row_names)
         program = program.with_rows(every.part(np.flatnonzero([name not in present for name in every.names])))

@@ -33,7 +33,7 @@ from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.errors import NotSolved
-from hetopt.models.fairness_components import EnvyFree, place
+from hetopt.models.fairness_components import EnvyFree, row_of_pair
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, Point
@@ -348,8 +348,8 @@ def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, duals: Duals, 
     n, k = entities.shape
     share = _shares(entities, bundles)
     first, second, dual = _between_entities(entities, kind, duals)
-    ((name, family),) = compiled.families
-    cuts = compiled.cuts([(name, family.make(place(first, second, n)))])
+    ((name, family),) = compiled.lazy_families
+    cuts = compiled.cuts([(name, family.make(row_of_pair(first, second, n)))])
     program, at = compiled.program.with_rows(cuts), compiled.rows_of("capacity")
     worth = (program.c - cuts.matrix.T @ dual).reshape(n, k)
     prices = np.maximum(np.where(entities.allowed, worth / entities.demand[:, None], 0.0).max(axis=0), 0.0)
@@ -429,7 +429,7 @@ def _overlaps(a: Floats, b: Floats) -> tuple[Ints, Ints, Floats]:
     return np.searchsorted(ends_a, middle), np.searchsorted(ends_b, middle), high - low
 
 
-FEW = 40
+SINGLE_GROUPS_UP_TO = 40
 """Up to this number of tenants every tenant starts in its own group."""
 
 STRIDE = 3
@@ -442,18 +442,17 @@ PARTS = 6
 def by_bundles(compiled: Compiled, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.oef_formulations.cooperative`, with a bound proven by weak duality.
 
-    Instances with few tenants are solved by a general solver, and so are those with a proven relative gap above
-    ``FEASIBILITY``, the accuracy of the shares.
+    Instances with a proven relative gap above ``FEASIBILITY``, the accuracy of the shares, are solved by a general
+    solver.
 
     Raises
     ------
     NotSolved
         The time limit of ``options`` was reached.
     """
-    if compiled.families:
-        point = part_by_part(compiled, options)
-        if point.bound - point.objective <= FEASIBILITY * point.bound:
-            return point
+    point = part_by_part(compiled, options)
+    if point.bound - point.objective <= FEASIBILITY * point.bound:
+        return point
     return optimise(compiled.program, options, compiled.separation())
 
 
@@ -468,7 +467,9 @@ def part_by_part(compiled: Compiled, options: Options) -> Point:
 
 
 def _serves(compiled: Compiled) -> bool:
-    return compiled.entities.kind == "tenants" and exactly(TotalRate, EnvyFree)(compiled)
+    """Whether these are tenants without envy, so many that their rows are lazy; fewer are for a general solver."""
+    of_class = exactly(TotalRate, EnvyFree)(compiled) and compiled.entities.kind == "tenants"
+    return of_class and bool(compiled.lazy_families)
 
 
 METHOD = Method("oef-cooperative", _serves, by_bundles)
@@ -509,7 +510,7 @@ def _solve(market: BundleMarket, gap: float, options: Options, began: float) -> 
 
 def _first_groups(market: BundleMarket, options: Options, began: float) -> Ints:
     """Groups of tenants with the same favourite bundle in the menu of a sample."""
-    if market.size <= FEW:
+    if market.size <= SINGLE_GROUPS_UP_TO:
         return np.arange(market.size)
     menu = _solve(market.part(np.arange(0, market.size, STRIDE)), START, options, began).menu
     favourite = (market.taste @ menu.bundles.T).argmax(axis=1)

@@ -13,8 +13,8 @@ import numpy as np
 from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
+from hetopt.data.rates import rate_with
 from hetopt.data.rationals import exact_fractions, simple_fractions
-from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, call_policy, solve
@@ -163,7 +163,7 @@ def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
     entities = truth.entities()
     demand = simple_fractions(entities.demand)
     most = demand if entities.kind == "jobs" else None
-    return list(worth(simple_fractions(entities.per_gpu), answer.share * demand[:, None], most))
+    return list(rate_with(simple_fractions(entities.per_gpu), answer.share * demand[:, None], most))
 
 
 Weights = Sequence[Sequence[Fraction]]

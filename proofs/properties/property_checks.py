@@ -167,7 +167,8 @@ def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
     misreported = ask_policy(policy, case.reported).comparable()
     held = honest.held(case.instance)
     outcomes = [_outcome(case, policy, honest, misreported, e) for e in case.misreporters]
-    losses = [(one.before - one.after) / held.whole[e] for e, one in zip(case.misreporters, outcomes, strict=True)]
+    rate = held.cluster_rate
+    losses = [(one.before - one.after) / rate[e] for e, one in zip(case.misreporters, outcomes, strict=True)]
     distance = sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
     slack = screened(max(losses), exact=honest.exact and misreported.exact)
     texts = (

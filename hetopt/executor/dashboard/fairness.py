@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hetopt.data.entities import Floats
-from hetopt.data.worth import worth
+from hetopt.data.rates import rate_with
 from hetopt.executor.snapshot import Snapshot
 from hetopt.executor.telling import ENDED
 from hetopt.metrics.step_functions import present_over_time, range_sums
@@ -49,7 +49,7 @@ def fairness(now: Snapshot, unmeasured: Collection[str] = ()) -> dict[str, Fairn
     ideal
         The time for all of its steps in an own 1/N of the cluster, N being the number of jobs present on average from
         its submission to its finish, or until now, itself among them. In m[k]/N GPUs of each type on average over time
-        a gang of d workers uses at most d at once, the fastest first: :func:`~hetopt.data.worth.worth`.
+        a gang of d workers uses at most d at once, the fastest first: :func:`~hetopt.data.rates.rate_with`.
 
     The cluster is that of now, with nodes that are down or drained, at all times. The pace v[k] on a type is the one
     that was measured; a type without a measurement, or without GPUs for the whole gang, does not count. So where a type
@@ -120,7 +120,7 @@ def _ideal(job: Mapping[str, Any], capacity: Mapping[str, int], present: float) 
         return None
     value = np.array([[v / workers for v in pace.values()]])
     share = np.array([[capacity[t] / present for t in pace]])
-    rate = float(worth(value, share, np.array([float(workers)]))[0])
+    rate = float(rate_with(value, share, np.array([float(workers)]))[0])
     return job["steps"] / rate if rate > 0 and job["steps"] > 0 else None
 
 

@@ -64,7 +64,7 @@ def relative_envy(entities: Entities, gpus: Floats, rows: list[int] | slice = sl
         0 on the diagonal; above 0: envy. Infinite for an entity that has nothing and could use the column's GPUs.
     """
     value, most = entities.per_gpu, most_at_once(entities)
-    own = worth(value, gpus, most)[rows, None]
+    own = rate_with(value, gpus, most)[rows, None]
     cross = cross_rates(value, gpus, entities.weight, most, rows)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(own > 0, cross / own, np.where(cross > 0, np.inf, 1.0)) - 1.0)
@@ -85,12 +85,21 @@ def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats
     return entities.demand if limited else None
 
 
+def cluster_rate(value: Numbers, capacity: Numbers, most: Numbers | None = None) -> Numbers:
+    """(n,) rate of each entity with all GPUs of the cluster, by which cluster envy and slacks are divided.
+
+    1 for an entity that can use none of the GPUs, so that its violations count.
+    """
+    rate = rate_with(value, capacity, most)
+    return np.where(rate > 0, rate, rate * 0 + 1)
+
+
 def fair_part(weight: Numbers, capacity: Numbers) -> Numbers:
     """(n, k) GPUs of each entity if every GPU type is divided by weight."""
     return np.asarray((weight / weight.sum())[:, None] * capacity)
 
 
-def worth(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:
+def rate_with(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:
     """(n,) rate of each entity with its own row of ``gpus``.
 
     Parameters
@@ -117,12 +126,12 @@ def cross_rates(
 
     Two entities with a limit use the column's GPUs at the times at which the column has them: of a gang of ``most[o]``
     GPUs that runs part of the time, e uses ``min(weight[e] / weight[o] most[o], most[e])`` in that time. Where the
-    other has more GPUs than it can use all the time, they count as averages, as in :func:`worth`.
+    other has more GPUs than it can use all the time, they count as averages, as in :func:`rate_with`.
 
     Parameters
     ----------
     value, gpus, most:
-        As in :func:`worth`; ``gpus`` is (n, k).
+        As in :func:`rate_with`; ``gpus`` is (n, k).
     weight:
         (n,) importance.
     rows:
