@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from hetopt.formulations.traits import Traits
     from hetopt.programs.arrays import Arrays, Columns, Measure, Rows, on_own, on_shares
     from hetopt.programs.compiled import measure
-    from hetopt.programs.compiling import from_pyomo
     from hetopt.programs.json_file import from_json
     from hetopt.programs.linear import Cuts, LinearProgram
     from hetopt.programs.model import Component, Model
+    from hetopt.programs.pyomo_reading import from_pyomo
     from hetopt.results.allocation import Allocation, Placement, Plan
     from hetopt.results.certificate import Certificate
     from hetopt.simulation.log import Log
@@ -74,7 +74,7 @@ _WHERE = {
     "hetopt.decisions.placers": "HierarchicalPlacer MoreWorkersFirst",
     "hetopt.programs.arrays": "Arrays Columns Measure Rows on_own on_shares",
     "hetopt.programs.compiled": "measure",
-    "hetopt.programs.compiling": "from_pyomo",
+    "hetopt.programs.pyomo_reading": "from_pyomo",
     "hetopt.formulations.exporting": "export",
     "hetopt.formulations.formulation": "ArrayComponent Formulation",
     "hetopt.programs.json_file": "from_json",

@@ -16,7 +16,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import ceei, oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import SwitchingCost, TotalRate
-from hetopt.programs.compiled import capacity_violation
+from hetopt.programs.compiled import Compiled, capacity_violation
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL, TRUSTED, scale
 
@@ -106,7 +106,7 @@ def test_gains_of_other_priorities_do_not_count_as_objective() -> None:
         name: str = "first"
 
     share = np.array([[1.0, 0], [0, 1]])
-    compiled = Formulation((First(), TotalRate(), TotalRate("again"))).compiled(INST.entities())
+    compiled = Compiled(Formulation((First(), TotalRate(), TotalRate("again"))), INST.entities())
     for priority, gain in ((0, 12), (1, 6), (2, 0)):
         own, complete = compiled.measure(share, priority)
         assert (own.gain, own.violation, complete) == (gain, 0, True)

@@ -21,6 +21,7 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import AT_LOWER, BASIC, LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.solving.exact import ExactOptimum, exact_optimum, exact_optimum_of
@@ -244,7 +245,7 @@ def test_lazy_rows_are_checked_exactly(inst: hetopt.Instance) -> None:
 def test_a_row_that_floats_let_pass_is_added() -> None:
     """A point computed without any lazy row: every violated one must be found by the exact check alone."""
     inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
-    compiled = LAZY.compiled(inst.entities())
+    compiled = Compiled(LAZY, inst.entities())
     point = hetopt.optimise(compiled.program)
     assert point.objective == pytest.approx(6)
     exact = exact_optimum(point, every=compiled.all_lazy_rows())

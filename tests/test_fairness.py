@@ -22,6 +22,7 @@ from hetopt.models.fairness_components import (
 )
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import RowFamily
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Cuts, Point
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances, tenant_instances
@@ -44,7 +45,7 @@ def family_of(part: EnvyFree, entities: Entities) -> RowFamily:
 
 def cuts_at(part: EnvyFree, inst: Instance, share: np.ndarray) -> list[Cuts]:
     """Rows that join the program at a point of it."""
-    compiled = Formulation((TotalRate(), part)).compiled(inst.entities())
+    compiled = Compiled(Formulation((TotalRate(), part)), inst.entities())
     separation = compiled.separation()
     return [] if separation is None else separation(Point(compiled.program, share.ravel(), 0.0, 0.0, "optimal"))
 
@@ -208,7 +209,7 @@ def test_rows_say_what_the_measure_says(inst: Instance, whole: bool) -> None:
     e = inst.entities()
     share = np.zeros(e.shape)
     share[0] = np.where(e.allowed[0], e.capacity / e.demand[0], 0.0) * (1.0 if whole else 0.5)
-    compiled = Formulation((TotalRate(), EnvyFree(eager_up_to=0))).compiled(e)
+    compiled = Compiled(Formulation((TotalRate(), EnvyFree(eager_up_to=0))), e)
     rows = compiled.cuts([("envy_free", family_of(EnvyFree(), e).every())])
     found = iter((rows.matrix @ share.ravel()).tolist())
     excess, top = row_excess(e, share), e.per_gpu.max(axis=1)
@@ -230,7 +231,7 @@ def test_rows_carry_the_name_of_their_component() -> None:
     rows = [f"{part.name}.row[{both}]" for part in lazy.components[1:] for both in ("u1,u2", "u2,u1")]
     names = ["capacity[GPU1]", "capacity[GPU2]", *rows]
     assert list(lazy.compile(inst).row_names) == list(hetopt.from_pyomo(lazy.build(inst)).row_names) == names
-    assert list(lazy.compiled(lazy.entities(inst)).program.row_names) == names[:2]
+    assert list(Compiled(lazy, lazy.entities(inst)).program.row_names) == names[:2]
     program = Formulation((TotalRate(), EqualRates(name="level_all"))).compile(inst)
     assert list(program.row_names)[2:] == ["level_all.row[u1]", "level_all.row[u2]"]
     assert list(program.col_names)[-1] == "level_all.level"

@@ -21,6 +21,7 @@ from hetopt.models import fft
 from hetopt.models.fairness_components import EnvyFree, SharingIncentive
 from hetopt.models.gavel.gavel_policies import TimeFraction
 from hetopt.models.objectives import TotalRate
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving import optimising
@@ -294,7 +295,7 @@ def test_parts_come_and_go() -> None:
 
 
 def _method(formulation: Formulation, instance: hetopt.Instance) -> str | None:
-    found = method_for(formulation.compiled(formulation.entities(instance)), hetopt.Options())
+    found = method_for(Compiled(formulation, formulation.entities(instance)), hetopt.Options())
     return None if found is None else found.name
 
 

@@ -16,6 +16,7 @@ from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import AgeCost, OneType
 from hetopt.models.fft.fft_method import most_gpus, packed
 from hetopt.models.objectives import SwitchingCost
+from hetopt.programs.compiled import Compiled
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving.optimising import method_for
 
@@ -66,7 +67,7 @@ def test_where_packing_leaves_it_open_the_program_decides() -> None:
 def test_more_parts_take_the_general_solve_path() -> None:
     instance, policy = Instance.from_jobs([[1.0]], 1, 9.0, [1]), FFT() + SwitchingCost(0.5)
     for chosen, method in ((policy, False), (FFT(), True)):
-        compiled = chosen.formulation(instance).compiled(instance.entities("jobs"))
+        compiled = Compiled(chosen.formulation(instance), instance.entities("jobs"))
         assert (method_for(compiled, Options()) is not None) == method
     assert hetopt.solve(policy, instance).assigned == {"j1": "GPU1"}
 

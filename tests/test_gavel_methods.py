@@ -15,6 +15,7 @@ from hetopt.models import ceei, interior_point
 from hetopt.models.concave import CompletionTime, LogRate
 from hetopt.models.gavel.gavel_components import LeastRatio, TimeFraction
 from hetopt.models.objectives import SwitchingCost, WeightedRate
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.model import Component
 from hetopt.solving.optimising import method_for
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
@@ -39,7 +40,7 @@ def test_the_method_is_found_by_the_parts(policy: Callable[[], Formulation], par
 
 
 def _method(formulation: Formulation, inst: hetopt.Instance) -> str | None:
-    found = method_for(formulation.compiled(formulation.entities(inst)), hetopt.Options())
+    found = method_for(Compiled(formulation, formulation.entities(inst)), hetopt.Options())
     return None if found is None else found.name
 
 

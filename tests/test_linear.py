@@ -19,6 +19,7 @@ from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.models.fairness_components import EnvyFree
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import Rows, on_shares
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.tolerances import EQUAL, scale
@@ -258,7 +259,7 @@ def test_violation_is_relative_to_the_row(x: list[float], expected: float) -> No
 
 def test_rows_over_shares_find_their_columns() -> None:
     inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
-    compiled = hetopt.Formulation((TotalRate(), EnvyFree())).compiled(inst.entities())
+    compiled = Compiled(hetopt.Formulation((TotalRate(), EnvyFree())), inst.entities())
     program = compiled.program
     cuts = compiled.cuts(
         [("mine", Rows("row", ["u2"], (on_shares(np.array([[7.0, 0.0]]), np.array([1])),), lower=1.0))]

@@ -17,6 +17,7 @@ from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, SharingIncentive
 from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.programs.arrays import Arrays
+from hetopt.programs.compiled import Compiled
 from hetopt.proofs.strategies import ratios, tenant_instances, with_held
 from hetopt.tolerances import EQUAL, FEASIBILITY, SUPPORT, scale
 
@@ -185,7 +186,7 @@ def test_lazy_rows_reach_the_optimum_of_all_rows(inst: Instance) -> None:
 def test_envy_rows_join_above_forty_tenants(n: int, joining: bool) -> None:
     inst = Instance.from_speedups([[1, 2 + i / n] for i in range(n)], [2, 3])
     every = 2 + n * (n - 1)
-    assert oef.cooperative().compiled(oef.cooperative().entities(inst)).program.shape[0] == (2 if joining else every)
+    assert Compiled(oef.cooperative(), oef.cooperative().entities(inst)).program.shape[0] == (2 if joining else every)
     assert oef.cooperative().compile(inst).shape[0] == every
 
 

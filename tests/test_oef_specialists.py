@@ -34,7 +34,7 @@ ENVY_FREE = (TotalRate(), EnvyFree())
 def compiled(components: tuple[Component, ...], inst: Instance, *, all_lazy: bool = False) -> Compiled:
     if all_lazy:
         components = tuple(replace(c, eager_up_to=0) if isinstance(c, EnvyFree) else c for c in components)
-    return Formulation(components).compiled(inst.entities())
+    return Compiled(Formulation(components), inst.entities())
 
 
 def prices(inst: Instance) -> Point:

@@ -147,7 +147,7 @@ def test_methods_are_found_by_the_components() -> None:
     fair = Formulation((EqualRates(), TotalRate()))
 
     def found(what: Formulation, **asked: Any) -> str | None:
-        method = method_for(what.compiled(what.entities(INST)), Options(**asked))
+        method = method_for(Compiled(what, what.entities(INST)), Options(**asked))
         return None if method is None else method.name
 
     assert found(fair) == found(oef.noncooperative()) == "oef-noncooperative"
@@ -304,7 +304,7 @@ def test_the_time_limit_is_for_all_passes_together(monkeypatch: pytest.MonkeyPat
     """A clock that jumps by a second whenever it is read."""
     ticks = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
-    compiled = LAZY.compiled(INST.entities())
+    compiled = Compiled(LAZY, INST.entities())
     program, lazy = compiled.program, compiled.separation()
     with pytest.raises(NotSolved, match=r"time_limit=2 s") as problem:
         hetopt.optimise(program, Options(time_limit=2), lazy)

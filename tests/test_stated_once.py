@@ -31,8 +31,9 @@ from hetopt.models.fft.fft_components import (
 from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.objectives import LinearGain, SwitchingCost, TotalRate, WeightedRate
 from hetopt.models.oef.oef_formulations import SortedTypes
-from hetopt.programs.compiling import from_pyomo
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, Objective
+from hetopt.programs.pyomo_reading import from_pyomo
 from hetopt.solving.highs import Session
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, TRUSTED
 
@@ -176,7 +177,7 @@ def test_exact_rows_are_the_rows_in_fractions(name: str, data: st.DataObject) ->
     over_tenants = name in OVER_TENANTS
     instance = data.draw(tenants() if over_tenants else jobs())
     formulation = (OVER_TENANTS if over_tenants else OVER_JOBS)[name]()
-    compiled = formulation.compiled(formulation.entities(instance))
+    compiled = Compiled(formulation, formulation.entities(instance))
     exact, floats = compiled.exact.table, compiled.table
     assert all(isinstance(v, Fraction | int) for v in exact.value.tolist())
     assert (exact.row == floats.row).all()

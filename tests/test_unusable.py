@@ -17,6 +17,7 @@ from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.noncooperative_method import by_prices
 from hetopt.models.oef.oef_formulations import SortedTypes
+from hetopt.programs.compiled import Compiled
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.registry import factory, make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
@@ -135,7 +136,7 @@ def test_equal_rates_are_equal_among_entities_that_can_have_one() -> None:
     inst = Instance.from_speedups([[1, 5], [0, 5], [2, 5]], capacity=[4, 0], any_scale=True)
     allocation = hetopt.solve(oef.noncooperative(), inst)
     assert allocation.rate.to_numpy() == pytest.approx([8 / 3, 0, 8 / 3])
-    point = by_prices(oef.noncooperative().compiled(inst.entities()), Options())
+    point = by_prices(Compiled(oef.noncooperative(), inst.entities()), Options())
     assert point.method == "prices"
     assert point.bound == pytest.approx(16 / 3)
 

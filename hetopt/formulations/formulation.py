@@ -249,10 +249,6 @@ class Formulation:
             self.describe(model)
         return model
 
-    def compiled(self, entities: Entities, *, lazy: bool = True) -> Compiled:
-        """The formulation for given entities as arrays; see :class:`~hetopt.programs.compiled.Compiled`."""
-        return Compiled(self, entities, lazy=lazy)
-
     def compile(self, instance: Instance) -> LinearProgram:
         """The linear program, with all rows.
 
@@ -261,7 +257,7 @@ class Formulation:
         NotLinear
             A component is concave.
         """
-        return self.compiled(self.entities(instance)).linear()
+        return Compiled(self, self.entities(instance)).linear()
 
     def mathematics(self, kind: Kind | None = None) -> Mathematics:
         """The whole program as formulas, collected from its components; ``print`` shows it.
@@ -337,7 +333,7 @@ class Formulation:
     def solve(self, instance: Instance, options: Options | None = None) -> Allocation:
         """Compile, optimise and certify; see :func:`hetopt.solve`."""
         began, options = time.perf_counter(), options or Options()
-        compiled = self.compiled(self.entities(instance), lazy=options.method != "plain")
+        compiled = Compiled(self, self.entities(instance), lazy=options.method != "plain")
         point, exact = solve_compiled(compiled, options)
         seconds = time.perf_counter() - began
         return Allocation(compiled.entities, np.maximum(point.share, 0.0), certify(compiled, point, seconds, exact))

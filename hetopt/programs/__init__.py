@@ -1,1 +1,1 @@
-"""From components to a linear program: formulations, compiling, rows, files."""
+"""Programs: the arrays, Pyomo blocks and formulas of components, compiled to linear programs, and files of them."""

@@ -30,9 +30,9 @@ from hetopt.programs.arrays import (
     on_own,
     on_shares,
 )
-from hetopt.programs.compiling import PYOMO, PyomoPart, pyomo_part
 from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, Point, nearest_powers
 from hetopt.programs.model import Component, Components
+from hetopt.programs.pyomo_reading import PYOMO, PyomoPart, pyomo_part
 from hetopt.tolerances import VIOLATED, scale
 
 USUAL = 1024.0

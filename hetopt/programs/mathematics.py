@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import pyomo.environ as pyo
 
 from hetopt.errors import InvalidFormulation
+from hetopt.programs.formula_reading import statements_of
 from hetopt.programs.notation import HARD, as_words, latex, text
-from hetopt.programs.reading import statements_of
 from hetopt.programs.statements import Definition, Stated, Statement, Symbol, Variable, explained
 
 __all__ = ["Definition", "Mathematics", "Statement", "Symbol", "Variable", "described", "mathematics_of"]
@@ -85,7 +85,7 @@ class Mathematics:
 
     @classmethod
     def read(cls, text: str, *, definitions: Sequence[Definition] = (), symbols: Sequence[Symbol] = ()) -> Mathematics:
-        """The program in ``text``, which has the form of :mod:`hetopt.programs.reading`.
+        """The program in ``text``, which has the form of :mod:`hetopt.programs.formula_reading`.
 
         Parameters
         ----------

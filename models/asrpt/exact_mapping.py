@@ -9,9 +9,9 @@ import pyomo.environ as pyo
 
 from hetopt.errors import InvalidInstance, NotSolved
 from hetopt.models.asrpt.placement_costs import Whole
-from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.linear import Point, Status
 from hetopt.programs.mathematics import Mathematics
+from hetopt.programs.pyomo_reading import from_pyomo
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options

@@ -21,6 +21,7 @@ from hetopt.formulations.traits import Traits
 from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.objectives import WeightedRate
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.mathematics import Mathematics
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
@@ -79,7 +80,7 @@ class WaterFilling:
         """The allocation, with a certificate for the least ratio."""
         began, options = time.perf_counter(), Options(time_limit=self.time_limit).started()
         entities = present_entities(instance, self.kind, "WaterFilling")
-        compiled = self._first().compiled(entities)
+        compiled = Compiled(self._first(), entities)
         part = LeastRatio(self.scale_by_demand)
         n, level_column, rows = len(entities.names), entities.speed.size, compiled.rows_of(part.name)
         growth = part.base(entities) / part.sizes(entities)

@@ -11,8 +11,8 @@ from hetopt.checks import boolean
 from hetopt.errors import NotSolved
 from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, claimed, proven, solved
 from hetopt.models.hadar.offline_problem import OfflineProblem
-from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.mathematics import Mathematics, Symbol, described
+from hetopt.programs.pyomo_reading import from_pyomo
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 
