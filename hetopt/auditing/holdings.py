@@ -134,23 +134,20 @@ def holdings(
     if level not in get_args(Level):
         raise InvalidOption(f"level is {level!r}; it must be one of {', '.join(get_args(Level))}")
     entities = _entities(instance, result)
+    entities = entities.exact if exact else entities
     _check_one_type_per_gang(result)
     gpus = _gpus(entities, result, exact)
-    read = simple_fractions if exact else np.asarray
-    demand, speed = read(entities.demand), read(entities.speed)
-    value = speed / demand[:, None]
-    limit = most_at_once(entities, time_limited)
-    most = None if limit is None else read(limit)
+    most = most_at_once(entities, time_limited)
     if most is not None and entities.kind == "tenants" and level != "job type":
         raise InvalidOption(f"time_limited does not apply to whole tenants (level {level!r}); drop one of them")
     single = Holdings(
         names=entities.names,
         types=entities.types,
-        value=value,
+        value=entities.per_gpu,
         gpus=gpus,
-        rate=rate_with(value, gpus, most),
-        weight=read(entities.weight),
-        capacity=read(entities.capacity),
+        rate=rate_with(entities.per_gpu, gpus, most),
+        weight=entities.weight,
+        capacity=entities.capacity,
         most=most,
         exact=exact,
     )
@@ -215,7 +212,7 @@ def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
         raise InvalidInstance("the shares contain NaN or infinite numbers; every share must be finite")
     if isinstance(result, Plan):
         return table
-    return table * (simple_fractions(entities.demand) if exact else entities.demand)[:, None]
+    return entities.gpus(table)
 
 
 def _exact_share(result: Allocation) -> Numbers:
