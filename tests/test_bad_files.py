@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.data import documents
 from hetopt.data import instance_files as encoding
-from hetopt.data.instance import decode
 from hetopt.errors import InvalidInstance
 from hetopt.proofs.strategies import NAMES, whole_instances
 
@@ -48,11 +47,11 @@ def test_errors_in_data_name_no_line_of_a_file_that_has_the_same_name(
     document = documents.from_yaml(GOOD)
     document["tenants"][0]["weight"] = -1
     with pytest.raises(InvalidInstance) as caught:
-        decode(document)
+        hetopt.Instance.decode(document)
     assert caught.value.line is None
     assert one_line(caught.value).startswith("document: tenants[0].weight is -1")
     with pytest.raises(InvalidInstance) as caught:
-        decode(document, file=Path("document"))
+        hetopt.Instance.decode(document, file=Path("document"))
     assert caught.value.line is not None
 
 
@@ -286,13 +285,13 @@ def mutations(draw: st.DrawFn) -> dict[str, Any]:
 def valid_or_refused(document: Any) -> hetopt.Instance | None:
     """The instance, which survives a round trip, or None where one line that names the file refuses it."""
     try:
-        instance = decode(document, "some.yaml", any_scale=True)
+        instance = hetopt.Instance.decode(document, "some.yaml", any_scale=True)
     except InvalidInstance as problem:
         event("refused")
         one_line(problem, "some.yaml: ")
         return None
     event("accepted")
-    assert decode(encoding.encode(instance), any_scale=True) == instance
+    assert hetopt.Instance.decode(encoding.encode(instance), any_scale=True) == instance
     return instance
 
 

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.data import documents, schema
 from hetopt.data import instance_files as encoding
-from hetopt.data.instance import decode
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.proofs.strategies import whole_instances
 
@@ -35,7 +34,7 @@ GOOD = (Path(__file__).parent / "good.yaml").read_text()
 def test_no_instance_is_changed_by_writing_and_reading(instance: hetopt.Instance) -> None:
     document = encoding.encode(instance)
     for dump, load in ((documents.to_yaml, documents.from_yaml), (documents.to_json, documents.from_json)):
-        again = decode(load(dump(document)), any_scale=True)
+        again = hetopt.Instance.decode(load(dump(document)), any_scale=True)
         assert again == instance
         assert encoding.encode(again) == document
 
@@ -53,8 +52,8 @@ def test_other_readers_see_the_same_document(instance: hetopt.Instance) -> None:
 def test_any_source_text_survives(text: str) -> None:
     instance = hetopt.Instance.from_speedups([[1, 2]], [1, 1], source=text)
     document = encoding.encode(instance)
-    assert decode(documents.from_yaml(documents.to_yaml(document))).source == text
-    assert decode(documents.from_json(documents.to_json(document))).source == text
+    assert hetopt.Instance.decode(documents.from_yaml(documents.to_yaml(document))).source == text
+    assert hetopt.Instance.decode(documents.from_json(documents.to_json(document))).source == text
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml", "json", "YAML"])

@@ -24,7 +24,6 @@ from hetopt import Cluster, Instance, InvalidInstance, Job, JobType, Server, Sus
 from hetopt.checks import LEAST
 from hetopt.cli import main as command_line
 from hetopt.data import schema
-from hetopt.data.instance import decode
 from hetopt.models import oef
 from hetopt.tolerances import EQUAL
 
@@ -256,7 +255,7 @@ def _cells(*values: Any) -> Any:
 
 
 def _decoded(data: Any) -> Any:
-    return decode(data, any_scale=True)
+    return hetopt.Instance.decode(data, any_scale=True)
 
 
 def _given(key: str, value: Any) -> dict[str, Any]:

@@ -224,8 +224,59 @@ class Instance(InstanceData):
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
-        """The instance in a YAML or JSON file; see :func:`hetopt.read`."""
+        """The instance in a YAML or JSON file.
+
+        Parameters
+        ----------
+        path:
+            Ends with ``.yaml``, ``.yml`` or ``.json``.
+        any_scale:
+            Accept speedups that are not relative to the slowest GPU type, without a warning.
+
+        Raises
+        ------
+        UnusableFile
+            The file is absent, a folder, not readable, or larger than 1 GiB.
+        InvalidInstance
+            It does not contain a valid instance. The message names file, line, key, value and the allowed values.
+        InvalidOption
+            Another ending.
+
+        Warns
+        -----
+        SuspiciousSpeedups
+            The smallest positive ``speedup`` of a tenant is not 1, as if these were throughputs.
+        """
         return instance_files.read(path, cls, any_scale=any_scale)
+
+    @classmethod
+    def decode(
+        cls,
+        document: Any,
+        label: str | PathLike[str] = "document",
+        *,
+        file: Path | None = None,
+        any_scale: bool = False,
+    ) -> Instance:
+        """The instance in plain data (mappings, lists, text, numbers) in the form of the schema.
+
+        Parameters
+        ----------
+        document:
+            As :func:`hetopt.data.instance_files.encode` returns.
+        label:
+            What errors call the data.
+        file:
+            The file that the data are from; errors name the line in it.
+        any_scale:
+            As for :func:`read`, which lists the warnings.
+
+        Raises
+        ------
+        InvalidInstance
+            The data do not describe an instance.
+        """
+        return instance_files.decode(document, cls, label, file=file, any_scale=any_scale)
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write to a YAML or JSON file; see :func:`hetopt.data.instance_files.write`."""
@@ -330,58 +381,9 @@ class Instance(InstanceData):
         return self._tenants if kind == "tenants" else self._jobs
 
 
+read = Instance.read
+
 _JOB_FIELDS = {f.name for f in dataclasses.fields(Job)} - {"name", "throughput"}
-
-
-def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
-    """The instance in a YAML or JSON file.
-
-    Parameters
-    ----------
-    path:
-        Ends with ``.yaml``, ``.yml`` or ``.json``.
-    any_scale:
-        Accept speedups that are not relative to the slowest GPU type, without a warning.
-
-    Raises
-    ------
-    UnusableFile
-        The file is absent, a folder, not readable, or larger than 1 GiB.
-    InvalidInstance
-        It does not contain a valid instance. The message names file, line, key, value and the allowed values.
-    InvalidOption
-        Another ending.
-
-    Warns
-    -----
-    SuspiciousSpeedups
-        The smallest positive ``speedup`` of a tenant is not 1, as if these were throughputs.
-    """
-    return instance_files.read(path, Instance, any_scale=any_scale)
-
-
-def decode(
-    document: Any, label: str | PathLike[str] = "document", *, file: Path | None = None, any_scale: bool = False
-) -> Instance:
-    """The instance in plain data (mappings, lists, text, numbers) in the form of the schema.
-
-    Parameters
-    ----------
-    document:
-        As :func:`hetopt.data.instance_files.encode` returns.
-    label:
-        What errors call the data.
-    file:
-        The file that the data are from; errors name the line in it.
-    any_scale:
-        As for :func:`read`, which lists the warnings.
-
-    Raises
-    ------
-    InvalidInstance
-        The data do not describe an instance.
-    """
-    return instance_files.decode(document, Instance, label, file=file, any_scale=any_scale)
 
 
 def _at(instance: Instance, time: float) -> dict[str, Any]:

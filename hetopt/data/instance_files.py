@@ -284,7 +284,7 @@ PARSERS = {".yaml": documents.from_yaml, ".yml": documents.from_yaml, ".json": d
 
 
 def read(path: str | os.PathLike[str], make: Callable[..., Made], *, any_scale: bool = False) -> Made:
-    """Read a YAML or JSON file; see :func:`hetopt.data.instance.read`. ``make`` is called with the fields."""
+    """Read a YAML or JSON file; see :meth:`hetopt.Instance.read`. ``make`` is called with the fields."""
     return decode(read_document(path), make, path, file=Path(path), any_scale=any_scale)
 
 
@@ -305,7 +305,7 @@ def decode(
     file: Path | None = None,
     any_scale: bool = False,
 ) -> Made:
-    """Read plain data; see :func:`hetopt.data.instance.decode`.
+    """Read plain data; see :meth:`hetopt.Instance.decode`.
 
     ``make`` is called with the fields. Errors name ``label``, and the line if the data are from ``file``.
     """
