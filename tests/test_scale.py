@@ -396,3 +396,13 @@ def test_speeds_of_jobs_are_checked_in_their_own_unit() -> None:
     for speed in (tiny, 5e-324):
         with pytest.raises(InvalidInstance, match="throughput"):
             Instance.from_jobs([[speed]], 1, 1, {"A": 1}, round_seconds=300)
+
+
+@pytest.mark.parametrize(
+    ("index", "row"),
+    [(pd.Index(["u"]), "row 'u'"), (pd.MultiIndex.from_tuples([("u", "lstm")]), r"row \('u', 'lstm'\)")],
+)
+def test_the_warning_names_the_row_as_the_table_does(index: pd.Index, row: str) -> None:
+    servers = pd.DataFrame({"T4": [1], "V100": [1]}, index=["s"])
+    with pytest.warns(SuspiciousSpeedups, match=f"^{row} of table tenants has"):
+        Instance.from_tables(servers, tenants=pd.DataFrame({"T4": [3.0], "V100": [9.0]}, index=index))

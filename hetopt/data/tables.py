@@ -294,17 +294,19 @@ def from_tables(
         raise InvalidInstance(f"names the job {next(iter(pipelines))!r}, which is not in table jobs").in_table("stages")
     instance = make(cluster, tenants=_tenants(tenants, names), jobs=tuple(job_rows), **state_fields(state, names))
     if not boolean(any_scale, "any_scale", InvalidInstance):
-        _warn_of_scales(instance, "of table tenants")
+        _warn_of_scales(instance, tenants, "table tenants")
     return instance
 
 
-def _warn_of_scales(instance: InstanceData, of: str) -> None:
+def _warn_of_scales(instance: InstanceData, tenants: pd.DataFrame | None, source: str) -> None:
+    """``tenants``: the table of tenants, from ``source``."""
+    by_job_type = tenants is not None and tenants.index.nlevels > 1
+
+    def row(_: int, tenant: Tenant, kind: JobType) -> str:
+        return f"row {(tenant.name, kind.name) if by_job_type else tenant.name!r} of {source}"
+
     first = instance.cluster.type_names[0]
-    warn_of_scales(
-        instance,
-        lambda _, tenant, kind: f"row {tenant.name if len(tenant.job_types) == 1 else (tenant.name, kind.name)!r} {of}",
-        f"call the columns {THROUGHPUT + first!r} and so on",
-    )
+    warn_of_scales(instance, row, f"call the columns {THROUGHPUT + first!r} and so on")
 
 
 def write_csv(instance: InstanceData, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -362,7 +364,7 @@ def read_csv(
         file = Path(folder) if table is None else Path(folder) / f"{table}.csv"
         raise problem.in_file(str(file)) from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
-        _warn_of_scales(instance, f"of {Path(folder) / 'tenants.csv'}")
+        _warn_of_scales(instance, found.get("tenants"), str(Path(folder) / "tenants.csv"))
     return instance
 
 

@@ -22,7 +22,7 @@ from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.formulations.traits import Traits
-from hetopt.programs.arrays import Arrays, RowFamily
+from hetopt.programs.arrays import Arrays, RowFamily, priority_of
 from hetopt.programs.compiled import Compiled, no_gain
 from hetopt.programs.linear import LinearProgram, main_priority
 from hetopt.programs.mathematics import Mathematics, documented
@@ -109,7 +109,7 @@ class Formulation:
                     f"component name {part.name!r} cannot be used; choose an identifier other than {taken}, that is no "
                     "attribute of Pyomo models"
                 )
-            priority = getattr(part, "priority", 0)
+            priority = priority_of(part)
             if not isinstance(priority, int) or isinstance(priority, bool):
                 raise InvalidFormulation(f"{part.name}.priority is {priority!r}; it must be a whole number")
         seen: dict[str, Component] = {}
@@ -313,7 +313,7 @@ class Formulation:
             block = model.component(part.name)
             if isinstance(part, InFormulas):
                 documented(block, part.mathematics(kind))
-            level, gain = getattr(part, "priority", 0), block.component("gain")
+            level, gain = priority_of(part), block.component("gain")
             if gain is not None and level in gains:
                 gains[level][gain.name] = gain.doc or "no mathematics stated"
         model.objective.doc = f"{' + '.join(gains[model.priority])}: the sum of the gains, to be maximised"

@@ -28,6 +28,11 @@ SHARE = ""
 """The group of columns ``share[e, k]``, at position e * k_types + k."""
 
 
+def priority_of(component: object) -> int:
+    """The priority of a component: its attribute ``priority``, 0 without one."""
+    return getattr(component, "priority", 0)
+
+
 def each(value: Numbers | float, size: int) -> Numbers:
     """``value`` as an array of shape (size,)."""
     if isinstance(value, np.ndarray) and value.shape == (size,):

@@ -29,6 +29,7 @@ from hetopt.programs.arrays import (
     measured,
     on_own,
     on_shares,
+    priority_of,
 )
 from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, Point, nearest_powers
 from hetopt.programs.model import Component, Components
@@ -368,7 +369,7 @@ class Compiled:
         for name, own in self._in_arrays.items():
             if not own.has_gain:
                 continue
-            into = level(getattr(self.formulation[name], "priority", 0))
+            into = level(priority_of(self.formulation[name]))
             if own.gain is not None:
                 into[0][:shares] += own.gain.ravel()
             for group, worth in own.own_gain.items():
@@ -529,7 +530,7 @@ class Compiled:
                 complete = False
                 continue
             violation = max(violation, own.violation)
-            if getattr(part, "priority", 0) == priority:
+            if priority_of(part) == priority:
                 gain += own.gain
                 size += own.size
         return Measure(gain, violation, size), complete

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Floats
+from hetopt.errors import InvalidOption
 from hetopt.tolerances import EQUAL, GAP, scale
 
 Matrix = TypeVar("Matrix", sparse.csc_array, sparse.csr_array)
@@ -489,7 +490,7 @@ class Point:
     def share(self) -> Floats:
         """(n, k) shares at this point."""
         if self.program.share is None:
-            raise ValueError("this program has no shares")
+            raise InvalidOption("this program has no shares")
         return np.asarray(self.x[self.program.share])
 
 

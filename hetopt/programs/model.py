@@ -31,7 +31,7 @@ from hetopt.checks import is_real, shown
 from hetopt.data.entities import Entities
 from hetopt.data.instance_data import InstanceData
 from hetopt.errors import InvalidFormulation
-from hetopt.programs.arrays import SHARE, Arrays, Columns, RowFamily, Rows, each
+from hetopt.programs.arrays import SHARE, Arrays, Columns, RowFamily, Rows, each, priority_of
 from hetopt.programs.linear import Cuts
 
 Expression: TypeAlias = Any
@@ -237,7 +237,7 @@ def add_component_of(model: Model, part: Component) -> None:
     if own is None:
         block.gain = pyo.Expression(expr=gain, doc="what the component adds to the objective")
         gain = block.gain
-    model.gains.setdefault(getattr(part, "priority", 0), []).append(gain)
+    model.gains.setdefault(priority_of(part), []).append(gain)
 
 
 def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from hetopt.checks import FrozenDict, shown
 from hetopt.data.entities import Entities, Floats, read_only
 from hetopt.data.gpu_locations import Placed
-from hetopt.errors import InvalidPlan
+from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.results.certificate import Certificate
 
 
@@ -79,7 +79,7 @@ class Allocation:
             The result is not exact.
         """
         if self.certificate.exact is None or self.certificate.exact.share is None:
-            raise ValueError("this allocation is not exact; solve with Options(exact=True)")
+            raise InvalidOption("this allocation is not exact; solve with Options(exact=True)")
         return self.entities.frame(self.certificate.exact.share)
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Plan:
         for name, row in zip(self.entities.names, self.x, strict=True):
             types = np.flatnonzero(row)
             if len(types) > 1:
-                raise ValueError(f"{name!r} has GPUs of several types; read plan.gpus instead of plan.assigned")
+                raise InvalidOption(f"{name!r} has GPUs of several types; read plan.gpus instead of plan.assigned")
             assigned[name] = self.entities.types[types[0]] if len(types) else None
         return assigned
 

@@ -408,7 +408,7 @@ def check_sizes(coefficients: Floats, what: str, *, approximate: bool = False) -
 
 
 def bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Int32s, Floats, Floats]:
-    """Int32s and bounds as arrays of one length."""
+    """Positions and bounds as arrays of one length."""
     where = np.atleast_1d(np.asarray(index))
     if not np.issubdtype(where.dtype, np.integer):
         raise InvalidFormulation(f"{where.ravel()[:3].tolist()} are not positions; give whole numbers, counted from 0")

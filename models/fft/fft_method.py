@@ -12,6 +12,7 @@ import numpy as np
 from hetopt.data.entities import Entities, Floats
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.objectives import is_linear_gain
+from hetopt.programs.arrays import priority_of
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
 from hetopt.solving.optimising import Method, optimise, run
@@ -23,7 +24,7 @@ def _serves(compiled: Compiled) -> bool:
     parts = compiled.formulation.components
     gains = [part for part in parts if is_linear_gain(part)]
     others = [type(part) for part in parts if not is_linear_gain(part)]
-    first = [type(part) for part in gains if getattr(part, "priority", 0)]
+    first = [type(part) for part in gains if priority_of(part)]
     return others == [OneType] and first == [WorkConserving] and len(gains) > len(first)
 
 
