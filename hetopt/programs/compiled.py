@@ -259,7 +259,7 @@ class Compiled:
 
     @cached_property
     def groups(self) -> dict[tuple[str, str], int]:
-        """(component, group of columns) -> first position; ``("", "")`` are the shares."""
+        """(component, group of columns) -> first position; ``("", SHARE)`` are the shares, ``("", PYOMO)`` Pyomo's."""
         starts, end = {("", SHARE): 0}, self.entities.speed.size
         for name, own in self._in_arrays.items():
             for columns in own.columns:
@@ -267,8 +267,6 @@ class Compiled:
                 end += len(columns)
         if self.pyomo is not None:
             starts["", PYOMO] = end
-            end += len(self.pyomo.columns)
-        starts["", "end"] = end
         return starts
 
     def _group(self, owner: str, name: str) -> tuple[int, int]:
@@ -280,10 +278,11 @@ class Compiled:
             raise InvalidFormulation(f"{owner!r} has coefficients of the columns {name!r}, which it does not declare")
         return self.groups[owner, name], len(self.arrays[owner].group(name))
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Number of columns."""
-        return self.groups["", "end"]
+        own = sum(len(columns) for arrays in self._in_arrays.values() for columns in arrays.columns)
+        return self.entities.speed.size + own + (0 if self.pyomo is None else len(self.pyomo.columns))
 
     @cached_property
     def segments(self) -> list[Segment]:
