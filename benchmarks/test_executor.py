@@ -29,10 +29,10 @@ from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Engine, Grant, Node, Phase
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slurm import SlurmEngine
+from hetopt.executor.lease_timeouts import Terms
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.executor.terms import Terms
 from hetopt.models.hadare.corrected_throughput import estimated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -15,7 +15,7 @@ from dashboard_books import Books
 from waiting import PATIENCE
 
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import Server
+from hetopt.executor.dashboard.server import DashboardServer
 
 TOKEN = "correct-horse.battery_staple~1"
 Answer = tuple[int, dict[str, str], str]
@@ -24,9 +24,12 @@ Answer = tuple[int, dict[str, str], str]
 @contextmanager
 def served(
     folder: Path, *, token: str | None = None, kept: float = 0.0, patience: float = PATIENCE
-) -> Iterator[Server]:
+) -> Iterator[DashboardServer]:
     """A server of these books, on a port that is free."""
-    with closing(Reader(folder, patience=patience, kept=kept)) as reader, Server(reader, port=0, token=token) as server:
+    with (
+        closing(Reader(folder, patience=patience, kept=kept)) as reader,
+        DashboardServer(reader, port=0, token=token) as server,
+    ):
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -36,7 +39,9 @@ def served(
             thread.join()
 
 
-def ask(server: Server, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
+def ask(
+    server: DashboardServer, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str
+) -> Answer:
     """Status, headers and body of one request."""
     connection = http.client.HTTPConnection("127.0.0.1", server.where.port, timeout=PATIENCE)
     with closing(connection):
@@ -48,7 +53,7 @@ def ask(server: Server, path: str = "/", method: str = "GET", body: bytes | None
         return answer.status, dict(answer.headers), said.decode()
 
 
-def raw(server: Server, request: bytes) -> bytes:
+def raw(server: DashboardServer, request: bytes) -> bytes:
     """What comes back for these bytes."""
     with socket.create_connection(("127.0.0.1", server.where.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
@@ -67,13 +72,13 @@ def some_books(tmp_path: Path) -> Books:
 
 
 @pytest.fixture(name="server")
-def open_server(books: Books) -> Iterator[Server]:
+def open_server(books: Books) -> Iterator[DashboardServer]:
     with served(books.store.folder) as made:
         yield made
 
 
 @pytest.fixture(name="closed")
-def closed_server(books: Books) -> Iterator[Server]:
+def closed_server(books: Books) -> Iterator[DashboardServer]:
     """With a token."""
     with served(books.store.folder, token=TOKEN) as made:
         yield made

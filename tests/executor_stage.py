@@ -12,11 +12,11 @@ from executor_scenes import rows
 from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import PROFILE, Open
 from hetopt.executor.queue import form_of
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.executor.terms import Terms
 from hetopt.models.hadare.corrected_throughput import estimated
 
 
@@ -99,7 +99,7 @@ class Stage:
         self, folder: Path, *hosts: Node, policy: str = "fifo", seconds: float | None = None, profile: bool = False
     ) -> None:
         self.folder, self.engine, self.said = folder, Puppet(*hosts), list[str]()
-        self.policy, self.settings = policy, Settings(policy, seconds, profile, Terms(ttl_seconds=20.0))
+        self.policy, self.settings = policy, Settings(policy, seconds, profile, LeaseTimeouts(ttl_seconds=20.0))
         self.looks: float = 3
         self.too_small: dict[str, set[str]] = {}
         self.store = StateStore(folder)

@@ -14,12 +14,12 @@ from executor_scenes import node, with_speeds
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.job_file import JobForm
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.log import instance_of, log_of
 from hetopt.executor.queue import job_row, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import starting, stopping
-from hetopt.executor.terms import Terms
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.simulator import simulate
@@ -71,7 +71,7 @@ def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, r
     store = StateStore(folder / "state")
     system = driving(policy, {}, round_seconds)
     engine = LocalEngine(HOSTS, store.cluster)
-    settings = Settings(policy, round_seconds, profile=False, terms=Terms(ttl_seconds=20.0), strict_rounds=True)
+    settings = Settings(policy, round_seconds, profile=False, terms=LeaseTimeouts(ttl_seconds=20.0), strict_rounds=True)
     began = store.now()
 
     def hand_in() -> None:

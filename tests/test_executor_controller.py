@@ -17,10 +17,10 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import leases, rounds, tables, tending
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import EVENTS, StateStore
-from hetopt.executor.terms import Terms
 from hetopt.models.hadare.corrected_throughput import estimated
 
 
@@ -213,7 +213,7 @@ def states(driven: Driven) -> dict[str, str]:
 
 
 def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driven.controller.tender, "terms", Terms(start_seconds=0.0))
+    monkeypatch.setattr(driven.controller.tender, "terms", LeaseTimeouts(start_seconds=0.0))
     driven.engine.refuses = "not now"
     submit(driven.store, form("a"))
     for _ in range(3):
@@ -242,7 +242,7 @@ def test_a_start_whose_answer_was_lost_is_known_by_its_claim(driven: Driven) -> 
 
 def test_a_lease_whose_directory_is_gone_is_given_up(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a job that tidies up, say; it is sealed once its time to live is over, and the job goes on."""
-    monkeypatch.setattr(driven.controller.tender, "terms", Terms(ttl_seconds=0.1, margin_seconds=0.1))
+    monkeypatch.setattr(driven.controller.tender, "terms", LeaseTimeouts(ttl_seconds=0.1, margin_seconds=0.1))
     submit(driven.store, form("a", grace=0.1))
     submit(driven.store, form("b"))
     driven.controller.step()

@@ -214,7 +214,11 @@ def test_curves_leave_out_what_was_lost(tmp_path: Path) -> None:
         (tmp_path / name / LOSSES).write_text(
             "\n".join([*lines, '{"step": 41, "lo', "", "[[", '{"step": 1, "loss": NaN}'])
         )
-    parts = [curves.Part(tmp_path / "one", 0), curves.Part(tmp_path / "gone", 20), curves.Part(tmp_path / "two", 20)]
+    parts = [
+        curves.CurvePart(tmp_path / "one", 0),
+        curves.CurvePart(tmp_path / "gone", 20),
+        curves.CurvePart(tmp_path / "two", 20),
+    ]
     found = curves.curve(parts)
     assert [step for step, _ in found] == list(range(1, 41))
     assert all(loss == step + 0.5 for step, loss in found)
@@ -223,7 +227,7 @@ def test_curves_leave_out_what_was_lost(tmp_path: Path) -> None:
 def test_a_long_file_of_losses_gives_points_over_all_of_it(tmp_path: Path) -> None:
     lines = (json.dumps({"step": step, "loss": 1 / step, "copy": 0, "base": 0}) for step in range(1, 50_001))
     (tmp_path / LOSSES).write_text("".join(f"{line}\n" for line in lines))
-    steps = [step for step, _ in curves.curve([curves.Part(tmp_path, 0)])]
+    steps = [step for step, _ in curves.curve([curves.CurvePart(tmp_path, 0)])]
     assert len(steps) == curves.POINTS
     assert steps == sorted(steps)
     assert steps[0] == 1

@@ -14,11 +14,11 @@ from hetopt.errors import InvalidOption
 from hetopt.executor.dashboard.access import Access, address, check_token
 from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import Server
+from hetopt.executor.dashboard.server import DashboardServer
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
-def test_this_machine_may(server: Server, host: str) -> None:
+def test_this_machine_may(server: DashboardServer, host: str) -> None:
     assert ask(server, Host=host)[0] == 200
 
 
@@ -35,7 +35,7 @@ def test_this_machine_may(server: Server, host: str) -> None:
         "2130706433",
     ],
 )
-def test_names_that_others_let_lead_here_may_not(server: Server, host: str) -> None:
+def test_names_that_others_let_lead_here_may_not(server: DashboardServer, host: str) -> None:
     """Else any page in the same browser could read this one (DNS rebinding)."""
     status, _, text = ask(server, Host=host)
     assert status == 403
@@ -44,7 +44,7 @@ def test_names_that_others_let_lead_here_may_not(server: Server, host: str) -> N
     assert b" 403 " in raw(server, b"GET / HTTP/1.0\r\n\r\n").splitlines()[0]
 
 
-def test_with_a_token_nobody_reads_without(closed: Server) -> None:
+def test_with_a_token_nobody_reads_without(closed: DashboardServer) -> None:
     for path in ("/", "/fragment", "/api/snapshot.json", "/nothing"):
         for method in ("GET", "HEAD", "POST"):
             status, headers, text = ask(closed, path, method)
@@ -57,7 +57,7 @@ def test_with_a_token_nobody_reads_without(closed: Server) -> None:
         assert ask(closed, Authorization=right, Host="lab.example")[0] == 200
 
 
-def test_a_token_in_the_address_becomes_a_cookie(closed: Server) -> None:
+def test_a_token_in_the_address_becomes_a_cookie(closed: DashboardServer) -> None:
     status, headers, text = ask(closed, f"/?token={TOKEN}")
     assert (status, text, headers["Location"]) == (303, "", "./")
     assert ask(closed, f"/api/snapshot.json?token={TOKEN}")[1]["Location"] == "snapshot.json"
@@ -80,7 +80,7 @@ def test_another_token_means_another_cookie() -> None:
     assert Access("a" * 9, 1).set_cookie == Access("a" * 9, 1).set_cookie
 
 
-def test_the_token_is_told_to_nobody(closed: Server, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_token_is_told_to_nobody(closed: DashboardServer, capfd: pytest.CaptureFixture[str]) -> None:
     said = "".join(
         str(answer)
         for answer in (
@@ -136,5 +136,5 @@ def test_places_to_listen(books: Books) -> None:
 
 @pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
 def test_over_ipv6(books: Books) -> None:
-    with closing(Reader(books.store.folder)) as reader, Server(reader, "::1", 0) as server:
+    with closing(Reader(books.store.folder)) as reader, DashboardServer(reader, "::1", 0) as server:
         assert server.url == f"http://[::1]:{server.where.port}/"

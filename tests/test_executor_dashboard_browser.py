@@ -15,13 +15,13 @@ from waiting import PATIENCE
 
 from hetopt.errors import UnusableFile
 from hetopt.executor.dashboard import server as serving
-from hetopt.executor.dashboard.server import Server
+from hetopt.executor.dashboard.server import DashboardServer
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 browser = pytest.mark.skipif(CHROMIUM is None, reason="none of chromium, chromium-browser, google-chrome is on PATH")
 
 
-def browse(server: Server, folder: Path, *words: str, query: str = "") -> tuple[str, list[str], set[str]]:
+def browse(server: DashboardServer, folder: Path, *words: str, query: str = "") -> tuple[str, list[str], set[str]]:
     """The document after twelve (virtual) seconds, what the console said, and hosts that the page asked for anything.
 
     What the browser wants for itself finds no host.
@@ -48,7 +48,7 @@ def browse(server: Server, folder: Path, *words: str, query: str = "") -> tuple[
 class Then:
     """Looks as before, but does something between one look and the next."""
 
-    def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch, *then: object) -> None:
+    def __init__(self, server: DashboardServer, monkeypatch: pytest.MonkeyPatch, *then: object) -> None:
         self.look, self.then, self.lock = server.reader.look, list(then), threading.Lock()
         monkeypatch.setattr(server.reader, "look", self)
 
@@ -62,7 +62,7 @@ class Then:
 
 @browser
 def test_a_browser_shows_what_has_changed(
-    books: Books, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    books: Books, server: DashboardServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Then(server, monkeypatch, lambda: books.job("came-later"))
     dom, console, asked = browse(server, tmp_path, f"--screenshot={tmp_path / 'page.png'}")
@@ -76,7 +76,7 @@ def test_a_browser_shows_what_has_changed(
 
 @browser
 def test_a_browser_comes_in_with_the_token_and_goes_on_with_the_cookie(
-    books: Books, closed: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    books: Books, closed: DashboardServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Then(closed, monkeypatch, lambda: books.job("came-later"))
     dom, console, _ = browse(closed, tmp_path, query=f"?token={TOKEN}")
@@ -88,7 +88,7 @@ def test_a_browser_comes_in_with_the_token_and_goes_on_with_the_cookie(
 @browser
 @pytest.mark.parametrize("what", ["stops", "breaks"])
 def test_a_browser_says_that_nobody_answers(
-    books: Books, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    books: Books, server: DashboardServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     def stops() -> None:
         server.shutdown()

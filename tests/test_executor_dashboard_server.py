@@ -26,13 +26,13 @@ from hetopt.executor.dashboard import server as serving
 from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.script import POLICY
-from hetopt.executor.dashboard.server import HEADERS, MOST_AT_ONCE, Server
+from hetopt.executor.dashboard.server import HEADERS, MOST_AT_ONCE, DashboardServer
 from hetopt.executor.store import DATABASE, StateStore
 
 # -- places and methods
 
 
-def test_three_places(server: Server) -> None:
+def test_three_places(server: DashboardServer) -> None:
     status, headers, text = ask(server)
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
@@ -46,7 +46,7 @@ def test_three_places(server: Server) -> None:
     assert [job["name"] for job in json.loads(said)["jobs"]] == ["early-bird"]
 
 
-def test_headers_keep_browsers_from_doing_more(server: Server) -> None:
+def test_headers_keep_browsers_from_doing_more(server: DashboardServer) -> None:
     for path in ("/", "/fragment", "/api/snapshot.json", "/nothing"):
         _, headers, _ = ask(server, path)
         assert {key: headers[key] for key in HEADERS} == HEADERS
@@ -58,7 +58,7 @@ def test_headers_keep_browsers_from_doing_more(server: Server) -> None:
     assert "*" not in POLICY
 
 
-def test_head_is_get_without_the_body(server: Server) -> None:
+def test_head_is_get_without_the_body(server: DashboardServer) -> None:
     _, headers, _ = ask(server, "/nothing")
     status, short, text = ask(server, "/nothing", "HEAD")
     assert (status, text) == (404, "")
@@ -67,7 +67,7 @@ def test_head_is_get_without_the_body(server: Server) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"])
-def test_nothing_can_be_changed(server: Server, method: str) -> None:
+def test_nothing_can_be_changed(server: DashboardServer, method: str) -> None:
     status, headers, _ = ask(server, "/", method, b"x" * 5000 if method in ("POST", "PUT") else None)
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
@@ -85,13 +85,13 @@ def test_nothing_can_be_changed(server: Server, method: str) -> None:
         "*",
     ],
 )
-def test_all_else_is_not_there(server: Server, path: str) -> None:
+def test_all_else_is_not_there(server: DashboardServer, path: str) -> None:
     status, _, text = ask(server, path)
     assert status == 404
     assert "passwd" not in text
 
 
-def test_a_request_that_is_none_gets_a_plain_answer(server: Server) -> None:
+def test_a_request_that_is_none_gets_a_plain_answer(server: DashboardServer) -> None:
     for request in (
         b"<script>alert(1)</script>\r\n\r\n",
         b"GET / HTTP/9.9 x\r\n\r\n",
@@ -106,7 +106,7 @@ def test_a_request_that_is_none_gets_a_plain_answer(server: Server) -> None:
     assert ask(server)[0] == 200
 
 
-def test_large_answers_are_packed_for_those_who_can(server: Server) -> None:
+def test_large_answers_are_packed_for_those_who_can(server: DashboardServer) -> None:
     _, headers, text = ask(server, Accept_Encoding="gzip, deflate")
     assert headers["Content-Encoding"] == "gzip"
     assert "Content-Encoding" not in ask(server)[1]
@@ -138,7 +138,7 @@ def test_books_that_others_do_not_let_go_of(books: Books) -> None:
         until(lambda: ask(server)[0] == 200, "they are read again")
 
 
-def test_books_that_are_damaged_or_gone(books: Books, server: Server) -> None:
+def test_books_that_are_damaged_or_gone(books: Books, server: DashboardServer) -> None:
     path = books.store.folder / DATABASE
     books.store.close()
     kept = path.read_bytes()
@@ -159,7 +159,7 @@ def test_books_that_are_damaged_or_gone(books: Books, server: Server) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"gpus": 3, "up": true, "note": ""}', "[" * 100_000])
-def test_books_with_rubbish_in_them(books: Books, server: Server, content: str) -> None:
+def test_books_with_rubbish_in_them(books: Books, server: DashboardServer, content: str) -> None:
     with books.store.writing() as connection:
         connection.execute(tables.nodes.update().values(content=content))
     status, _, text = ask(server)
@@ -170,13 +170,13 @@ def test_books_with_rubbish_in_them(books: Books, server: Server, content: str) 
     assert ask(server)[0] == 200
 
 
-def test_books_of_another_version(books: Books, server: Server) -> None:
+def test_books_of_another_version(books: Books, server: DashboardServer) -> None:
     books.facts(version="999")
     assert f"is of version 999; this hetopt reads {tables.VERSION}" in ask(server)[2]
 
 
 def test_a_slip_of_the_page_is_no_traceback_in_the_browser(
-    server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    server: DashboardServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def wrong(_: object) -> str:
         raise RuntimeError("deep inside")
@@ -226,7 +226,7 @@ def test_many_who_ask_share_a_look(books: Books, monkeypatch: pytest.MonkeyPatch
 
 
 def test_who_says_nothing_does_not_keep_others_waiting_for_ever(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = ("127.0.0.1", server.where.port)
     with monkeypatch.context() as patch:
@@ -241,7 +241,7 @@ def test_who_says_nothing_does_not_keep_others_waiting_for_ever(
     assert ask(server)[0] == 200
 
 
-def test_one_too_many_is_turned_away(server: Server) -> None:
+def test_one_too_many_is_turned_away(server: DashboardServer) -> None:
     where = ("127.0.0.1", server.where.port)
     silent = [socket.create_connection(where, timeout=PATIENCE) for _ in range(MOST_AT_ONCE + 1)]
     try:

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 from hetopt.decisions.system import OnChange
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.executor.deciding import NONE_FREE, Decider, Target, cluster_of, fitted, job_of, shares
+from hetopt.executor.deciding import NONE_FREE, RoundDecider, Target, cluster_of, fitted, job_of, shares
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import StopReason
 from hetopt.executor.reconciling import Reconciler
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Tender
-from hetopt.executor.terms import Terms
 from hetopt.models.fft import FFT, Switching
 from hetopt.models.hadare import HadarE
 from hetopt.models.hadare.corrected_throughput import estimated
@@ -72,7 +72,7 @@ def test_any_policy_drives_the_cluster(store: StateStore, name: str) -> None:
         assert "rates, which hosts cannot" in str(problem) or name == "hadar-commit"  # noqa: PT017
         return
     ids = {row["name"]: row["id"] for row in jobs}
-    one, placed = Decider(system, estimated), 0
+    one, placed = RoundDecider(system, estimated), 0
     for _ in range(3):
         instance, waits = one.instance(scene(store, speeds))
         assert instance is not None
@@ -80,9 +80,9 @@ def test_any_policy_drives_the_cluster(store: StateStore, name: str) -> None:
         targets, _, _ = one.decide(instance, ids)
         check(targets, len(jobs))
         placed += len(targets)
-        other = Decider(system, estimated)
+        other = RoundDecider(system, estimated)
         assert other.recall(one.remembered())
-        again = Decider(system, estimated)
+        again = RoundDecider(system, estimated)
         assert again.recall(one.remembered())
         following, _ = one.instance(scene(store, speeds))
         assert following is not None
@@ -92,7 +92,7 @@ def test_any_policy_drives_the_cluster(store: StateStore, name: str) -> None:
 
 
 def test_what_cannot_be_recalled_is_forgotten(store: StateStore) -> None:
-    assert not Decider(driving("fft", {}, None), estimated).recall(b"of another version")
+    assert not RoundDecider(driving("fft", {}, None), estimated).recall(b"of another version")
 
 
 def test_the_instance_is_what_is_known(store: StateStore) -> None:
@@ -109,7 +109,7 @@ def test_the_instance_is_what_is_known(store: StateStore) -> None:
     tag = granted(store, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
     assert tag is not None
     now = scene(store, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(store))
-    instance, waits = Decider(driving("fft", {}, None), estimated).instance(now)
+    instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
     assert waits == {
         3: "it wants 8 workers; the GPUs on which it can run are 4 K80 + 2 P100 + 3 V100, "
@@ -143,13 +143,13 @@ def test_why_a_job_is_not_in_it(store: StateStore, policy: str, settings: dict[s
     there = [node("n2", {"P100": 2, "V100": 1}, memory_bytes=memory), node("n3", {"V100": 1}, memory_bytes=memory)]
     lab_of_jobs(store, [form("a", **settings), form("b")])
     now = replace(scene(store, {"a": RATES, "b": RATES}, there), whole={"K80": 4, "P100": 2, "V100": 3})
-    _, waits = Decider(driving(policy, {}, None), estimated).instance(now)
+    _, waits = RoundDecider(driving(policy, {}, None), estimated).instance(now)
     assert waits == {1: why}
 
 
 def test_why_no_job_is_in_it(store: StateStore) -> None:
     lab_of_jobs(store, [form("a")])
-    decider, now = Decider(driving("fifo", {}, None), estimated), scene(store, {"a": RATES})
+    decider, now = RoundDecider(driving("fifo", {}, None), estimated), scene(store, {"a": RATES})
     none = replace(now, nodes=[])
     assert decider.instance(none) == (None, {1: "no node is up and undrained"})
     taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], whole={"K80": 4})
@@ -161,7 +161,7 @@ def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore
     jobs = lab_of_jobs(store, [form("a")])
     granted(store, jobs[0]["id"], [Seat("n3", "V100", 0)])
     now = scene(store, {"a": RATES}, LAB[:2], opened(store))
-    instance, _ = Decider(driving("fft", {}, None), estimated).instance(now)
+    instance, _ = RoundDecider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
     assert [server.name for server in instance.cluster.servers] == ["n1", "n2"]
     assert not instance.placed
@@ -171,7 +171,7 @@ def test_speeds_are_estimated_until_they_are_measured(store: StateStore) -> None
     """Equation (10) says that a V100 is sqrt(125/16) / sqrt(4.365/12) times a K80; one measurement sets the scale."""
     lab_of_jobs(store, [form("a"), form("b")])
     ratio = math.sqrt(125 / 16) / math.sqrt(8.73 / 2 / 12)
-    decider = Decider(driving("fft", {}, None), estimated)
+    decider = RoundDecider(driving("fft", {}, None), estimated)
     instance, _ = decider.instance(scene(store, {}))
     assert instance is not None
     speed = instance.job["a"].throughput
@@ -184,7 +184,7 @@ def test_speeds_are_estimated_until_they_are_measured(store: StateStore) -> None
 
 def test_no_node_no_instance(store: StateStore) -> None:
     lab_of_jobs(store, [form("a")])
-    instance, waits = Decider(driving("fft", {}, None), estimated).instance(scene(store, {"a": RATES}, []))
+    instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(scene(store, {"a": RATES}, []))
     assert instance is None
     assert waits == {1: "no node is up and undrained"}
     assert cluster_of([]) is None
@@ -209,7 +209,7 @@ def test_the_way_of_a_checkpoint_is_not_counted_twice(store: StateStore) -> None
     with store.writing() as connection:
         connection.exec_driver_sql("UPDATE jobs SET checkpoint_bytes = 1e11")
     now = scene(store, {"a": RATES}, LAB, opened(store))
-    instance, _ = Decider(driving("fft", {}, 300.0), estimated).instance(now)
+    instance, _ = RoundDecider(driving("fft", {}, 300.0), estimated).instance(now)
     assert instance is not None
     costs = Switching({"a": "P100"}, 300.0, 30.0).coefficients(instance.entities("jobs"))
     assert sorted(set(costs[0])) == [-30.0 / 300.0, 0.0]
@@ -223,7 +223,7 @@ def test_a_costly_restart_keeps_fft_from_moving(store: StateStore) -> None:
     now = scene(store, {"a": {"K80": 1.0, "P100": 5.0, "V100": 6.0}}, LAB, opened(store))
     placed = {}
     for cost in (0.0, 290.0):
-        decider = Decider(fitted(driving("fft", {}, 300.0), 300.0, cost), estimated)
+        decider = RoundDecider(fitted(driving("fft", {}, 300.0), 300.0, cost), estimated)
         instance, _ = decider.instance(now)
         assert instance is not None
         placed[cost] = {t for target in decider.decide(instance, {"a": 1})[0] for g in target.seats.values() for t in g}
@@ -240,7 +240,7 @@ def test_shares_are_whole_and_sum_up(steps: int, work: list[float]) -> None:
 
 def test_hadare_gives_copies_their_work(store: StateStore) -> None:
     jobs = lab_of_jobs(store, [form("a", fork=True)])
-    decider = Decider(driving("hadare", {}, 60.0), estimated)
+    decider = RoundDecider(driving("hadare", {}, 60.0), estimated)
     instance, _ = decider.instance(scene(store, {"a": RATES}))
     assert instance is not None
     targets, _, _ = decider.decide(instance, {"a": jobs[0]["id"]})
@@ -253,16 +253,16 @@ def test_hadare_gives_copies_their_work(store: StateStore) -> None:
 
 def test_a_policy_without_an_answer_is_told_in_one_line(store: StateStore) -> None:
     lab_of_jobs(store, [form("a")])
-    decider = Decider(driving("gavel", {}, None), estimated)
+    decider = RoundDecider(driving("gavel", {}, None), estimated)
     instance, _ = decider.instance(scene(store, {"a": RATES}))
     assert instance is not None
     with pytest.raises(HetoptError):
-        Decider(driving("allox", {}, None), estimated).decide(instance.replace(jobs=()), {})
+        RoundDecider(driving("allox", {}, None), estimated).decide(instance.replace(jobs=()), {})
 
 
 def test_a_tenant_may_be_called_like_a_job(store: StateStore) -> None:
     lab_of_jobs(store, [form("ann", tenant="ann"), form("bob", tenant="ann")])
-    instance, _ = Decider(driving("oef-cooperative", {}, None), estimated).instance(
+    instance, _ = RoundDecider(driving("oef-cooperative", {}, None), estimated).instance(
         scene(store, {"ann": RATES, "bob": RATES})
     )
     assert instance is not None
@@ -277,7 +277,7 @@ def test_a_node_that_is_drained_is_emptied_at_once(store: StateStore) -> None:
     granted(store, 2, [Seat("n3", "V100", 0)])
     leases = opened(store)
     targets = [Target(1, 0, {"n1": {"K80": 1}}), Target(2, 0, {"n3": {"V100": 1}})]
-    reconciler = Reconciler(store, Tender.of(store, LocalEngine(LAB, store.cluster), Terms()))
+    reconciler = Reconciler(store, Tender.of(store, LocalEngine(LAB, store.cluster), LeaseTimeouts()))
     reconciler.stop(leases, targets, 0, {})
     assert [lease.row["stop_reason"] for lease in opened(store)] == [None, None]
     reconciler.stop(leases, targets, 0, {leases[1].tag: StopReason.NODE_DRAINED})

@@ -22,10 +22,10 @@ from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.queue import drain, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.executor.terms import Terms
 from hetopt.models.hadare.corrected_throughput import estimated
 
 STEPS = 600
@@ -43,7 +43,7 @@ class Driven:
 
     def __init__(self, folder: Path, node: Node) -> None:
         self.store = StateStore(folder)
-        settings = Settings("fifo", None, False, Terms())
+        settings = Settings("fifo", None, False, LeaseTimeouts())
         engine = LocalEngine((node,), self.store.cluster)
         self.controller = Controller(self.store, engine, driving("fifo", {}, None), estimated, settings)
 

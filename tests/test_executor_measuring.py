@@ -16,7 +16,7 @@ from sqlalchemy import insert, update
 
 from hetopt.errors import InvalidInstance
 from hetopt.executor import tables
-from hetopt.executor.deciding import Decider, Scene
+from hetopt.executor.deciding import RoundDecider, Scene
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import SEALED, Ending, grant, open_leases, seal
 from hetopt.executor.log import instance_of, log_of
@@ -209,7 +209,7 @@ def test_the_instance_is_what_policies_were_shown(store: StateStore) -> None:
     nodes = [Node(n, own, memory_bytes={s.gpu_type: memory[s.gpu_type] for s in own}) for n, own in seats.items()]
     with store.reading() as connection:
         scene = Scene(store.now(), nodes, rows(store), [], read_speeds(connection))
-    shown, _ = Decider(driving("fft", {}, None), estimated).instance(scene)
+    shown, _ = RoundDecider(driving("fft", {}, None), estimated).instance(scene)
     found = instance_of(store)
     assert shown is not None
     types = shown.cluster.type_names

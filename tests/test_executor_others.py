@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import SlurmCluster, missing
 
-from hetopt.executor.deciding import Decider
+from hetopt.executor.deciding import RoundDecider
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.kept import Kept
 from hetopt.executor.leases import mark_started, set_leases
@@ -117,7 +117,7 @@ def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path)
         lab_of_jobs(store, [form("a", workers=2)])
         lease(store, 1, {0, 1}, runs=False)
         survey = Survey(store, cast(Engine, engine), Kept(store), profile=False)
-        decider = Decider(driving("fifo", {}, None), estimated)
+        decider = RoundDecider(driving("fifo", {}, None), estimated)
         placed = []
         for engine.used in (0, 2):
             survey.look(opened(store))

@@ -51,7 +51,7 @@ class Entities:
     types:
         k GPU types, in the cluster's order.
     speed:
-        (n, k) yield of one unit of share. Tenants: speedup per GPU (no unit); jobs: work per second of
+        (n, k) rate per unit of share. Tenants: speedup per GPU (no unit); jobs: work per second of
         the whole gang on this type alone. 0 where memory is too small, or the type has fewer GPUs than the gang.
     demand:
         (n,) GPUs that one unit of share takes: 1 for tenants, the gang's size for jobs.

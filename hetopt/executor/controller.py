@@ -21,8 +21,9 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.clock import Wall
 from hetopt.executor.complaints import Complaints
-from hetopt.executor.deciding import Decider, Target
+from hetopt.executor.deciding import RoundDecider, Target
 from hetopt.executor.engines.engine import Engine, EngineDown
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import SEALED, directory
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
@@ -33,7 +34,6 @@ from hetopt.executor.speeds import Estimator
 from hetopt.executor.store import StateStore
 from hetopt.executor.surveying import Survey
 from hetopt.executor.tending import Tender
-from hetopt.executor.terms import Terms
 
 POLL_SECONDS = 1.0
 """How often the controller looks by default."""
@@ -65,7 +65,7 @@ class Settings:
     policy: str
     round_seconds: float | None = None
     profile: bool = True
-    terms: Terms = field(default_factory=Terms)
+    terms: LeaseTimeouts = field(default_factory=LeaseTimeouts)
     leases: Path | None = None
     strict_rounds: bool = False
 
@@ -105,7 +105,7 @@ class Controller:
         make_leases_folder(store, self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
         self.merges = Merges(store, self.tender.folder, self.tender.kept)
-        often, decider = (settings.round_seconds, settings.strict_rounds), Decider(system, estimator)
+        often, decider = (settings.round_seconds, settings.strict_rounds), RoundDecider(system, estimator)
         self.rounds = Rounds(store, decider, settings.policy, *often, self.complaints)
         self.wall = Wall()
         self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)

@@ -153,7 +153,7 @@ def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | No
 
 
 @dataclass
-class Decider:
+class RoundDecider:
     """Asks a policy.
 
     Parameters

@@ -14,7 +14,7 @@ from sqlalchemy import insert, select, update
 from hetopt.errors import HetoptError
 from hetopt.executor import tables
 from hetopt.executor.complaints import Complaints
-from hetopt.executor.deciding import Decider, Scene, Target, fitted
+from hetopt.executor.deciding import RoundDecider, Scene, Target, fitted
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import is_tried_again
 from hetopt.executor.reconciling import write_targets
@@ -36,7 +36,7 @@ TRIES = 2
 
 
 @dataclass(frozen=True)
-class Answer:
+class RoundDecision:
     """What a round brings.
 
     Parameters
@@ -91,7 +91,7 @@ class Rounds:
     """
 
     store: StateStore
-    decider: Decider
+    decider: RoundDecider
     policy: str
     seconds: float | None
     strict: bool
@@ -165,7 +165,7 @@ class Rounds:
             self._told_short = True
             self.complaints.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer ones")
 
-    def _answer(self, scene: Scene) -> tuple[Answer | None, str]:
+    def _answer(self, scene: Scene) -> tuple[RoundDecision | None, str]:
         """The policy's, or why there is none. A job that it cannot take is left out: it is not the others' trouble."""
         ids = {row["name"]: row["id"] for row in scene.jobs}
         before = self.decider.memory, self.decider.wake
@@ -189,18 +189,18 @@ class Rounds:
             else:
                 return replace(answer, waits={**answer.waits, **left_out}), ""
 
-    def _ask(self, scene: Scene, ids: Mapping[str, int]) -> Answer:
+    def _ask(self, scene: Scene, ids: Mapping[str, int]) -> RoundDecision:
         instance, waits = self.decider.instance(scene)
         if instance is None:
             self.decider.wake = math.inf
-            return Answer([], self.decider.remembered(), waits, waits)
+            return RoundDecision([], self.decider.remembered(), waits, waits)
         targets, decision, took = self.decider.decide(instance, ids)
         unable = waits
         if decision.placement is not None:
             waits = {**waits, **{ids[name]: str(why) for name, why in decision.placement.waiting.items()}}
-        return Answer(targets, self.decider.remembered(), waits, unable, int(decision.gpus.sum()), took)
+        return RoundDecision(targets, self.decider.remembered(), waits, unable, int(decision.gpus.sum()), took)
 
-    def _keep(self, scene: Scene, answer: Answer) -> None:
+    def _keep(self, scene: Scene, answer: RoundDecision) -> None:
         number, following = self.number + 1, self._after()
         placed = {target.job for target in answer.targets}
         row: dict[str, Any] = {

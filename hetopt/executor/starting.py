@@ -14,9 +14,9 @@ from hetopt.executor import runner
 from hetopt.executor.controller import Controller, Settings, check_same
 from hetopt.executor.deciding import fitted
 from hetopt.executor.engines.by_name import make_engine
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases_folder import check_not_away
 from hetopt.executor.store import StateStore
-from hetopt.executor.terms import Terms
 from hetopt.formulations.traits import traits_of
 from hetopt.plugins import ESTIMATORS
 from hetopt.presentation import console
@@ -61,7 +61,7 @@ def controller(
         check_not_away(store, leases)
         _check_leases(leases)
     said = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
-    terms = replace(Terms(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
+    terms = replace(LeaseTimeouts(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
     _check_ttl(terms, shared=not made.exact_slots)
     chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, terms, leases, strict_rounds)
     return Controller(store, made, system, ESTIMATORS.factory("hadar"), chosen, say=console.note)
@@ -88,7 +88,7 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     return fitted(replace(system, round_seconds=round_seconds), round_seconds, None)
 
 
-def _check_ttl(terms: Terms, *, shared: bool) -> None:
+def _check_ttl(terms: LeaseTimeouts, *, shared: bool) -> None:
     """Whether runners see the lease renewed in time, though they, or a file server twice in a row, may be late."""
     least = max(LOOKS * runner.LOOK_SECONDS, 2 * terms.visible_seconds if shared else 0.0)
     if terms.ttl_seconds < least:

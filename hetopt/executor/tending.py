@@ -20,6 +20,7 @@ from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refu
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.kept import Kept
 from hetopt.executor.lease_file import written
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import (
     INTENT,
     PROFILE,
@@ -38,7 +39,6 @@ from hetopt.executor.queue import form_of
 from hetopt.executor.renewing import Renewer
 from hetopt.executor.speeds import learn
 from hetopt.executor.store import LEASES, StateStore
-from hetopt.executor.terms import Terms
 
 MOST_STEP = 60.0
 """Seconds that count at most between two answers of the engine: after longer ones it was away."""
@@ -91,7 +91,7 @@ class Tender:
 
     store: StateStore
     engine: Engine
-    terms: Terms
+    terms: LeaseTimeouts
     folder: Path
     renewer: Renewer
     kept: Kept
@@ -106,7 +106,7 @@ class Tender:
     _troubled: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, store: StateStore, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
+    def of(cls, store: StateStore, engine: Engine, terms: LeaseTimeouts, folder: Path | None = None) -> Tender:
         """With lease directories in ``folder``, by default within the state's own."""
         folder = store.folder / LEASES if folder is None else folder
         return cls(store, engine, terms, folder, Renewer(terms.ttl_seconds), Kept(store))

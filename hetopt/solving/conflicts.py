@@ -22,23 +22,25 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import FEASIBILITY
 
 
-class Session(Protocol):
-    """What the search uses of :class:`hetopt.solving.highs.Session`."""
+class LinearSession(Protocol):
+    """What the search uses of :class:`hetopt.solving.highs.LinearSession`."""
 
     def values(self) -> tuple[Floats, Floats, float]:
-        """As :meth:`hetopt.solving.highs.Session.values`."""
+        """As :meth:`hetopt.solving.highs.LinearSession.values`."""
 
     def is_feasible(self) -> bool:
-        """As :meth:`hetopt.solving.highs.Session.is_feasible`."""
+        """As :meth:`hetopt.solving.highs.LinearSession.is_feasible`."""
 
     def set_row_bounds(self, rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
-        """As :meth:`hetopt.solving.highs.Session.set_row_bounds`."""
+        """As :meth:`hetopt.solving.highs.LinearSession.set_row_bounds`."""
 
 
 class Opening(Protocol):
     """The class of sessions, called with a program."""
 
-    def __call__(self, program: LinearProgram, options: Options | None = None, *, explain: bool = True) -> Session:
+    def __call__(
+        self, program: LinearProgram, options: Options | None = None, *, explain: bool = True
+    ) -> LinearSession:
         """A session of ``program``."""
 
 
@@ -101,7 +103,7 @@ def _crossed(program: LinearProgram) -> list[str]:
     return [f"bound of {program.col_names[j]}" for j in columns] or [program.row_names[i] for i in rows[:1]]
 
 
-def _elastic(program: LinearProgram, opening: Opening) -> Session:
+def _elastic(program: LinearProgram, opening: Opening) -> LinearSession:
     """The elastic program, which minimises the sum of row violations: it is always feasible and bounded.
 
     HiGHS reports some infeasible programs as "Unknown", and its own search for irreducible subsystems fails on these.
@@ -121,7 +123,7 @@ def _elastic(program: LinearProgram, opening: Opening) -> Session:
     return opening(elastic, Options(method="simplex"), explain=False)
 
 
-def _shortfall(session: Session) -> tuple[float, Floats]:
+def _shortfall(session: LinearSession) -> tuple[float, Floats]:
     """The least sum of row violations, and (rows,) duals: rows with a nonzero dual conflict."""
     _, dual, objective = session.values()
     return -objective, dual

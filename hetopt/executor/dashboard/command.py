@@ -33,7 +33,7 @@ def dashboard(
     from hetopt.data.saving import save
     from hetopt.executor.dashboard.page import page
     from hetopt.executor.dashboard.reader import Reader
-    from hetopt.executor.dashboard.server import Server
+    from hetopt.executor.dashboard.server import DashboardServer
 
     reader = Reader(default_folder() if state is None else state)
     try:
@@ -41,7 +41,7 @@ def dashboard(
             save(page(reader.look(), live=False).encode("utf-8", "replace"), once, overwrite=True)
             console.say(f"page: {once}")
             return
-        with Server(reader, host, port, token) as server:
+        with DashboardServer(reader, host, port, token) as server:
             console.say(f"the dashboard is at {server.url}; Ctrl-C ends it")
             for line in _hints(token is not None, server.where.loopback):
                 console.say(line)

@@ -26,14 +26,14 @@ WHOLE, PIECE = 16384, 512
 
 
 @dataclass(frozen=True)
-class Part:
+class CurvePart:
     """A lease of a job: where it has told of its losses, and the step from which it trained."""
 
     folder: Path
     from_step: int
 
 
-def parts(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str, list[Part]]:
+def parts(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str, list[CurvePart]]:
     """Job -> its newest leases that train, the oldest first; of a forked job those of one copy."""
     newest = func.row_number().over(partition_by=tables.leases.c.job, order_by=tables.leases.c.id.desc())
     own = (
@@ -45,13 +45,13 @@ def parts(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str
         own, own.c.job == tables.jobs.c.id
     )
     query = query.where(tables.jobs.c.name.in_(jobs), own.c.place <= LEASES).order_by(own.c.job, own.c.place.desc())
-    found: dict[str, list[Part]] = {}
+    found: dict[str, list[CurvePart]] = {}
     for row in connection.execute(query).mappings():
-        found.setdefault(row["name"], []).append(Part(directory(row, folder), row["from_step"]))
+        found.setdefault(row["name"], []).append(CurvePart(directory(row, folder), row["from_step"]))
     return found
 
 
-def curve(of: Sequence[Part]) -> list[tuple[int, float]]:
+def curve(of: Sequence[CurvePart]) -> list[tuple[int, float]]:
     """(step, loss) over all leases; what a lease did beyond the step at which the next began is lost, and not shown."""
     points: list[tuple[int, float]] = []
     for part in of:

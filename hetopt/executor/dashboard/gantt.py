@@ -47,7 +47,7 @@ LETTER = 6.3
 
 
 @dataclass(frozen=True)
-class Rows:
+class GanttRows:
     """Where each seat is drawn.
 
     Attributes
@@ -80,7 +80,7 @@ class Rows:
         return max(LEAST, self.height * self.number[key])
 
 
-def rows(nodes: Iterable[Mapping[str, Any]], spans: Sequence[Span], most: int = MOST_SEATS) -> Rows:
+def rows(nodes: Iterable[Mapping[str, Any]], spans: Sequence[Span], most: int = MOST_SEATS) -> GanttRows:
     """A row for each GPU of the nodes, and for each that a lease has held; as many as there is room for."""
     number = {(node["name"], kind): n for node in nodes for kind, n in node["gpus"].items()}
     for key, n in granted_to(spans).items():
@@ -95,7 +95,7 @@ def rows(nodes: Iterable[Mapping[str, Any]], spans: Sequence[Span], most: int = 
     room = {key: max(LEAST, height * fits) + GAP for key, fits in shown.items()}
     begin = HIGHER if sum(room.values()) > TALL else TOP
     edges = accumulate(room.values(), initial=begin)
-    return Rows(height, begin, dict(zip(room, edges, strict=False)), shown, total - sum(shown.values()))
+    return GanttRows(height, begin, dict(zip(room, edges, strict=False)), shown, total - sum(shown.values()))
 
 
 def picture(look: Look) -> Html:
@@ -145,7 +145,7 @@ def _samples(key: str) -> list[tuple[Html, str]]:
     return [(sample(line), "a round"), (sample(begun), "starting"), (sample(woven), "profiling")]
 
 
-def _caption(look: Look, places: Rows, marks: Sequence[Round], by_job: bool) -> Html:
+def _caption(look: Look, places: GanttRows, marks: Sequence[Round], by_job: bool) -> Html:
     said = f"A row for each GPU, the last {words.duration(look.now.now - look.since)}. "
     said += "Point at a bar for its job. "
     said += "There is one tenant, so colours tell jobs apart; they recur. " if by_job else "Colours are tenants. "
@@ -158,7 +158,7 @@ def _caption(look: Look, places: Rows, marks: Sequence[Round], by_job: bool) -> 
     return markup(said.rstrip())
 
 
-def _ground(places: Rows) -> Html:
+def _ground(places: GanttRows) -> Html:
     """A strip and a name for each kind of GPU on a node."""
     parts = []
     for (node, kind), top in places.top.items():
@@ -174,7 +174,7 @@ def _ground(places: Rows) -> Html:
     return joined(*parts)
 
 
-def _rounds(marks: Sequence[Round], time: Time, places: Rows) -> Iterable[Html]:
+def _rounds(marks: Sequence[Round], time: Time, places: GanttRows) -> Iterable[Html]:
     """A line down from each round, its number above as far as there is room."""
     last, top = -APART, places.begin
     for one in marks[:: max(1, -(-len(marks) // MOST_MARKS))]:
@@ -204,7 +204,7 @@ def runs(spans: Sequence[Span]) -> list[list[Span]]:
     return found
 
 
-def _bar(run: Sequence[Span], time: Time, places: Rows, key: str) -> Html:
+def _bar(run: Sequence[Span], time: Time, places: GanttRows, key: str) -> Html:
     """A lease on neighbouring GPUs: first lighter, until its first step; woven where it only profiles."""
     span = run[0]
     where = span.node, span.gpu_type

@@ -60,7 +60,7 @@ WORDS = {
 """What is said; never anything that came with the request."""
 
 
-class Server(ThreadingHTTPServer):
+class DashboardServer(ThreadingHTTPServer):
     """The server of one cluster's page.
 
     Parameters
@@ -141,7 +141,7 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """One request."""
 
-    server: Server
+    server: DashboardServer
     timeout = 10.0
     server_version, sys_version = "hetopt", ""
 

@@ -55,7 +55,7 @@ OVER = ("already completing or completed", "invalid job id", "job is pending exe
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """How a command ended, and what it printed."""
 
     code: int
@@ -93,7 +93,7 @@ class Commands:
                 )
             self._paths[name] = path
 
-    def call(self, name: str, *words: str, stdin: str = "", more: Mapping[str, str] | None = None) -> Answer:
+    def call(self, name: str, *words: str, stdin: str = "", more: Mapping[str, str] | None = None) -> CommandResult:
         """Run a command, with ``more`` variables in its environment.
 
         Raises
@@ -116,7 +116,9 @@ class Commands:
             raise EngineDown(f"{name} has not answered within {self.seconds:g} s") from None
         except OSError as problem:
             raise EngineDown(f"{name} cannot be started: {problem.strerror}") from None
-        return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+        return CommandResult(
+            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        )
 
     def ask(self, name: str, *words: str) -> str:
         """What a command prints.
@@ -132,7 +134,7 @@ class Commands:
         return answer.out
 
 
-def failure(answer: Answer) -> EngineDown | Refused:
+def failure(answer: CommandResult) -> EngineDown | Refused:
     """Why sbatch has failed: Slurm will never do it, or (whenever that is not certain) it may later."""
     if any(text in answer.problem.lower() for text in REFUSALS):
         return Refused(f"Slurm refuses: {answer.problem}")

@@ -1,4 +1,4 @@
-"""The times by which leases live."""
+"""Timeouts of leases."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Terms:
-    """The times by which leases live, in seconds.
+class LeaseTimeouts:
+    """Timeouts of leases, in seconds.
 
     Parameters
     ----------
