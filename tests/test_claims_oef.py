@@ -19,16 +19,9 @@ from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.gavel_components import TimeFraction
 from hetopt.proofs.ledger.claim import Finding
-from hetopt.proofs.oef import (
-    adjacency,
-    baseline_rules,
-    misreports,
-    property_table,
-    share_rounding,
-    strategy_proofness,
-    vertices,
-    weights_and_job_types,
-)
+from hetopt.proofs.oef import adjacency, baseline_rules, property_table, share_rounding, vertices, weights_and_job_types
+from hetopt.proofs.oef import misreport_cases as misreports
+from hetopt.proofs.oef import profitable_misreports as strategy_proofness
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, idle, least_surplus, most_envy
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.tenant_cases import Optimum, TenantCase, positive, ratio_ordered, tenant_space

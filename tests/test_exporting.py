@@ -24,8 +24,8 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models.concave import LogRate
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
+from hetopt.programs.encoded_names import from_lp_name, from_mps_name, lp_name, mps_name
 from hetopt.programs.linear import LinearProgram, Objective
-from hetopt.programs.names import from_lp_name, from_mps_name, lp_name, mps_name
 from hetopt.proofs.strategies import linear_programs
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.errors import InvalidOption
+from hetopt.programs.encoded_names import constant_name, lp_name, objective_name
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.names import constant_name, lp_name, objective_name
 
 TERMS_PER_LINE = 5
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.errors import InvalidOption
+from hetopt.programs.encoded_names import mps_name, objective_name
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.names import mps_name, objective_name
 
 
 def mps_text(program: LinearProgram) -> str:

@@ -11,11 +11,11 @@ from hetopt.proofs.oef import (
     property_table,
     reported_results,
     share_rounding,
-    strategy_proofness,
     vertices,
     weights_and_job_types,
     worked_examples,
 )
+from hetopt.proofs.oef import profitable_misreports as strategy_proofness
 
 
 def claims() -> tuple[Claim, ...]:

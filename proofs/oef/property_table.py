@@ -12,10 +12,10 @@ from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
 from hetopt.proofs.oef.envy_and_sharing import ENVY_FREE, SHARING_INCENTIVE, least_surplus, most_envy
-from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over
+from hetopt.proofs.oef.misreport_cases import MisreportCase, any_report, misreport_pays, misreport_space, over
 from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.pareto_efficiency import efficient
-from hetopt.proofs.oef.strategy_proofness import OVER
+from hetopt.proofs.oef.profitable_misreports import OVER
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
 
 F = Fraction

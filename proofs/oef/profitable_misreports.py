@@ -15,7 +15,7 @@ from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
-from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over
+from hetopt.proofs.oef.misreport_cases import MisreportCase, any_report, misreport_pays, misreport_space, over
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, case_of, rising
 
 F = Fraction
