@@ -47,8 +47,7 @@ def export(
         The data of a formulation or policy.
     form:
         ``"lp"`` (CPLEX LP), ``"mps"`` (free MPS) or ``"json"``; None: by the suffix of ``path``. Names in LP and MPS
-        files are written by ``lp_name`` and ``mps_name`` of :mod:`hetopt.programs.encoded_names` and can be read back; JSON
-        keeps them unchanged.
+        files are encoded (:mod:`hetopt.programs.encoded_names`) and can be read back; JSON keeps them unchanged.
     state:
         State of the policy after the previous round; None: the first round.
     overwrite:

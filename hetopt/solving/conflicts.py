@@ -23,16 +23,16 @@ from hetopt.tolerances import FEASIBILITY
 
 
 class LinearSession(Protocol):
-    """What the search uses of :class:`hetopt.solving.highs.LinearSession`."""
+    """What the search uses of :class:`hetopt.solving.highs.Session`."""
 
     def values(self) -> tuple[Floats, Floats, float]:
-        """As :meth:`hetopt.solving.highs.LinearSession.values`."""
+        """As :meth:`hetopt.solving.highs.Session.values`."""
 
     def is_feasible(self) -> bool:
-        """As :meth:`hetopt.solving.highs.LinearSession.is_feasible`."""
+        """As :meth:`hetopt.solving.highs.Session.is_feasible`."""
 
     def set_row_bounds(self, rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
-        """As :meth:`hetopt.solving.highs.LinearSession.set_row_bounds`."""
+        """As :meth:`hetopt.solving.highs.Session.set_row_bounds`."""
 
 
 class Opening(Protocol):

@@ -8,6 +8,7 @@ from hetopt.proofs.oef import (
     compositions,
     envy_and_sharing,
     pareto_efficiency,
+    profitable_misreports,
     property_table,
     reported_results,
     share_rounding,
@@ -15,7 +16,6 @@ from hetopt.proofs.oef import (
     weights_and_job_types,
     worked_examples,
 )
-from hetopt.proofs.oef import profitable_misreports as strategy_proofness
 
 
 def claims() -> tuple[Claim, ...]:
@@ -24,7 +24,7 @@ def claims() -> tuple[Claim, ...]:
         worked_examples,
         property_table,
         adjacency,
-        strategy_proofness,
+        profitable_misreports,
         envy_and_sharing,
         pareto_efficiency,
         weights_and_job_types,
