@@ -309,7 +309,11 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
         ("b", 60.0, 4, "VGG-16"),
     ]
     assert len(TraceWorkload(str(trace), "lab36", count=1).instance().jobs) == 1
-    assert TraceWorkload("hadar/m5").instance() == hetopt.instances.load("hadar/m5")
+    m5 = hetopt.instances.load("hadar/m5")
+    assert TraceWorkload("hadar/m5").instance() == m5
+    begun = m5.replace(done={m5.jobs[0].name: 1.0})
+    begun.write(tmp_path / "begun.yaml")
+    assert TraceWorkload(str(tmp_path / "begun.yaml"), count=2).instance().done == begun.done
     path = tmp_path / "own.yaml"
     hetopt.instances.load("hadar/m3").write(path)
     assert len(TraceWorkload(str(path)).instance().jobs) == 3
@@ -331,7 +335,9 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
         (TraceWorkload("philly-like", "lab63"), UnknownName, "lab36"),
         (TraceWorkload("philly-like", "oef/testbed", models="fft"), InvalidInstance, "GPU type"),
         (TraceWorkload("oef/eq1"), InvalidInstance, "has no jobs; a simulation needs some"),
-        (TraceWorkload("hadar/m5", load=0.5), InvalidOption, "leave out load and models"),
+        (TraceWorkload("hadar/m5", load=0.5), InvalidOption, "^load does not apply to hadar/m5"),
+        (TraceWorkload("hadar/m5", too_large="cut"), InvalidOption, "^too_large does not apply"),
+        (TraceWorkload("hadar/m5", settings={"jobs": 3}), InvalidOption, "^settings does not apply"),
         (TraceWorkload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, "has no setting 'gpus'"),
     ],
 )

@@ -56,6 +56,8 @@ def test_environment_settings_slow_down_the_models_of_the_catalogues() -> None:
     )
     assert isinstance(speeds, Spread)
     assert [factor(m, 4, 2, speeds) for m in ("VGG-16", "GPT-2-large")] == [0.576, 0.5]
+    with pytest.raises(InvalidOption, match=r"spread_otherwise is 0\.5, and spread is false"):
+        EnvironmentSettings(spread_otherwise=0.5)
 
 
 def test_rows_are_what_was_measured() -> None:

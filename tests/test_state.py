@@ -78,6 +78,17 @@ def test_at_leaves_tenants_and_what_they_hold() -> None:
     assert Instance(TWO).at(5) == Instance(TWO, time=5)
 
 
+def test_other_jobs_keep_their_state() -> None:
+    """The first jobs of a workload keep the work done and the GPUs that they have."""
+    kept = DAY.with_jobs(["old", "now"])
+    assert [job.name for job in kept.jobs] == ["old", "now"]
+    assert (kept.done, kept.placed, kept.held) == ({"old": 8, "now": 3}, DAY.placed, DAY.held)
+    assert "old" not in {**DAY.with_jobs(["now"]).done, **DAY.with_jobs(["now"]).placed, **DAY.with_jobs(["now"]).held}
+    assert DAY.with_jobs(["new", "now", "old"]) is DAY
+    with pytest.raises(InvalidInstance, match="'later'"):
+        DAY.with_jobs(["later"])
+
+
 @pytest.mark.parametrize(
     ("instance", "time", "message"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
@@ -336,9 +336,35 @@ class Instance(InstanceData):
         >>> [job.name for job in day.at(300).jobs], [job.name for job in day.at(600).jobs]
         (['j1'], ['j1', 'j2'])
         """
-        changes = _at(self, number(time, "time"))
-        unchanged = changes["time"] == self.time and len(changes["jobs"]) == len(self.jobs)
-        return self if unchanged else self.replace(**changes)
+        time = number(time, "time")
+        present = [job for job in self.jobs if job.arrival <= time and self.work_left(job.name) > 0]
+        if self.jobs and not present:
+            raise InvalidInstance(f"time is {time:.15g} s; {_why_none(self, time)}")
+        there = self.with_jobs(job.name for job in present)
+        return there if time == self.time else there.replace(time=time)
+
+    def with_jobs(self, names: Iterable[str]) -> Instance:
+        """The instance with only these of its jobs, in their order; itself if all stay.
+
+        Entries of other jobs in ``held``, ``done`` and ``placed`` are dropped.
+
+        Raises
+        ------
+        InvalidInstance
+            A name of no job.
+        """
+        keep = {known(name, self.job, "jobs", "job") for name in names}
+        if len(keep) == len(self.jobs):
+            return self
+        jobs = tuple(job for job in self.jobs if job.name in keep)
+        held, done, placed = (
+            {name: row for name, row in rows.items() if name in keep or name not in self.job}
+            for rows in (self.held, self.done, self.placed)
+        )
+        if jobs and len(held) < len(self.held) and not any(job.name in held for job in jobs):
+            # An empty entry states that the remaining jobs hold nothing; without one it would be unknown.
+            held[jobs[0].name] = FrozenDict()
+        return self.replace(jobs=jobs, held=held, done=done, placed=placed)
 
     @cached_property
     def _tenants(self) -> Entities:
@@ -384,23 +410,6 @@ class Instance(InstanceData):
 read = Instance.read
 
 _JOB_FIELDS = {f.name for f in dataclasses.fields(Job)} - {"name", "throughput"}
-
-
-def _at(instance: Instance, time: float) -> dict[str, Any]:
-    """The fields of ``instance`` that change at ``time``; see :meth:`hetopt.Instance.at`."""
-    arrived = [j for j in instance.jobs if j.arrival <= time]
-    jobs = tuple(j for j in arrived if instance.work_left(j.name) > 0)
-    if instance.jobs and not jobs:
-        raise InvalidInstance(f"time is {time:.15g} s; {_why_none(instance, time)}")
-    gone = {j.name for j in instance.jobs} - {j.name for j in jobs}
-    rows = {
-        key: {name: row for name, row in getattr(instance, key).items() if name not in gone}
-        for key in ("held", "done", "placed")
-    }
-    if len(rows["held"]) < len(instance.held) and not any(j.name in rows["held"] for j in jobs):
-        # An empty entry states that the remaining jobs hold nothing; without one it would be unknown.
-        rows["held"][jobs[0].name] = FrozenDict()
-    return {"jobs": jobs, "time": time, **rows}
 
 
 def _why_none(instance: Instance, time: float) -> str:

@@ -270,10 +270,4 @@ def of_one_demand(instance: Instance) -> Instance:
     """Keep only the jobs with the most frequent demand, for policies that need equal demands."""
     counts = Counter(job.demand for job in instance.jobs)
     demand = min(counts, key=lambda d: (-counts[d], d))
-    kept = {job.name for job in instance.jobs if job.demand == demand}
-    return instance.replace(
-        jobs=tuple(job for job in instance.jobs if job.name in kept),
-        held={name: gpus for name, gpus in instance.held.items() if name in kept or name not in instance.job},
-        done={name: work for name, work in instance.done.items() if name in kept},
-        placed={name: where for name, where in instance.placed.items() if name in kept},
-    )
+    return instance.with_jobs(job.name for job in instance.jobs if job.demand == demand)

@@ -94,6 +94,9 @@ class EnvironmentSettings:
                 f"environment settings liar and lie are {self.liar!r} and {self.lie!r}; "
                 "give both: the tenant, and the part by which it overstates"
             )
+        if self.spread_otherwise != 1.0 and not self.spread:
+            key = "environment setting spread_otherwise"
+            raise InvalidOption(f"{key} is {self.spread_otherwise:g}, and spread is false; set spread=true too")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> EnvironmentSettings:
@@ -122,10 +125,9 @@ class EnvironmentSettings:
         if self.mtbf_hours:
             hour = 3600.0
             changes = failures(cluster, self.mtbf_hours * hour, self.mttr_hours * hour, self.failing_hours * hour, seed)
-        slower = self.spread or self.spread_otherwise != 1.0
         return Environment(
             overheads=overheads,
-            speeds=Spread(otherwise=self.spread_otherwise) if slower else None,
+            speeds=Spread(otherwise=self.spread_otherwise) if self.spread else None,
             datasets=LocalDisks(source, self.evict_seconds, self.proactive) if self.local_disks else None,
             profiling=Profiling(self.profiling_seconds) if self.profiling_seconds else None,
             changes=changes,

@@ -178,10 +178,13 @@ class TraceWorkload:
             raise problem.with_hint("if it is a trace, give its kind (e.g. --kind philly)") from None
         if not given.jobs:
             raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
-        if self.settings or self.load is not None or self.models is not None:
-            raise InvalidOption(f"{self.trace} is an instance with fixed jobs; leave out load and models")
+        for item in fields(self):
+            if item.name in OF_TRACES and getattr(self, item.name) != OF_TRACES[item.name]:
+                raise InvalidOption(
+                    f"does not apply to {self.trace}, an instance with fixed jobs; leave it out", item.name
+                )
         if self.count is not None:
-            given = given.replace(jobs=given.jobs[: self.count], done={}, held={}, placed={})
+            given = given.with_jobs(job.name for job in given.jobs[: self.count])
         return given if self.cluster is None else given.replace(cluster=cluster_of(self.cluster))
 
     def _catalogue(self, cluster: Cluster, table: pd.DataFrame) -> Catalogue:
@@ -203,6 +206,14 @@ class TraceWorkload:
     def as_settings(self) -> dict[str, Any]:
         """Its arguments in JSON types."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
+
+
+OF_TRACES: dict[str, Any] = {
+    item.name: {} if item.name == "settings" else item.default
+    for item in fields(TraceWorkload)
+    if item.name not in ("trace", "cluster", "count", "kind")
+}
+"""Arguments of a :class:`TraceWorkload` that an instance cannot have -> their default."""
 
 
 def workload_of(settings: Mapping[str, Any]) -> ExperimentWorkload:
