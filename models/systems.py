@@ -61,7 +61,7 @@ def _placer(name: str) -> Placer:
         own: Placer = plugins.PLACERS.make(name)
         return own
     known = choices(str(name), [*PLACERS, *plugins.PLACERS.points])
-    raise InvalidOption(f"placer is {name!r}; {known}; module:Name works for your own placer")
+    raise InvalidOption(f"is {name!r}; {known}; module:Name works for your own placer", "placer")
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:

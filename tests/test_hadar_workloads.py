@@ -126,7 +126,7 @@ def test_durations_are_those_on_the_reference(reference: str) -> None:
         ({"seed": -1}, InvalidOption, "seed is -1"),
         ({"reference": "A100"}, InvalidOption, "reference is 'A100'; did you mean 'V100'"),
         ({"reference": ["V100"]}, InvalidOption, r"reference is \['V100'\]; "),
-        ({"cluster": Cluster.of({"A100": 4})}, InvalidInstance, "cluster has the GPU type 'A100', whose speed is not"),
+        ({"cluster": Cluster.of({"A100": 4})}, InvalidInstance, "cluster names GPU type 'A100', which does not exist"),
         ({"cluster": {"V100": 4}}, InvalidInstance, "cluster is {'V100': 4}, which is not a hetopt Cluster"),
         ({"table": [1]}, InvalidInstance, "table is a list; it must be a pandas DataFrame"),
         ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, "table has no column duration, gpus"),

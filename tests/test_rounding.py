@@ -171,7 +171,7 @@ def test_rounders_say_which_kind_they_are_for() -> None:
     tenants = users(1, [1])
     with pytest.raises(InvalidOption, match="WholeGPUs"):
         hetopt.WholeJobs()(allocation(tenants, [[1.0]]), tenants)
-    with pytest.raises(InvalidOption, match="must be one of any, smallest, sums"):
+    with pytest.raises(InvalidOption, match=r"WholeGPUs\.usable is 'half'; known: any, smallest, sums"):
         hetopt.WholeGPUs("half")
 
 

@@ -323,11 +323,11 @@ def ask(table: Any = TABLE, cluster: Any = LAB, known: Any = SMALL, **options: A
             "reference names the GPU type 'K80', whose speed is not in the catalogue",
         ),
         (ask(seed=-1), InvalidOption, "seed is -1"),
-        (ask(too_large="keep"), InvalidOption, "too_large is 'keep'; it must be 'drop' or 'cut'"),
+        (ask(too_large="keep"), InvalidOption, "too_large is 'keep'; known: cut, drop"),
         (
             ask(tenants="queues"),
             InvalidOption,
-            "tenants is 'queues'; it must be 'virtual clusters', 'users', 'models' or",
+            "tenants is 'queues'; known: models, users",
         ),
         (ask(tenants=["users"]), InvalidOption, "tenants is "),
         (ask(too_large=["drop"]), InvalidOption, "too_large is "),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.checks import FrozenDict, at_least, check_round_seconds
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, one_of
 from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
@@ -237,8 +237,7 @@ class WholeGPUs:
     usable: Usable = "smallest"
 
     def __post_init__(self) -> None:
-        if self.usable not in get_args(Usable):
-            raise InvalidOption(f"usable is {self.usable!r}; it must be one of {', '.join(get_args(Usable))}")
+        one_of(self.usable, get_args(Usable), "WholeGPUs.usable")
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the new deviations."""
@@ -588,7 +587,7 @@ class Rounded:
     round_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        check_round_seconds(self)
+        check_round_seconds(self, or_none=True)
 
     @property
     def traits(self) -> Traits:

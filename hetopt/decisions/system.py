@@ -375,7 +375,7 @@ class System:
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
-        check_round_seconds(self)
+        check_round_seconds(self, or_none=True)
         check_no_classes(self, "rounder", "selection", "placer")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
@@ -443,7 +443,7 @@ class OnChange:
         check_policy(self.policy)
         if self.factor is not None:
             at_least(self.factor, "OnChange.factor", 1.0, InvalidOption)
-        check_round_seconds(self)
+        check_round_seconds(self, or_none=True)
 
     @property
     def traits(self) -> Traits:

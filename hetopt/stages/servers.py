@@ -69,7 +69,7 @@ class Servers:
         size = max([1, *counts.values()]) if gpus is None else count(gpus, "gpus", least=1)
         for name, n in counts.items():
             if n > size:
-                raise InvalidInstance(f"free[{name!r}] is {n}; the server has {size} GPUs")
+                raise InvalidInstance(f"is {n}; the server has {size} GPUs", f"free[{name!r}]")
         number(nic_bytes_per_s, "nic_bytes_per_s", strict=True)
         number(intra_bytes_per_s, "intra_bytes_per_s", strict=True)
         m = len(counts)
@@ -101,7 +101,7 @@ class Servers:
         """
         known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
         for empty in (s.name for s in instance.cluster.servers if not s.gpus):
-            raise InvalidInstance(f"servers[{empty!r}] has no GPU; leave it out")
+            raise InvalidInstance("has no GPU; leave it out", f"servers[{empty!r}]")
         used: dict[str, int] = {}
         for hosts in instance.placed.values() if busy else ():
             for server, gpus in hosts.items():

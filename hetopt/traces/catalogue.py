@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, text, unique
+from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, one_of, text, unique
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.saving import save
@@ -62,19 +62,16 @@ class TrainedModel:
         key = f"models[{text(self.name, 'model name')!r}]"
         speed = {t: number(v, f"{key}.speed[{t!r}]") for t, v in mapping(self.speed, f"{key}.speed").items()}
         if not any(speed.values()):
-            raise InvalidInstance(f"{key}.speed is {speed!r}; at least one GPU type must have a value > 0")
+            raise InvalidInstance(f"is {speed!r}; at least one GPU type must have a value > 0", f"{key}.speed")
         object.__setattr__(self, "speed", FrozenDict(speed))
         for name in ("memory_bytes", "state_bytes", "dataset_bytes"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))
         if self.dataset is not None:
             text(self.dataset, f"{key}.dataset")
-        try:
-            object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
-        except ValueError:
-            kinds = ", ".join(Parallelism)
-            raise InvalidInstance(f"{key}.parallelism is {self.parallelism!r}; it must be one of {kinds}") from None
+        one_of(self.parallelism, Parallelism, f"{key}.parallelism", InvalidInstance)
+        object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
         if not isinstance(self.gpus, (tuple, list)) or not self.gpus:
-            raise InvalidInstance(f"{key}.gpus is {self.gpus!r}; it must hold at least one number of GPUs")
+            raise InvalidInstance(f"is {self.gpus!r}; it must hold at least one number of GPUs", f"{key}.gpus")
         gpus = sorted({count(n, f"{key}.gpus", least=1) for n in self.gpus})
         object.__setattr__(self, "gpus", tuple(gpus))
 
@@ -122,8 +119,9 @@ class Catalogue(Mapping[str, TrainedModel]):
         for model in models:
             if set(model.speed) != set(self.types):
                 raise InvalidInstance(
-                    f"models[{model.name!r}].speed has {', '.join(model.speed)}; "
-                    f"all models of a catalogue must have the same GPU types, here {', '.join(self.types)}"
+                    f"has {', '.join(model.speed)}; "
+                    f"all models of a catalogue must have the same GPU types, here {', '.join(self.types)}",
+                    f"models[{model.name!r}].speed",
                 )
         reference = self.reference or self.types[0]
         object.__setattr__(self, "reference", known(reference, self.types, "reference", "GPU type"))

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import choices, expect, shown, whole
+from hetopt.checks import choices, expect, one_of, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
@@ -211,8 +211,7 @@ def assign_models(
     too_large: TooLarge = "drop",
 ) -> AssignedModels:
     """Assign models to the jobs of a trace and drop those that the cluster cannot run; see :func:`to_instance`."""
-    if too_large not in get_args(TooLarge):
-        raise InvalidOption(f"too_large is {shown(too_large)}; it must be 'drop' or 'cut'")
+    one_of(too_large, get_args(TooLarge), "too_large")
     reference = _check_types(cluster, catalogue, reference)
     locate = check_trace(table)
     columns: dict[str, Any] = {
@@ -344,8 +343,8 @@ def to_instance(
     >>> job.model, job.demand, job.throughput["T4"]
     ('GPT-2-large', 4, 1.0)
     """
-    if not (tenants is None or (isinstance(tenants, str) and tenants in get_args(Tenants))):
-        raise InvalidOption(f"tenants is {shown(tenants)}; it must be 'virtual clusters', 'users', 'models' or None")
+    if tenants is not None:
+        one_of(tenants, get_args(Tenants), "tenants")
     found = assign_models(table, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
     owner = _owners(found.table, tenants)
     with PauseGC():  # no garbage, but many objects

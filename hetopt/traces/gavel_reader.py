@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import MOST, FrozenDict, choices, shown
+from hetopt.checks import MOST, FrozenDict, one_of
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance
 from hetopt.traces.csv_readers import NO_GPU, default_names
 from hetopt.traces.raw_files import FilePath, Head, csv_cells, head, recognised_by
 from hetopt.traces.trace_table import Locate, make_trace, names_of, numbers_of, require_columns
@@ -117,9 +117,7 @@ def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str, model: pd.Serie
     else:
         (table, locate), source = csv_cells(throughputs), str(throughputs)
     require_columns(table, KEY, source)
-    if gpu_type not in table.columns:
-        known = choices(str(gpu_type), [str(name) for name in table.columns if name not in KEY])
-        raise InvalidOption(f"gpu_type is {shown(gpu_type)}, which is not a column of {source}; {known}")
+    one_of(gpu_type, [str(name) for name in table.columns if name not in KEY], "gpu_type")
     keys = pd.DataFrame(
         {
             "job_type": names_of(table["job_type"], locate),

@@ -180,7 +180,7 @@ def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, ro
 def check_trace(table: pd.DataFrame, columns: Iterable[str] = REQUIRED) -> Locate:
     """Refuse a table that is not a trace; return the locations of its rows."""
     if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
+        raise InvalidInstance(f"is a {type(table).__name__}; it must be a pandas DataFrame", "table")
     require_columns(table, columns, "table")
     return locate_in(table)
 

@@ -10,17 +10,16 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hetopt.checks import at_least, boolean, check_no_classes, shown
+from hetopt.checks import at_least, boolean, check_no_classes, one_of, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.decisions.online import JobStart
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
 from hetopt.models.asrpt.fleet import CandidatePlacement, Fleet, PredictedJob, TypeOptions
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.non_preemptive import ListScheduler, NonPreemptiveScheduler, VirtualSRPTScheduler
-from hetopt.models.policy_checks import check_choice
 from hetopt.prediction.predictors import Learner, Perfect, Predictor
 from hetopt.results.allocation import Placement, Plan
 from hetopt.stages.iteration_time import Asynchronous, Timing
@@ -154,7 +153,7 @@ class NonPreemptivePolicy(ABC):
         for key, method in (("predictor", "learner"), ("mapper", "__call__"), ("timing", "__call__")):
             if not callable(getattr(made := getattr(self, key), method, None)):
                 hint = f"; hetopt.registry.make_{key} finds one by name" if isinstance(made, str) else ""
-                raise InvalidOption(f"{type(self).__name__}.{key} is {shown(made)}, which is not a {key}{hint}")
+                raise InvalidOption(f"is {shown(made)}, which is not a {key}{hint}", f"{type(self).__name__}.{key}")
 
     @abstractmethod
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
@@ -179,7 +178,9 @@ class NonPreemptivePolicy(ABC):
         ]
         learner = self.predictor.learner()
         if not callable(getattr(learner, "predict", None)):
-            raise InvalidOption(f"{type(self.predictor).__name__}.learner() is {shown(learner)}, which cannot predict")
+            raise InvalidOption(
+                f"is {shown(learner)}, which cannot predict", f"{type(self.predictor).__name__}.learner()"
+            )
         events = FleetScheduler(instance.cluster, fleets, self.scheduler(fleets), learner)
         for name in instance.placed:
             events.present[name] = instance.job[name]
@@ -226,7 +227,7 @@ def _adopted(instance: Instance, name: str, choices: TypeOptions, fleets: Sequen
             if (placement := fleet.on(choice.pipeline, gpus)) is not None:
                 return placement
     raise InvalidInstance(
-        f"placed[{name!r}] is {dict(placed)!r}; it must hold GPUs of one type with room for its stages"
+        f"is {dict(placed)!r}; it must hold GPUs of one type with room for its stages", ("placed", Item(name))
     )
 
 
@@ -287,7 +288,7 @@ class ListPolicy(NonPreemptivePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.key, get_args(Key), "ListPolicy.key")
+        one_of(self.key, get_args(Key), "ListPolicy.key")
         boolean(self.conserving, "ListPolicy.conserving")
 
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:

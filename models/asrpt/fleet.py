@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job, Stage
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 from hetopt.stages.iteration_time import Timing
 from hetopt.stages.mapping import Mapper, check_mapping
 from hetopt.stages.pipeline import Pipeline
@@ -270,7 +270,8 @@ class TypeOptions:
                 found.append((-speed, i, TypeOption(i, pipeline, least, most)))
         if able and not found:
             raise InvalidInstance(
-                f"jobs[{job.name!r}] needs {job.demand} GPUs of one type, and memory and servers for its stages; "
-                "it does not fit on the empty cluster"
+                f"needs {job.demand} GPUs of one type, and memory and servers for its stages; "
+                "it does not fit on the empty cluster",
+                ("jobs", Item(job.name)),
             )
         return tuple(choice for *_, choice in sorted(found, key=lambda row: row[:2]))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, choices, expect, whole
+from hetopt.checks import FrozenDict, check_round_seconds, expect, one_of, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
@@ -96,8 +96,7 @@ class Irrevocable:
     eta: float | None = None
 
     def __post_init__(self) -> None:
-        if self.prices not in PRICES:
-            raise InvalidOption(f"Irrevocable.prices is {self.prices!r}; {choices(str(self.prices), PRICES)}")
+        one_of(self.prices, PRICES, "Irrevocable.prices")
 
     @property
     def is_proven(self) -> bool:
@@ -243,7 +242,7 @@ class Committing:
 
     def __post_init__(self) -> None:
         whole(self.slots, "Committing.slots", 1)
-        at_least(self.round_seconds, "Committing.round_seconds", 0.0, InvalidOption, strict=True)
+        check_round_seconds(self)
         as_utility(self.utility, "Committing.utility")
         self.rule  # noqa: B018 - rejects other prices
 

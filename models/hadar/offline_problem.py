@@ -18,7 +18,7 @@ from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance, check_mixed_gangs
 from hetopt.data.rationals import simple_fractions
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
 
@@ -104,9 +104,13 @@ class OfflineProblem:
         check_mixed_gangs(jobs)
         speed = jobs.task_speed_now
         for j in np.flatnonzero(~speed.any(axis=1))[:1].tolist():
-            raise InvalidInstance(f"job {jobs.names[j]!r} can run on no GPU of the cluster: its types have no GPUs")
+            raise InvalidInstance(
+                "can run on no GPU of the cluster: its types have no GPUs", ("jobs", Item(jobs.names[j]))
+            )
         for j in np.flatnonzero(left <= WORK * total)[:1].tolist():
-            raise InvalidInstance(f"job {jobs.names[j]!r} is done; instance.at({instance.time:g}) leaves such jobs out")
+            raise InvalidInstance(
+                f"is done; instance.at({instance.time:g}) leaves such jobs out", ("jobs", Item(jobs.names[j]))
+            )
         first = np.maximum(0, np.ceil((instance.job_array("arrival") - instance.time) / seconds - WORK)).astype(int)
         return cls(
             instance,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import FrozenDict, at_least, expect
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.rounders import most_due
@@ -87,9 +87,8 @@ class Themis:
     time_limit: float | None = 10.0
 
     def __post_init__(self) -> None:
-        if at_least(self.fairness, "Themis.fairness", 0.0, InvalidOption) >= 1:
-            raise InvalidOption(f"Themis.fairness is {self.fairness:g}; it must be below 1, or no job takes part")
-        at_least(self.round_seconds, "Themis.round_seconds", 0.0, InvalidOption, strict=True)
+        at_least(self.fairness, "Themis.fairness", 0.0, InvalidOption, below=1.0)
+        check_round_seconds(self)
         Options(time_limit=self.time_limit)  # rejects invalid limits
 
     @property
