@@ -196,10 +196,10 @@ def read_catalogue(path: FilePath) -> Catalogue:
         It is not a catalogue; the message has file, line and column.
     """
     raw, locate = csv_cells(path)
-    require_columns(raw, ("model",), str(path), "model")
+    require_columns(raw, ("model",), locate, "model")
     types = [str(name) for name in raw.columns if name not in (*TEXTS, *BYTES)]
     if not types:
-        raise InvalidInstance(f"{path} has no column of a GPU type; it must have one with speeds per type")
+        raise locate(InvalidInstance("has no column of a GPU type; it must have one with speeds per type"))
     names = names_of(raw["model"], locate, unique=True).tolist()
     sizes = {key: _numbers(raw, key, locate).tolist() for key in BYTES if key in raw}
     speeds = np.column_stack([_numbers(raw, t, locate) for t in types])

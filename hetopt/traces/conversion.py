@@ -135,10 +135,9 @@ def _refuse_unknown_models(table: pd.DataFrame, catalogue: Catalogue, locate: Lo
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
         name = table["model"].iloc[[row]].tolist()[0]
-        raise InvalidInstance(
-            f"{locate(row)}: model is {shown(name)}, which is not in {catalogue.name!r}; "
-            f"{choices(str(name), catalogue)}; drop_unknown_models() or --unknown-models draw replaces it"
-        )
+        problem = f"is {shown(name)}, which is not in {catalogue.name!r}; {choices(str(name), catalogue)}"
+        replaces = "drop_unknown_models() or --unknown-models draw replaces it"
+        raise locate(InvalidInstance(f"{problem}; {replaces}", "model"), row)
 
 
 def _groups(table: pd.DataFrame) -> Integers:
@@ -366,7 +365,7 @@ def _description(found: AssignedModels, rows: int) -> str:
 
 def _owners(table: pd.DataFrame, tenants: Tenants | None) -> list[str | None]:
     if tenants is not None:
-        require_columns(table, [OWNERS[tenants]], "table")
+        require_columns(table, [OWNERS[tenants]], locate_in(table))
         return names_of(table[OWNERS[tenants]], locate_in(table)).tolist()
     both = zip(_optional(table, "user"), _optional(table, "tenant"), strict=True)
     return [tenant if user is None else user for user, tenant in both]
@@ -452,7 +451,8 @@ def as_jobs(table: pd.DataFrame, throughput: Mapping[str, float] | None = None) 
         A column is missing, or a row is not a valid job.
     """
     if missing := [key for key in JOB_COLUMNS if key not in table.columns]:
-        raise InvalidInstance(f"the trace has no column {', '.join(missing)}; it must have {', '.join(JOB_COLUMNS)}")
+        problem = f"has no column {', '.join(missing)}; it must have {', '.join(JOB_COLUMNS)}"
+        raise InvalidInstance(problem).in_table("trace")
     speed = {"GPU": 1.0} if throughput is None else throughput
     columns = zip(*(table[key].tolist() for key in JOB_COLUMNS), strict=True)
     return [

@@ -145,5 +145,5 @@ class HadarJobs:
         try:
             found, _ = draw_jobs(trace, jobs, seed, self.most_gpus)
         except InvalidInstance as problem:
-            raise InvalidOption(f"HadarJobs: {problem}") from None
+            raise InvalidOption(problem.problem, ("HadarJobs", *problem.path)) from None
         return found.reset_index(drop=True).assign(arrival=0.0)[["job", "arrival", "duration", "gpus", "model"]]
