@@ -12,6 +12,12 @@ from hetopt.errors import InvalidInstance, Item
 MOST_SERVERS = 1_000_000
 """Most servers that :meth:`Cluster.of` makes, so that a typing error in a capacity cannot exhaust the memory."""
 
+NIC_BYTES_PER_S = 1.25e9
+"""Bandwidth of a network card of 10 Gbit/s [FFT, section 6.1.1; ASRPT, section V-B]."""
+
+INTRA_BYTES_PER_S = 300e9
+"""Bandwidth between two GPUs of a host [ASRPT, section V-B]."""
+
 
 @dataclass(frozen=True)
 class GPUType:
@@ -65,8 +71,8 @@ class Server:
 
     name: str
     gpus: Mapping[str, int]
-    nic_bytes_per_s: float = 1.25e9
-    intra_bytes_per_s: float = 300e9
+    nic_bytes_per_s: float = NIC_BYTES_PER_S
+    intra_bytes_per_s: float = INTRA_BYTES_PER_S
     disk_bytes: float | None = None
 
     def __post_init__(self) -> None:

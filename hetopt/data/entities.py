@@ -136,8 +136,8 @@ class Entities:
         """
         if self.kind == "tenants":
             return self.fair_rate
-        part = self.weight / self.weight.sum() / self.demand
-        return np.asarray((self.speed @ self.capacity) * np.minimum(part, 1.0 / self.capacity.sum()))
+        part = isolated_part(self.weight / self.weight.sum() / self.demand, self.capacity.sum())
+        return np.asarray((self.speed @ self.capacity) * part)
 
     @cached_property
     def exact(self) -> Entities:
@@ -200,6 +200,11 @@ class Entities:
     def series(self, values: Floats, name: str) -> pd.Series[float]:
         """An (n,) column with names as rows."""
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
+
+
+def isolated_part(part: Floats, gpus: float) -> Floats:
+    """Part of time that jobs alone on ``part`` of a cluster run per GPU of it: together at most all the time."""
+    return np.minimum(part, 1.0 / gpus)
 
 
 def _speeds(cluster: Cluster, rows: Sequence[Mapping[str, float]], memory_bytes: Floats) -> Floats:

@@ -30,6 +30,12 @@ from hetopt.results.allocation import Allocation, Placement, Plan
 from hetopt.stages.speed_models import SpeedModel, StageSpeeds
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
+ROUND_SECONDS = 300.0
+"""Length of a round of FFT [FFT, section 6.4.1] and OEF [OEF, section 6.1.1]; the default for policies without one."""
+
+GAVEL_ROUND_SECONDS = 360.0
+"""Length of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""
+
 
 @dataclass(frozen=True)
 class JobCopy:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import count, known, number, text, unique
-from hetopt.data.cluster import Server
+from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S, Server
 from hetopt.data.entities import Numbers, read_only
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import exact_fractions
@@ -50,8 +50,8 @@ class Servers:
         free: Sequence[int] | Mapping[str, int],
         *,
         gpus: int | None = None,
-        nic_bytes_per_s: float = 1.25e9,
-        intra_bytes_per_s: float = 300e9,
+        nic_bytes_per_s: float = NIC_BYTES_PER_S,
+        intra_bytes_per_s: float = INTRA_BYTES_PER_S,
     ) -> Self:
         """Servers with ``gpus`` GPUs each (default: the largest number of free GPUs).
 

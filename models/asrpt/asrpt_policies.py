@@ -40,7 +40,7 @@ class FleetScheduler:
         self, cluster: Cluster, fleets: Sequence[Fleet | None], scheduler: NonPreemptiveScheduler, learner: Learner
     ) -> None:
         self.cluster, self.scheduler, self.learner = cluster, scheduler, learner
-        self.choices = TypeOptions(cluster, fleets)
+        self.options = TypeOptions(cluster, fleets)
         self.present: dict[str, Job] = {}
         self.time = -np.inf
 
@@ -61,10 +61,10 @@ class FleetScheduler:
             The prediction is not a number of iterations.
         """
         self.present[job.name] = job
-        choices = self.choices.of(job)
-        if not choices:  # no GPUs that it can run on now
+        options = self.options.of(job)
+        if not options:  # no GPUs that it can run on now
             return
-        self.scheduler.arrive(time, PredictedJob(job.name, job.demand, choices, self._predicted(job)))
+        self.scheduler.arrive(time, PredictedJob(job.name, job.demand, options, self._predicted(job)))
 
     def _predicted(self, job: Job) -> float:
         prediction = self.learner.predict([job])
@@ -97,7 +97,7 @@ class FleetScheduler:
     def decide(self, time: float) -> list[JobStart]:
         """The jobs that start."""
         self.time = time
-        return [self._start(started.task.name, started.placement) for started in self.scheduler.decide(time)]
+        return [self._start(started.job.name, started.placement) for started in self.scheduler.decide(time)]
 
     @property
     def wake(self) -> float:
@@ -184,7 +184,7 @@ class NonPreemptivePolicy(ABC):
         events = FleetScheduler(instance.cluster, fleets, self.scheduler(fleets), learner)
         for name in instance.placed:
             events.present[name] = instance.job[name]
-            events.scheduler.adopt(name, _adopted(instance, name, events.choices, fleets))
+            events.scheduler.adopt(name, _adopted(instance, name, events.options, fleets))
         return events
 
     def __call__(self, instance: Instance, state: FleetScheduler | None = None) -> tuple[Plan, FleetScheduler]:
@@ -217,14 +217,14 @@ class NonPreemptivePolicy(ABC):
         return _plan(instance, events), events
 
 
-def _adopted(instance: Instance, name: str, choices: TypeOptions, fleets: Sequence[Fleet | None]) -> CandidatePlacement:
+def _adopted(instance: Instance, name: str, options: TypeOptions, fleets: Sequence[Fleet | None]) -> CandidatePlacement:
     placed = instance.placed[name]
     kinds = {t for gpus in placed.values() for t, n in gpus.items() if n}
-    for choice in choices.of(instance.job[name]):
-        fleet, kind = fleets[choice.fleet], instance.cluster.type_names[choice.fleet]
+    for option in options.of(instance.job[name]):
+        fleet, kind = fleets[option.fleet], instance.cluster.type_names[option.fleet]
         if kinds == {kind} and fleet is not None:
             gpus = [(fleet.servers.names.index(server), n[kind]) for server, n in placed.items() if n.get(kind, 0)]
-            if (placement := fleet.on(choice.pipeline, gpus)) is not None:
+            if (placement := fleet.on(option.pipeline, gpus)) is not None:
                 return placement
     raise InvalidInstance(
         f"is {dict(placed)!r}; it must hold GPUs of one type with room for its stages", ("placed", Item(name))

@@ -213,7 +213,7 @@ class PredictedJob:
         Name of the job.
     gpus:
         GPUs g_i.
-    choices:
+    options:
         GPU types that it may run on, the fastest first.
     predicted:
         Predicted number of iterations n~_i.
@@ -221,13 +221,13 @@ class PredictedJob:
 
     name: str
     gpus: int
-    choices: tuple[TypeOption, ...]
+    options: tuple[TypeOption, ...]
     predicted: Any
 
     @property
     def seconds(self) -> Any:
         """Predicted duration, n~ alpha~_min, on its fastest type."""
-        return self.predicted * self.choices[0].least
+        return self.predicted * self.options[0].least
 
 
 class TypeOptions:
@@ -274,4 +274,4 @@ class TypeOptions:
                 "it does not fit on the empty cluster",
                 ("jobs", Item(job.name)),
             )
-        return tuple(choice for *_, choice in sorted(found, key=lambda row: row[:2]))
+        return tuple(option for *_, option in sorted(found, key=lambda row: row[:2]))

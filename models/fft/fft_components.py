@@ -13,15 +13,13 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, choices
 from hetopt.data.entities import Entities, Kind, Numbers
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Rows, on_shares
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, formula_number, gpus, shared
-
-ROUND_SECONDS = 300.0
-"""Length of a round in seconds, [FFT, section 6.4.1]."""
 
 
 @dataclass(frozen=True)

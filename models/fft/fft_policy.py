@@ -18,11 +18,11 @@ import numpy as np
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits
 from hetopt.models.fft.fft_components import (
-    ROUND_SECONDS,
     AgeCost,
     Compensation,
     OneType,

@@ -12,6 +12,7 @@ from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect, loo
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.appraisal import RoundSettings, open_market, placed_gpus
@@ -93,7 +94,7 @@ class Hadar:
         A setting out of range.
     """
 
-    round_seconds: float = 360.0
+    round_seconds: float = GAVEL_ROUND_SECONDS
     utility: Utility | str = field(default_factory=NegativeJCT)
     restart_seconds: float = 10.0
     communication: float = 0.01
@@ -220,7 +221,7 @@ def placed_plan(
     return Plan(jobs, x, given_up={"waiting_gpus": waiting}, placement=placement)
 
 
-def printed(round_seconds: float = 360.0, *, by_the_letter: bool = False) -> Hadar:
+def printed(round_seconds: float = GAVEL_ROUND_SECONDS, *, by_the_letter: bool = False) -> Hadar:
     """Hadar as printed, as far as that can run: raw throughput, order of arrival, cost of one round, no filling.
 
     Parameters

@@ -17,6 +17,7 @@ from hetopt.checks import FrozenDict, check_round_seconds, expect, one_of, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.hadar_policy import placed_plan
@@ -234,7 +235,7 @@ class Committing:
     """
 
     slots: int = 100
-    round_seconds: float = 360.0
+    round_seconds: float = GAVEL_ROUND_SECONDS
     utility: Utility | str = field(default_factory=NegativeJCT)
     prices: str = "printed"
     delta: float | None = None

@@ -18,6 +18,7 @@ from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance, check_mixed_gangs
 from hetopt.data.rationals import simple_fractions
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
@@ -76,7 +77,7 @@ class OfflineProblem:
         cls,
         instance: Instance,
         slots: int,
-        seconds: float = 360.0,
+        seconds: float = GAVEL_ROUND_SECONDS,
         utility: Utility | str | None = None,
     ) -> OfflineProblem:
         """The problem of the jobs of ``instance`` in ``slots`` slots of ``seconds`` from ``instance.time`` on.

@@ -15,6 +15,7 @@ from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect, one
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.appraisal import RoundSettings, levels_of, open_market, placed_gpus
@@ -288,7 +289,7 @@ class HadarE:
         A setting out of range.
     """
 
-    round_seconds: float = 360.0
+    round_seconds: float = GAVEL_ROUND_SECONDS
     copies: int | None = None
     utility: Utility | str = field(default_factory=NegativeJCT)
     restart_seconds: float = 10.0

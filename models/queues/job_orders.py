@@ -12,9 +12,9 @@ import numpy as np
 from hetopt.checks import FrozenDict, boolean, check_round_seconds, expect, one_of
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import (
     TYPES,

@@ -13,9 +13,9 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.placers import pack
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.queues.gpu_pool import PlacedGPUs, Preemption, allocate_in_order, gang_sizes, sorted_jobs
 from hetopt.models.queues.job_orders import ORDERS
 from hetopt.results.allocation import Placement, Plan

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, isolated_part
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.rounders import most_due
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import GPUPool, can_run, fastest_type, running_gangs, type_capacities, type_plan
@@ -134,7 +134,7 @@ class Themis:
         crowd = np.array([now.crowd[name] for name in jobs.names])
         with np.errstate(divide="ignore", invalid="ignore"):
             many = np.where(since > 0, crowd / since, now.present) / jobs.weight  # N
-            part = np.minimum(1.0 / (many * jobs.demand), 1.0 / jobs.capacity.sum())
+            part = isolated_part(1.0 / (many * jobs.demand), jobs.capacity.sum())
             alone = instance.job_array("work") / ((jobs.speed @ jobs.capacity) * part)
             rho = finish_seconds(jobs, self.round_seconds) / alone[:, None]
         return np.where(can_run(jobs)[:, None], rho, 0.0)
