@@ -36,6 +36,7 @@ OPTIONS: list[tuple[Callable[[], object], str]] = [
     (lambda: Hadar(selection=int), "Hadar.selection"),
     (lambda: Committing(3, 0), "Committing.round_seconds"),
     (lambda: Irrevocable("x"), "Irrevocable.prices"),
+    (lambda: Irrevocable([1]), "Irrevocable.prices"),  # type: ignore[arg-type]
     (lambda: Deadline(2), "Deadline.late"),
     (lambda: HadarE(worth="x"), "HadarE.worth"),  # type: ignore[arg-type]
     (lambda: Estimate("x"), "Estimate.root_of"),  # type: ignore[arg-type]

@@ -200,7 +200,7 @@ def test_a_demand_above_every_type_is_refused(rounder: Rounder) -> None:
     tenant = Tenant("t", {"A": 1.0, "B": 1.0})
     job = Job("big", {"A": 1.0, "B": 1.0}, 1.0, 3, tenant="t")
     instance = Instance(Cluster.of({"A": 2, "B": 2}), tenants=(tenant,), jobs=(job,))
-    with pytest.raises(InvalidInstance, match=r"jobs\['big'\].demand is 3 .* the largest has 2"):
+    with pytest.raises(InvalidInstance, match=r"jobs\['big'\].demand is 3 .* at most 2"):
         rounder(allocation(instance, [[1.0, 1.0]], "tenants"), instance)
 
 

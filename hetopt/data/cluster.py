@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -44,6 +45,11 @@ class GPUType:
         if self.memory_bytes is not None:
             memory = number(self.memory_bytes, ("gpu_types", Item(self.name), "memory_bytes"), strict=True)
             object.__setattr__(self, "memory_bytes", memory)
+
+    @property
+    def memory_limit(self) -> float:
+        """The most bytes that a worker may need; infinite if the memory is unknown."""
+        return math.inf if self.memory_bytes is None else self.memory_bytes
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def isolated_part(part: Floats, gpus: float) -> Floats:
 def _speeds(cluster: Cluster, rows: Sequence[Mapping[str, float]], memory_bytes: Floats) -> Floats:
     """(n, k) speeds from a mapping per row; 0 on GPU types with less memory than the worker needs."""
     table = np.stack([np.array([row[k] for row in rows], dtype=float) for k in cluster.type_names], axis=1)
-    memory = np.array([np.inf if t.memory_bytes is None else t.memory_bytes for t in cluster.gpu_types])
+    memory = np.array([t.memory_limit for t in cluster.gpu_types])
     return np.where(memory_bytes[:, None] <= memory, table, 0.0)
 
 

@@ -205,13 +205,17 @@ def _promised(result: Allocation) -> Mapping[str, float] | None:
     return dict(zip(entities.names, entities.rate(result.x).tolist(), strict=True))
 
 
+def copy_rate(jobs: Entities, e: int, gpus: Mapping[str, int]) -> float:
+    """Work per second of a copy of gang e on these GPUs; its slowest GPU sets the rate."""
+    return min(float(jobs.task_speed[e, jobs.types.index(t)]) for t, n in gpus.items() if n)
+
+
 def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[JobCopy, ...]]:
     """The copies of forked jobs; the slowest GPU of each sets its rate."""
-    types = {t: k for k, t in enumerate(jobs.types)}
     result = {}
     for name, dispatch in placement.dispatch.items():
-        speed, hosts = jobs.task_speed[jobs.position[name]].tolist(), placement.hosts.get(name, {})
-        rate = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
+        hosts = placement.hosts.get(name, {})
+        rate = {server: copy_rate(jobs, jobs.position[name], own) for server, own in hosts.items()}
         result[name] = tuple(JobCopy(server, hosts[server], rate[server], work) for server, work in dispatch.items())
     return result
 

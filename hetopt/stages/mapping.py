@@ -146,8 +146,8 @@ def check_room(pipeline: Pipeline, servers: Servers) -> None:
     if largest > most:
         s = int(pipeline.slices.argmax())
         raise InvalidInstance(
-            f"a replica of stage {s + 1} of job {pipeline.name!r} is sliced over {largest} GPUs of one server; "
-            f"no server has more than {most} free"
+            f"needs {largest} GPUs of one server for a replica of stage {s + 1}; no server has more than {most} free",
+            ("jobs", Item(pipeline.name)),
         )
 
 
@@ -283,8 +283,8 @@ def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | No
         try:
             return _free(instance, job, kind)
         except InvalidInstance as problem:
-            problems.append(str(problem))
-    raise InvalidInstance("; ".join(problems))
+            problems.append(problem.problem)
+    raise InvalidInstance("; ".join(problems), ("jobs", Item(job.name)))
 
 
 def _only_type(job: Job, there: Hosts, wanted: str | None) -> str:
@@ -303,12 +303,12 @@ def _only_type(job: Job, there: Hosts, wanted: str | None) -> str:
 def _free(instance: Instance, job: Job, kind: str) -> tuple[str, Pipeline, Servers]:
     if not job.throughput.get(kind, 0.0) > 0:
         raise InvalidInstance(f"cannot run on {kind}: its throughput there is 0", ("jobs", Item(job.name)))
-    memory = instance.cluster.gpu_type(kind).memory_bytes
-    if memory is not None and job.memory_bytes > memory:
-        raise InvalidInstance(f"a worker of job {job.name!r} needs {job.memory_bytes:g} bytes; a {kind} has {memory:g}")
+    if job.memory_bytes > (memory := instance.cluster.gpu_type(kind).memory_limit):
+        problem = f"needs {job.memory_bytes:g} bytes for a worker; a {kind} has {memory:g}"
+        raise InvalidInstance(problem, ("jobs", Item(job.name)))
     pipeline, servers = Pipeline.of(job, kind), Servers.of(instance, kind)
     try:
         check_room(pipeline, servers)
     except InvalidInstance as problem:
-        raise InvalidInstance(f"{problem} of type {kind}") from None
+        raise InvalidInstance(f"{problem.problem} of type {kind}", problem.path) from None
     return kind, pipeline, servers

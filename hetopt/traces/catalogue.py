@@ -80,9 +80,7 @@ class TrainedModel:
         return tuple(
             t.name
             for t in cluster.gpu_types
-            if self.speed.get(t.name, 0.0) > 0
-            and (t.memory_bytes is None or self.memory_bytes <= t.memory_bytes)
-            and cluster.capacity[t.name] > 0
+            if self.speed.get(t.name, 0.0) > 0 and self.memory_bytes <= t.memory_limit and cluster.capacity[t.name] > 0
         )
 
 

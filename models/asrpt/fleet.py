@@ -258,8 +258,7 @@ class TypeOptions:
         found, able = [], False
         for i, (t, fleet) in enumerate(zip(self.cluster.gpu_types, self.fleets, strict=True)):
             speed = job.throughput.get(t.name, 0.0)
-            too_large = t.memory_bytes is not None and job.memory_bytes > t.memory_bytes
-            if fleet is None or speed <= 0 or too_large:
+            if fleet is None or speed <= 0 or job.memory_bytes > t.memory_limit:
                 continue
             able = True
             if fleet.total < job.demand:
