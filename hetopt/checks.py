@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
 from numbers import Real
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -170,10 +170,10 @@ def unique(names: Iterable[str], what: str) -> None:
         seen.add(name)
 
 
-def known(name: str, names: Collection[str], key: Key, what: str) -> str:
+def known(name: str, names: Collection[str], key: Key, what: str, error: type[HetoptError] = InvalidInstance) -> str:
     """``name`` if it is one of ``names``; else an error that lists them and the nearest."""
     if name not in names:
-        raise InvalidInstance(f"names {what} {name!r}, which does not exist; {choices(name, names)}", key)
+        raise error(f"names {what} {name!r}, which does not exist; {choices(name, names)}", key)
     return name
 
 
@@ -194,41 +194,70 @@ def lookup(table: Mapping[str, V], name: str, what: str) -> V:
         raise UnknownName(f"there is no {what} {name!r}; {choices(name, table)}") from None
 
 
-def mapping(value: Any, key: Key) -> Mapping[str, Any]:
+def mapping(value: Any, key: Key, error: type[HetoptError] = InvalidInstance) -> Mapping[str, Any]:
     """``value`` if it is a mapping with text keys."""
-    if not isinstance(value, (dict, Mapping)):  # dict first: the abstract test is slow
-        raise InvalidInstance(f"is {value!r}; it must be a mapping from names to values", key)
+    any_mapping(value, key, error, "from names to values")
     try:  # faster than is_text for every key
         good = "".join(value).isprintable() and all(map(str.strip, value))
     except TypeError:
         good = False
     if not good:
         wrong = next(name for name in value if not is_text(name))
-        raise InvalidInstance(f"has the key {wrong!r}; it must be a non-empty name on one line", key)
+        raise error(f"has the key {wrong!r}; it must be a non-empty name on one line", key)
+    return cast(Mapping[str, Any], value)
+
+
+def any_mapping(value: Any, key: Key, error: type[HetoptError], what: str) -> Mapping[Any, Any]:
+    """``value`` if it is a mapping, whatever its keys; ``what``: from what to what, in messages."""
+    if not isinstance(value, (dict, Mapping)):  # dict first: the abstract test is slow
+        raise error(f"is {shown(value)}; it must be a mapping {what}", key)
     return value
 
 
-def members(values: Any, kind: type[V], key: Key) -> tuple[V, ...]:
+def members(values: Any, kind: type[V], key: Key, error: type[HetoptError] = InvalidInstance) -> tuple[V, ...]:
     """``values`` as a tuple of ``kind``."""
     if type(values) is tuple and all(type(item) is kind for item in values):
         return values
     wanted = f"it must be a sequence of {kind.__name__}"
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
-        raise InvalidInstance(f"is {values!r}; {wanted}", key)
+        raise error(f"is {values!r}; {wanted}", key)
     items = tuple(values)
     for i, item in enumerate(items):
         if not isinstance(item, kind):
             path = (key,) if isinstance(key, str) else key
-            raise InvalidInstance(f"is {item!r}; {wanted}", (*path, i))
+            raise error(f"is {item!r}; {wanted}", (*path, i))
     return items
 
 
-def at_least(value: Any, key: Key, least: float, error: type[HetoptError], *, strict: bool = False) -> float:
-    """Like :func:`number`, raising ``error`` (settings of policies raise ``InvalidOption``)."""
-    try:
-        return number(value, key, least=least, strict=strict)
-    except InvalidInstance as problem:
-        raise error(problem.problem, problem.path) from None
+def at_least(
+    value: Any,
+    key: Key,
+    least: float,
+    error: type[HetoptError],
+    *,
+    strict: bool = False,
+    most: float = MOST,
+    below: float = math.inf,
+) -> float:
+    """Like :func:`number`, raising ``error`` (settings of policies raise ``InvalidOption``).
+
+    ``value`` is at most ``most``, and less than ``below``.
+    """
+    if wanted := unfit(value, least=least, strict=strict):
+        raise error(f"is {shown(value)}; it must be {wanted}", key)
+    if value > most:
+        raise error(f"is {shown(value)}; it must be at most {most:g}", key)
+    if value >= below:
+        raise error(f"is {shown(value)}; it must be below {below:g}", key)
+    return float(value)
+
+
+def one_of(value: Any, options: Iterable[str], key: Key, error: type[HetoptError] = InvalidOption) -> str:
+    """``value`` if it is one of these texts; else an error that lists them and the nearest."""
+    options = tuple(options)
+    if not isinstance(value, str) or value not in options:
+        raise error(f"is {shown(value)}; {choices(value if isinstance(value, str) else '', options)}", key)
+    return value
 
 
 def whole(value: Any, key: Key, least: int, most: int = MOST_COUNTED) -> int:
@@ -246,9 +275,9 @@ def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> b
     return bool(value)
 
 
-def check_round_seconds(owner: Any) -> None:
-    """Raise ``InvalidOption`` unless ``owner.round_seconds`` is None or a positive number."""
-    if owner.round_seconds is not None:
+def check_round_seconds(owner: Any, *, or_none: bool = False) -> None:
+    """Raise ``InvalidOption`` unless ``owner.round_seconds`` is a positive number (``or_none``: or None)."""
+    if owner.round_seconds is not None or not or_none:
         at_least(owner.round_seconds, f"{type(owner).__name__}.round_seconds", 0.0, InvalidOption, strict=True)
 
 

@@ -69,7 +69,8 @@ class HetoptError(Exception):
             return f"{self.file}: {row}" if self.file else f"{row} of table {self.table}"
         if self.file is not None:
             return self.file if self.line is None else f"{self.file}:{self.line}"
-        return "" if self.table is None else f"table {self.table}"
+        line = "" if self.line is None else f"line {self.line} of "
+        return "" if self.table is None else f"{line}table {self.table}"
 
     def at(self, path: KeyPath) -> Self:
         """The same error about another path."""
@@ -80,12 +81,12 @@ class HetoptError(Exception):
         return self._with(path=(*prefix, *self.path))
 
     def in_file(self, file: str, line: int | None = None) -> Self:
-        """The same error with its file, unless it has one already."""
-        return self if self.file is not None else self._with(file=file, line=line)
+        """The same error with its file and line, unless it has a file already."""
+        return self if self.file is not None else self._with(file=file, line=self.line if line is None else line)
 
-    def in_table(self, table: str, row: Any = None) -> Self:
-        """The same error with its table and the label of its row."""
-        return self._with(table=table, row=row)
+    def in_table(self, table: str, row: Any = None, line: int | None = None) -> Self:
+        """The same error with its table and the label of its row, or its line in the table's file."""
+        return self._with(table=table, row=row, line=line)
 
     def with_hint(self, hint: str) -> Self:
         """The same error with a further hint on its cause or remedy."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hetopt.checks import choices, lookup
 from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from hetopt.prediction.predictors import Predictor
     from hetopt.stages.mapping import Mapper
     from hetopt.traces.sampling import Generator
-
-
-ROUND_SECONDS = 300.0
-"""Default length of rounds, in seconds, as in FFT's and OEF's experiments."""
 
 
 def policy_names() -> list[str]:

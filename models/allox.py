@@ -60,7 +60,7 @@ class AlloX:
     Raises
     ------
     InvalidInstance
-        Jobs have different gang_sizes; a job holds part of a gang, or GPUs on which it cannot run; see also
+        Jobs have different demands; a job holds part of a gang, or GPUs on which it cannot run; see also
         :func:`~hetopt.data.instance.present_entities`.
     """
 
@@ -112,14 +112,14 @@ def _jobs(instance: Instance) -> Entities:
 
 
 def _common_demand(entities: Entities) -> int:
-    gang_sizes = np.unique(entities.demand)
-    if len(gang_sizes) > 1:
+    demands = np.unique(entities.demand)
+    if len(demands) > 1:
         first = int(np.argmax(entities.demand != entities.demand[0]))
         raise InvalidInstance(
             f"AlloX needs jobs of one common demand, but jobs[{entities.names[0]!r}].demand is "
             f"{entities.demand[0]:g} and jobs[{entities.names[first]!r}].demand is {entities.demand[first]:g}"
         )
-    return int(gang_sizes[0])
+    return int(demands[0])
 
 
 def _slots(instance: Instance, entities: Entities, demand: int) -> tuple[NDArray[np.intp], Floats, NDArray[np.intp]]:

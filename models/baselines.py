@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hetopt.data.entities import Entities, Floats, Kind, check_kind
+from hetopt.data.entities import Entities, Floats, Kind, check_kind, isolated_part
 from hetopt.data.instance import Instance, present_entities
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits
@@ -89,7 +89,7 @@ def equal_shares(entities: Entities) -> Floats:
     """(n, k) the shares of :class:`EqualSplit`; GPUs of types that cannot run an entity stay idle."""
     part = entities.weight / entities.weight.sum() / entities.demand
     if entities.kind == "jobs":
-        part = np.minimum(part, 1.0 / max(float(entities.capacity.sum()), 1.0))
+        part = isolated_part(part, max(float(entities.capacity.sum()), 1.0))
     return np.where(entities.allowed, part[:, None] * entities.capacity, 0.0)
 
 

@@ -14,7 +14,7 @@ from hetopt.checks import FrozenDict, choices
 from hetopt.decisions.placers import FirstFree, HierarchicalPlacer, MoreWorkersFirst, Placer, TensorSkew
 from hetopt.decisions.rounders import ByPriority, WholeGPUs
 from hetopt.decisions.selection import LongestStarved
-from hetopt.decisions.system import OnChange, System
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS, ROUND_SECONDS, OnChange, System
 from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
@@ -25,12 +25,6 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
-
-GAVEL_ROUND = 360.0
-"""Seconds of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""
-
-OEF_ROUND = 300.0
-"""Seconds of a round of OEF [OEF, section 6.1.1]."""
 
 OEF_PLACER = "more-workers-first"
 """OEF's own [OEF, section 4.3]."""
@@ -46,7 +40,7 @@ PLACERS: Mapping[str, Placer] = FrozenDict(
 """Name in settings of systems -> placer: those of FFT, OEF and Tiresias, and the first free GPUs."""
 
 
-def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
+def fft(round_seconds: float = ROUND_SECONDS, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
     """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
 
     ``placer`` is a name in :data:`PLACERS` or a registered one, or ``module:Name`` of a user's placer.
@@ -61,7 +55,7 @@ def _placer(name: str) -> Placer:
         own: Placer = plugins.PLACERS.make(name)
         return own
     known = choices(str(name), [*PLACERS, *plugins.PLACERS.points])
-    raise InvalidOption(f"placer is {name!r}; {known}; module:Name works for your own placer")
+    raise InvalidOption(f"is {name!r}; {known}; module:Name works for your own placer", "placer")
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:
@@ -69,17 +63,17 @@ def _gavel(policy: Formulation, round_seconds: float) -> System:
     return System(OnChange(over_jobs, round_seconds), rounder=ByPriority(), placer=MoreWorkersFirst(sticky=True))
 
 
-def gavel(round_seconds: float = GAVEL_ROUND) -> System:
+def gavel(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     """Gavel: max-min fairness over jobs, solved when jobs arrive or leave, with rounds by priority."""
     return _gavel(gavel_policies.max_min_fairness(), round_seconds)
 
 
-def gavel_sjf(round_seconds: float = GAVEL_ROUND) -> System:
+def gavel_sjf(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     """Gavel with its shortest-job-first-like policy, a baseline of FFT [FFT, section 6.1.4]."""
     return _gavel(gavel_policies.shortest_job_first(), round_seconds)
 
 
-def gavel_ftf(round_seconds: float = GAVEL_ROUND) -> System:
+def gavel_ftf(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     """Gavel with finish-time fairness."""
     return _gavel(gavel_policies.finish_time_fairness(), round_seconds)
 
@@ -89,7 +83,7 @@ def gavel_ftf(round_seconds: float = GAVEL_ROUND) -> System:
 
 
 def gavel_tenants(
-    round_seconds: float = OEF_ROUND,
+    round_seconds: float = ROUND_SECONDS,
     placer: str = OEF_PLACER,
     mix: bool = False,
     tenant_gpus: float = math.inf,
@@ -103,22 +97,22 @@ def gavel_tenants(
     return _shared(policy, round_seconds, placer, mix)
 
 
-def gandiva_fair(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def gandiva_fair(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Gandiva_fair among tenants, a baseline of OEF, with OEF's rounding and placement."""
     return _shared(gandiva_fair_policy(), round_seconds, placer, mix)
 
 
-def equal_split_tenants(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def equal_split_tenants(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Equal division of every GPU type among tenants, which OEF calls max-min [OEF, section 2.3.3]."""
     return _shared(equal_split(), round_seconds, placer, mix)
 
 
-def oef_cooperative(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def oef_cooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
     return _shared(oef.cooperative(), round_seconds, placer, mix)
 
 
-def oef_noncooperative(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def oef_noncooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Non-cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
     return _shared(oef.noncooperative(), round_seconds, placer, mix)
 

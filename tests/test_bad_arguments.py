@@ -117,7 +117,11 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
     ("until is '5'", hetopt.InvalidOption, lambda: hetopt.simulate(fft.FFT(), JOBS, until=wrong("5"))),
     ("WholeJobs.most_owed is '3'", hetopt.InvalidOption, lambda: hetopt.WholeJobs(wrong("3"))),
     ("WholeJobs.most_owed is inf", hetopt.InvalidOption, lambda: hetopt.WholeJobs(math.inf)),
-    ("whole is 3; it may hold data", hetopt.InvalidOption, lambda: hetopt.HierarchicalPlacer(whole=wrong(3))),
+    (
+        "HierarchicalPlacer.whole is 3; it must be a sequence",
+        hetopt.InvalidOption,
+        lambda: hetopt.HierarchicalPlacer(whole=wrong(3)),
+    ),
     (
         "it must name a file: export(what, path, instance)",
         hetopt.InvalidOption,

@@ -237,12 +237,12 @@ def test_a_catalogue_by_hand(tmp_path: Path) -> None:
         ("name,T4\na,1\n", "has no column model"),
         ("model,gpus\na,1\n", "has no column of a GPU type"),
         ("model,T4\n", "has no row"),
-        ("model,T4\na,1\na,2\n", "line 3: model is 'a'; it must be unlike"),
-        ("model,T4\na,fast\n", "line 2: T4 is 'fast'; it must be a finite number >= 0, or empty"),
-        ("model,T4,A10\na,1,2\nb,0,\n", "line 3: T4 is '0'; it must be > 0, unless the speed of another GPU type is"),
-        ("model,T4,gpus\na,1,1+x\n", r"line 2: gpus is '1\+x'; it must be numbers of GPUs joined by \+"),
-        ("model,T4,memory_bytes\na,1,-5\n", "line 2: memory_bytes is '-5'"),
-        ("model,T4,parallelism\na,1,both\n", "line 2: parallelism is 'both'; it must be one of data"),
+        ("model,T4\na,1\na,2\n", ":3: model is 'a'; it must be unlike"),
+        ("model,T4\na,fast\n", ":2: T4 is 'fast'; it must be a finite number >= 0, or empty"),
+        ("model,T4,A10\na,1,2\nb,0,\n", ":3: T4 is '0'; it must be > 0, unless the speed of another GPU type is"),
+        ("model,T4,gpus\na,1,1+x\n", r":2: gpus is '1\+x'; it must be numbers of GPUs joined by \+"),
+        ("model,T4,memory_bytes\na,1,-5\n", ":2: memory_bytes is '-5'"),
+        ("model,T4,parallelism\na,1,both\n", ":2: parallelism is 'both'; it must be one of data"),
     ],
 )
 def test_errors_in_a_file_name_its_line(text: str, message: str, tmp_path: Path) -> None:

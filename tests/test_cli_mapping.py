@@ -175,8 +175,8 @@ def test_jobs_keep_their_gpus_and_each_unmapped_job_has_a_reason(run: Run, mixed
         {"runs": {"t4-0": [1, 0], "t4-1": [0, 1]}, "new": {server: [1, 1]}} for server in ("t4-0", "t4-1")
     )
     assert data["not_mapped"] == {
-        "plain": "job 'plain' has no stages",
-        "large": "job 'large' needs 5 GPUs; 4 are free of type T4",
+        "plain": "jobs['plain'] has no stages",
+        "large": "jobs['large'] needs 5 GPUs; 4 are free of type T4",
     }
     _, out, _ = run("place", mixed, "-m", "exact-alpha")
     assert "not mapped" in out
@@ -302,7 +302,7 @@ BAD: list[tuple[list[str], str]] = [
         ["asrpt/fig2", "-m", "exact-cut", "--set", "options=gurobi"],
         "or a mapping of its fields: solver, method, time_limit, gap, threads, seed, exact\n",
     ),
-    (["small.yaml", *M], "small.yaml: none of 2 jobs can be mapped; the first: job 'big' needs 3 GPUs; 2 are free"),
+    (["small.yaml", *M], "small.yaml: none of 2 jobs can be mapped; the first: jobs['big'] needs 3 GPUs; 2 are free"),
     (["asrpt/fig2", "-p", "fft", "--job", "job"], "--job needs a --method, which maps stages to GPUs"),
     (["asrpt/fig2", "-p", "fft", "--plot", "x.png"], "--plot needs a --method"),
     (["asrpt/fig2", "-p", "fft", "--time-limit", "3"], "--time-limit needs a --method"),

@@ -102,7 +102,7 @@ def test_a_refused_run_is_reported(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--environment", "restart=1"), "no environment setting 'restart'"),
         (
             (*SMALL, "-p", "srtf", "--environment", "liar=Zed", "--environment", "lie=0.2"),
-            "names 'Zed', which is no tenant",
+            "names tenant 'Zed', which does not exist",
         ),
         (
             (*SMALL, "-p", "srtf", "--environment", "mtbf_hours=1e-9", "--environment", "mttr_hours=1e-9"),
@@ -187,7 +187,7 @@ def test_a_refused_run_stands_in_nobodys_way(run: Run) -> None:
 def test_a_misspelt_column_is_named(run: Run) -> None:
     Path("own.csv").write_text("job,arrival,durations,gpus\na,0,60,1\n", encoding="utf-8")
     assert (
-        "own.csv has no column duration; it must have job, arrival, duration, gpus"
+        "own.csv: has no column duration; it must have job, arrival, duration, gpus"
         in run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf")[2]
     )
     Path("log.json").write_text("[]", encoding="utf-8")

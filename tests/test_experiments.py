@@ -373,7 +373,7 @@ def test_a_trace_of_other_models_runs_with_drawn_ones(tmp_path: Path) -> None:
     """Tiresias' own trace names networks that no catalogue has."""
     file = tmp_path / "other.csv"
     file.write_text("job,arrival,duration,gpus,model\na,0,60,1,alexnet\nb,0,60,2,ResNet-50\n", encoding="utf-8")
-    with pytest.raises(InvalidInstance, match=r"other.csv: line 2 \(job 'a'\): model is 'alexnet'"):
+    with pytest.raises(InvalidInstance, match=r"other.csv:2: jobs\['a'\]\.model is 'alexnet'"):
         TraceWorkload(str(file), "lab36").instance()
     instance = TraceWorkload(str(file), "lab36", unknown_models="draw").instance()
     assert instance.jobs[1].model == "ResNet-50"

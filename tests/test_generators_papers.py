@@ -109,7 +109,7 @@ def test_a_setting_of_gavels_changes_its_own_columns_alone(change: dict[str, Any
         ({"short": 5}, "GavelLike.short is 5; it must hold two powers of ten"),
         ({"long": (3, 2)}, "GavelLike.long is 2; it must be a finite number >= 3"),
         ({"long": (3, 11)}, "no power may be above 10"),
-        ({"long_share": 1.5}, "GavelLike.long_share is 1.5; it must lie between 0 and 1"),
+        ({"long_share": 1.5}, "GavelLike.long_share is 1.5; it must be at most 1"),
     ],
 )
 def test_bad_settings_of_gavels_are_named(settings: dict[str, Any], message: str) -> None:

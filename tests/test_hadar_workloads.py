@@ -126,10 +126,10 @@ def test_durations_are_those_on_the_reference(reference: str) -> None:
         ({"seed": -1}, InvalidOption, "seed is -1"),
         ({"reference": "A100"}, InvalidOption, "reference is 'A100'; did you mean 'V100'"),
         ({"reference": ["V100"]}, InvalidOption, r"reference is \['V100'\]; "),
-        ({"cluster": Cluster.of({"A100": 4})}, InvalidInstance, "cluster has the GPU type 'A100', whose speed is not"),
+        ({"cluster": Cluster.of({"A100": 4})}, InvalidInstance, "cluster names GPU type 'A100', which does not exist"),
         ({"cluster": {"V100": 4}}, InvalidInstance, "cluster is {'V100': 4}, which is not a hetopt Cluster"),
         ({"table": [1]}, InvalidInstance, "table is a list; it must be a pandas DataFrame"),
-        ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, "table has no column duration, gpus"),
+        ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, "table trace: has no column duration, gpus"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -141,10 +141,10 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any], error: type[Exception]
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("duration", float("nan"), "row 7 of the table (job 'j8'): duration is nan; it must be a finite number > 0"),
-        ("gpus", 1.5, "row 7 of the table (job 'j8'): gpus is 1.5; it must be a whole number > 0"),
-        ("job", "j1", "row 7 of the table (job 'j1'): job is 'j1'; it must be unlike the names above it"),
-        ("job", 7, "row 7 of the table: job is 7; it must be a non-empty name"),
+        ("duration", float("nan"), "row 7 of table trace: jobs['j8'].duration is nan; it must be a finite number > 0"),
+        ("gpus", 1.5, "row 7 of table trace: jobs['j8'].gpus is 1.5; it must be a whole number > 0"),
+        ("job", "j1", "row 7 of table trace: jobs['j1'].job is 'j1'; it must be unlike the names above it"),
+        ("job", 7, "row 7 of table trace: job is 7; it must be a non-empty name"),
     ],
 )
 def test_rows_that_are_no_jobs_are_refused(column: str, value: Any, message: str) -> None:

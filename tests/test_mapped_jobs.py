@@ -65,7 +65,7 @@ def test_a_worker_that_is_too_large_for_a_type_goes_elsewhere() -> None:
     assert map_jobs(instance(staged("j", 1, throughput=slower)), HeavyEdge()).gpu_type == {"j": "T4"}
     large = instance(staged("j", 1, throughput=slower, memory_bytes=20e9))
     assert map_jobs(large, HeavyEdge()).gpu_type == {"j": "V100"}
-    with pytest.raises(InvalidInstance, match=r"a worker of job 'j' needs 2e\+10 bytes; a T4 has 1\.6e\+10"):
+    with pytest.raises(InvalidInstance, match=r"jobs\['j'\] needs 2e\+10 bytes for a worker; a T4 has 1\.6e\+10"):
         map_jobs(large, HeavyEdge(), gpu_type="T4")
 
 
@@ -77,7 +77,9 @@ def test_a_placed_job_keeps_its_gpus_and_others_get_the_rest() -> None:
     assert gpus(mapped, "old") == {"t4-0": 1, "t4-1": 1}
     rest = map_jobs(there, LocalSearch(), job="new", gpu_type="T4").mappings["new"].servers
     assert dict(zip(rest.names, rest.free.tolist(), strict=True)) == {"t4-0": 1, "t4-1": 1}
-    with pytest.raises(InvalidInstance, match="'old' runs on T4 and keeps its GPUs, so gpu_type cannot be V100"):
+    with pytest.raises(
+        InvalidInstance, match=r"jobs\['old'\] runs on T4 and keeps its GPUs, so gpu_type cannot be V100"
+    ):
         map_jobs(there, LocalSearch(), job="old", gpu_type="V100")
 
 
@@ -85,7 +87,7 @@ def test_where_hosts_are_given_only_they_are_mapped() -> None:
     hosts = {"a": {"v100-0": {"V100": 1}, "v100-1": {"V100": 1}}, "mixed": {"t4-0": {"T4": 1}, "v100-0": {"V100": 1}}}
     mapped = map_jobs(instance(staged("a", 1), staged("mixed", 1), staged("c", 1)), HeavyEdge(), hosts=hosts)
     assert gpus(mapped, "a") == {"v100-0": 1, "v100-1": 1}
-    assert mapped.refused == {"mixed": "job 'mixed' runs on T4 and V100; stages are mapped to GPUs of one type"}
+    assert mapped.refused == {"mixed": "jobs['mixed'] runs on T4 and V100; stages are mapped to GPUs of one type"}
     assert "c" not in {**mapped.mappings, **mapped.refused}
     assert not map_jobs(instance(staged("a", 1)), HeavyEdge(), hosts={}).mappings
 
@@ -96,8 +98,8 @@ def test_jobs_without_room_or_stages_are_listed_with_a_reason() -> None:
     mapped = map_jobs(instance(*jobs), HeavyEdge(), step=seen.append)
     assert set(mapped.mappings) == {"small"}
     assert mapped.refused == {
-        "big": "job 'big' needs 8 GPUs; 4 are free of type V100; job 'big' needs 8 GPUs; 4 are free of type T4",
-        "plain": "job 'plain' has no stages",
+        "big": "jobs['big'] needs 8 GPUs; 4 are free of type V100; needs 8 GPUs; 4 are free of type T4",
+        "plain": "jobs['plain'] has no stages",
     }
     assert seen == ["big", "plain", "small"]
 
@@ -107,11 +109,11 @@ FAILING: list[tuple[tuple[Job, ...], dict[str, Any], str]] = [
     ((Job("a", ON_T4, 1),), {}, "jobs['a'] has no stages"),
     ((Job("a", ON_T4, 1), Job("b", ON_T4, 1)), {}, "none of the 2 jobs has stages"),
     ((Job("a", ON_T4, 1), staged("b", 1)), {"job": "a"}, "jobs['a'] has no stages"),
-    ((staged("a", 4),), {}, "job 'a' needs 8 GPUs; 4 are free of type V100"),
-    ((staged("a", 4), staged("b", 4)), {}, "none of 2 jobs can be mapped; the first: job 'a' needs 8 GPUs"),
+    ((staged("a", 4),), {}, "jobs['a'] needs 8 GPUs; 4 are free of type V100"),
+    ((staged("a", 4), staged("b", 4)), {}, "none of 2 jobs can be mapped; the first: jobs['a'] needs 8 GPUs"),
     ((staged("a", 1),), {"gpu_type": "A100"}, "gpu_type names GPU type 'A100', which does not exist; did you mean"),
-    ((staged("a", 1, throughput=ON_T4),), {"gpu_type": "V100"}, "job 'a' cannot run on V100"),
-    ((Job("a", ON_T4, 3, 3, stages=(Stage(1, 1, 1, slices=3),)),), {"gpu_type": "T4"}, "sliced over 3 GPUs"),
+    ((staged("a", 1, throughput=ON_T4),), {"gpu_type": "V100"}, "jobs['a'] cannot run on V100"),
+    ((Job("a", ON_T4, 3, 3, stages=(Stage(1, 1, 1, slices=3),)),), {"gpu_type": "T4"}, "needs 3 GPUs of one server"),
     ((Job("a", ON_T4, 2, 2, stages=(Stage(1, 1, 1), Stage(1, 1, 1))),), {}, "stages[0].output_bytes is 0"),
 ]
 

@@ -60,10 +60,10 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
     [
         (lambda: EstimateErrors(overstated={"User-1": -0.5}), r"EstimateErrors\.overstated\['User-1'\] is -0\.5"),
         (lambda: EstimateErrors(overstated=3), r"EstimateErrors\.overstated is 3; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: EstimateErrors(overstated={"": 1.0}), r"EstimateErrors\.overstated is"),
+        (lambda: EstimateErrors(overstated={"": 1.0}), r"EstimateErrors\.overstated has the key "),
         (
             lambda: EstimateErrors(overstated={"User-5": 1.0}).of(FOUR),
-            r"overstated names 'User-5', which is no tenant; did you mean",
+            r"overstated names tenant 'User-5', which does not exist; did you mean",
         ),
         (lambda: EnvironmentSettings(liar="User-1"), r"liar and lie are 'User-1' and 0\.0; give both"),
         (lambda: EnvironmentSettings(lie=0.5), "give both: the tenant, and the part by which it overstates"),

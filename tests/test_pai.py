@@ -217,7 +217,7 @@ def test_a_share_out_of_reach_is_refused() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"share": 1.1}, "share is 1.1; it must lie between 0 and 1"),
+        ({"share": 1.1}, "share is 1.1; it must be at most 1"),
         ({"error": -1}, "error is -1"),
         ({"jobs": 1}, "trained is 0.8, so 0 of 1 are for training"),
         ({"trace": None}, "trace is None, which is not a hetopt PAILike"),

@@ -65,16 +65,16 @@ def test_compressed_files_and_other_columns(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("duration_s", "seconds", "no column duration_s; it must have job_id, submit_time, submit_s, duration_s"),
-        (",90,", ",0,", "line 2: duration_s is '0'; it must be a finite number > 0"),
-        (",90,", ",nan,", "line 2: duration_s is 'nan'; it must be a finite number > 0"),
-        (",7200,", ",,", "line 3: duration_s is ''"),
-        (",7200,", ",1e19,", "line 3: duration_s is '1e19'"),
-        (",48558,", ",-1,", "line 4: submit_s is '-1'; it must be a finite number >= 0"),
-        (",2,a", ",1.5,a", "line 4: num_gpus is '1.5'; it must be a whole number >= 0"),
-        (",8,a", ",many,a", "line 2: num_gpus is 'many'"),
-        (",8,a", ",8,", "line 2: vc is ''; it must be a non-empty name"),
-        ("2017-09-05 00:00:01", "yesterday", "line 3: submit_time is 'yesterday'; it must be a time such as 2017-"),
-        ("\n1,", "\n0,", "line 4: job_id is '0'; it must be unlike the names above it"),
+        (",90,", ",0,", ":2: duration_s is '0'; it must be a finite number > 0"),
+        (",90,", ",nan,", ":2: duration_s is 'nan'; it must be a finite number > 0"),
+        (",7200,", ",,", ":3: duration_s is ''"),
+        (",7200,", ",1e19,", ":3: duration_s is '1e19'"),
+        (",48558,", ",-1,", ":4: submit_s is '-1'; it must be a finite number >= 0"),
+        (",2,a", ",1.5,a", ":4: num_gpus is '1.5'; it must be a whole number >= 0"),
+        (",8,a", ",many,a", ":2: num_gpus is 'many'"),
+        (",8,a", ",8,", ":2: vc is ''; it must be a non-empty name"),
+        ("2017-09-05 00:00:01", "yesterday", ":3: submit_time is 'yesterday'; it must be a time such as 2017-"),
+        ("\n1,", "\n0,", ":4: job_id is '0'; it must be unlike the names above it"),
         (SMALL, SMALL.splitlines()[0], "has no row; it must have one for each job"),
         (SMALL, "", "is not CSV"),
         (SMALL, 'a,b\n"c', "is not CSV"),
@@ -96,7 +96,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(error, match=r"bad\.csv\.gz"):
             read_philly(tmp_path / "bad.csv.gz")
     (tmp_path / "bad.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInstance, match="line 1 is not text in UTF-8"):
+    with pytest.raises(InvalidInstance, match=":1: is not text in UTF-8"):
         read_philly(tmp_path / "bad.csv")
 
 

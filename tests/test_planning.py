@@ -13,9 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 
 import hetopt
+from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.layers import Layer, Network, Precision
-from hetopt.models.asrpt.planning import NIC, NIC_SHARE, plan
+from hetopt.models.asrpt.planning import NIC_SHARE, plan
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -155,12 +156,13 @@ def test_the_slowest_stage_is_the_iteration_of_the_scattered_job(name: str, gpus
         stages = plan(trained, gpus, **options)  # type: ignore[arg-type]
         throughput = {"V100": 1 / max(s.forward_s + s.backward_s for s in stages)}
         pipeline = Pipeline.of(hetopt.Job(name, throughput, work=1, demand=gpus, stages=stages))
-        servers = Servers.alike([1] * gpus, gpus=8, nic_bytes_per_s=NIC)
+        servers = Servers.alike([1] * gpus, gpus=8, nic_bytes_per_s=NIC_BYTES_PER_S)
         return float(Asynchronous().most(pipeline, servers))
 
     best = scattered()
     assert best == pytest.approx(_bottleneck(trained, gpus), rel=EQUAL)
-    for options in ({"bandwidth": NIC}, {"bandwidth": 300e9}, {"max_stages": -(-gpus // trained.mini_batch)}):
+    few = {"max_stages": -(-gpus // trained.mini_batch)}
+    for options in ({"bandwidth": NIC_BYTES_PER_S}, {"bandwidth": INTRA_BYTES_PER_S}, few):
         assert scattered(**options) >= best * (1 - EQUAL)
 
 
@@ -190,7 +192,7 @@ def test_a_plan_by_hand() -> None:
 
 def test_vgg_is_copied_where_it_convolves() -> None:
     """As PipeDream finds: convolutions have few parameters and are copied, the dense layers have most and are not."""
-    *convolutions, dense = plan(networks.network("vgg19"), 8, bandwidth=NIC)
+    *convolutions, dense = plan(networks.network("vgg19"), 8, bandwidth=NIC_BYTES_PER_S)
     assert [s.replicas for s in convolutions] == [4, 3]
     assert dense.replicas == 1
     assert dense.parameter_bytes > sum(s.parameter_bytes for s in convolutions)

@@ -193,7 +193,7 @@ def test_isolated_is_an_equal_split_of_jobs() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Themis(1.0), "Themis.fairness is 1; it must be below 1, or no job takes part"),
+        (lambda: Themis(1.0), "Themis.fairness is 1.0; it must be below 1"),
         (lambda: Themis(-0.1), "Themis.fairness is -0.1; it must be a finite number >= 0"),
         (lambda: Themis(round_seconds=None), "Themis.round_seconds is None"),  # type: ignore[arg-type]
         (lambda: Themis(time_limit=0), "time_limit is 0; it must be a finite number > 0"),

@@ -171,7 +171,7 @@ def test_rounders_say_which_kind_they_are_for() -> None:
     tenants = users(1, [1])
     with pytest.raises(InvalidOption, match="WholeGPUs"):
         hetopt.WholeJobs()(allocation(tenants, [[1.0]]), tenants)
-    with pytest.raises(InvalidOption, match="must be one of any, smallest, sums"):
+    with pytest.raises(InvalidOption, match=r"WholeGPUs\.usable is 'half'; known: any, smallest, sums"):
         hetopt.WholeGPUs("half")
 
 
@@ -200,7 +200,7 @@ def test_a_demand_above_every_type_is_refused(rounder: Rounder) -> None:
     tenant = Tenant("t", {"A": 1.0, "B": 1.0})
     job = Job("big", {"A": 1.0, "B": 1.0}, 1.0, 3, tenant="t")
     instance = Instance(Cluster.of({"A": 2, "B": 2}), tenants=(tenant,), jobs=(job,))
-    with pytest.raises(InvalidInstance, match=r"jobs\['big'\].demand is 3 .* the largest has 2"):
+    with pytest.raises(InvalidInstance, match=r"jobs\['big'\].demand is 3 .* at most 2"):
         rounder(allocation(instance, [[1.0, 1.0]], "tenants"), instance)
 
 

@@ -15,19 +15,12 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Formulation
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidFormulation, LargeModel, NotLinear
 from hetopt.models import baselines, ceei, fft, gavel, oef
 from hetopt.models.concave import CompletionTime, LogRate
 from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
-from hetopt.models.fft.fft_components import (
-    ROUND_SECONDS,
-    AgeCost,
-    Compensation,
-    OneType,
-    Switching,
-    VolumeCost,
-    WorkConserving,
-)
+from hetopt.models.fft.fft_components import AgeCost, Compensation, OneType, Switching, VolumeCost, WorkConserving
 from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.objectives import LinearGain, SwitchingCost, TotalRate, WeightedRate
 from hetopt.models.oef.oef_formulations import SortedTypes

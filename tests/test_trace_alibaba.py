@@ -123,26 +123,26 @@ def test_files_elsewhere_and_compressed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("job", "a,i1", "b,i1", "line 2: job_name is 'b'; it must be unlike the names above it"),
-        ("job", "57600.0,", "soon,", "line 1: start_time is 'soon'; it must be a finite number >= 0, or empty"),
-        ("job", ",58000.0", ",-1", "line 1: end_time is '-1'"),
-        ("job", "ann", "a\x07", r"line 1: user is 'a\\x07'; it must be a name on one line"),
-        ("job", ",58000.0", "", "line 1 has 5 cells; it must have 6, for job_name, inst_id, user, status, start_time"),
-        ("task", "a,ps,1.0", "a,ps,1.0,1", "line 1 has 11 cells; it must have 10, for job_name"),
-        ("task", "5.0", "five", "line 2: inst_num is 'five'"),
-        ("task", ",50.0,", ",nan,", "line 2: plan_gpu is 'nan'; it must be a finite number >= 0, or empty"),
-        ("task", "b,worker", ",worker", "line 4: job_name is ''; it must be a non-empty name"),
-        ("task", "P100", "\x07", r"line 2: gpu_type is '\\x07'"),
+        ("job", "a,i1", "b,i1", ":2: job_name is 'b'; it must be unlike the names above it"),
+        ("job", "57600.0,", "soon,", ":1: start_time is 'soon'; it must be a finite number >= 0, or empty"),
+        ("job", ",58000.0", ",-1", ":1: end_time is '-1'"),
+        ("job", "ann", "a\x07", r":1: user is 'a\\x07'; it must be a name on one line"),
+        ("job", ",58000.0", "", ":1: has 5 cells; it must have 6, for job_name, inst_id, user, status, start_time"),
+        ("task", "a,ps,1.0", "a,ps,1.0,1", ":1: has 11 cells; it must have 10, for job_name"),
+        ("task", "5.0", "five", ":2: inst_num is 'five'"),
+        ("task", ",50.0,", ",nan,", ":2: plan_gpu is 'nan'; it must be a finite number >= 0, or empty"),
+        ("task", "b,worker", ",worker", ":4: job_name is ''; it must be a non-empty name"),
+        ("task", "P100", "\x07", r":2: gpu_type is '\\x07'"),
         ("task", "P100", "P100,P100", "is not CSV: .*line 2"),
-        ("instance", "57640.0", "x", "line 2: start_time is 'x'"),
-        ("instance", ",57890.0", ",1e400", "line 2: end_time is '1e400'"),
-        ("group_tag", "g2", "\x07", r"line 2: group is '\\x07'"),
+        ("instance", "57640.0", "x", ":2: start_time is 'x'"),
+        ("instance", ",57890.0", ",1e400", ":2: end_time is '1e400'"),
+        ("group_tag", "g2", "\x07", r":2: group is '\\x07'"),
     ],
 )
 def test_damage_is_named(name: str, old: str, new: str, message: str, tmp_path: Path) -> None:
     lines = "\n".join(TABLES[name])
     assert old in lines
-    with pytest.raises(InvalidInstance, match=rf"pai_{name}_table\.csv,? {message}"):
+    with pytest.raises(InvalidInstance, match=rf"pai_{name}_table\.csv:? ?{message}"):
         read_pai(write(tmp_path, **{name: lines.replace(old, new, 1).splitlines()}))
 
 
@@ -225,7 +225,7 @@ def test_small_pods(tmp_path: Path) -> None:
     }
     assert table.attrs["rounded_up"] == 1
     (tmp_path / "bad.csv").write_text(PODS.replace("460", "1460"))
-    with pytest.raises(InvalidInstance, match="line 3: gpu_milli is '1460'; it must be a whole number >= 0, a"):
+    with pytest.raises(InvalidInstance, match=":3: gpu_milli is '1460'; it must be a whole number >= 0, a"):
         read_openb(tmp_path / "bad.csv")
 
 

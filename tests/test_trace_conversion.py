@@ -105,7 +105,7 @@ def test_users_are_tenants_where_every_row_has_one() -> None:
     table = TABLE.assign(user=["u", "v", "u", "v", "w"])
     assert [t.name for t in to_instance(table, LAB, SMALL, tenants="users").tenants] == ["u", "v"]
     with pytest.raises(
-        InvalidInstance, match=r"row 1 of the table \(job 'b'\): user is ''; it must be a non-empty name"
+        InvalidInstance, match=r"row 1 of table trace: jobs\['b'\]\.user is ''; it must be a non-empty name"
     ):
         to_instance(TABLE, LAB, SMALL, tenants="users")
 
@@ -284,32 +284,40 @@ def ask(table: Any = TABLE, cluster: Any = LAB, known: Any = SMALL, **options: A
     ("made", "error", "message"),
     [
         (ask([1]), InvalidInstance, "table is a list; it must be a pandas DataFrame"),
-        (ask(TABLE.drop(columns="gpus")), InvalidInstance, "table has no column gpus; it must have job, arrival, dur"),
-        (ask(TABLE[:0]), InvalidInstance, "table has no row"),
+        (
+            ask(TABLE.drop(columns="gpus")),
+            InvalidInstance,
+            "table trace: has no column gpus; it must have",
+        ),
+        (ask(TABLE[:0]), InvalidInstance, "table trace: has no row"),
         (
             ask(TABLE.assign(gpus=1.5)),
             InvalidInstance,
-            "row 0 of the table (job 'a'): gpus is 1.5; it must be a whole number > 0",
+            "row 0 of table trace: jobs['a'].gpus is 1.5; it must be a whole number > 0",
         ),
-        (ask(TABLE.assign(duration=0)), InvalidInstance, "row 0 of the table (job 'a'): duration is 0"),
-        (ask(TABLE.assign(arrival=-1)), InvalidInstance, "row 0 of the table (job 'a'): arrival is -1"),
+        (ask(TABLE.assign(duration=0)), InvalidInstance, "row 0 of table trace: jobs['a'].duration is 0"),
+        (ask(TABLE.assign(arrival=-1)), InvalidInstance, "row 0 of table trace: jobs['a'].arrival is -1"),
         (
             ask(TABLE.assign(job="a")),
             InvalidInstance,
-            "row 1 of the table (job 'a'): job is 'a'; it must be unlike the names",
+            "row 1 of table trace: jobs['a'].job is 'a'; it must be unlike the names",
         ),
-        (ask(TABLE.assign(iterations=-5)), InvalidInstance, "row 0 of the table (job 'a'): iterations is -5"),
+        (ask(TABLE.assign(iterations=-5)), InvalidInstance, "row 0 of table trace: jobs['a'].iterations is -5"),
         (
             ask(TABLE.assign(model=["light", "lihgt"] + ["heavy"] * 3)),
             InvalidInstance,
-            "row 1 of the table (job 'b'): model is 'li",
+            "row 1 of table trace: jobs['b'].model is 'li",
         ),
         (
             ask(TABLE.assign(model=5)),
             InvalidInstance,
-            "row 0 of the table (job 'a'): model is 5, which is not in 'small'",
+            "row 0 of table trace: jobs['a'].model is 5, which is not in 'small'",
         ),
-        (ask(TABLE.drop(columns="tenant"), tenants="virtual clusters"), InvalidInstance, "table has no column tenant"),
+        (
+            ask(TABLE.drop(columns="tenant"), tenants="virtual clusters"),
+            InvalidInstance,
+            "has no column tenant",
+        ),
         (ask(cluster=5), InvalidInstance, "cluster is 5, which is not a hetopt Cluster"),
         (
             ask(cluster=Cluster.of({"H100": 9})),
@@ -323,11 +331,11 @@ def ask(table: Any = TABLE, cluster: Any = LAB, known: Any = SMALL, **options: A
             "reference names the GPU type 'K80', whose speed is not in the catalogue",
         ),
         (ask(seed=-1), InvalidOption, "seed is -1"),
-        (ask(too_large="keep"), InvalidOption, "too_large is 'keep'; it must be 'drop' or 'cut'"),
+        (ask(too_large="keep"), InvalidOption, "too_large is 'keep'; known: cut, drop"),
         (
             ask(tenants="queues"),
             InvalidOption,
-            "tenants is 'queues'; it must be 'virtual clusters', 'users', 'models' or",
+            "tenants is 'queues'; known: models, users",
         ),
         (ask(tenants=["users"]), InvalidOption, "tenants is "),
         (ask(too_large=["drop"]), InvalidOption, "too_large is "),
@@ -346,7 +354,7 @@ def test_a_model_must_run_where_durations_count() -> None:
     with pytest.raises(InvalidInstance, match="no model of 'c' fits a GPU type of the cluster and runs on B"):
         to_instance(table, cluster, known, reference="B")
     with pytest.raises(
-        InvalidInstance, match=r"row 2 of the table \(job 'c'\): model is 'm'; it must be a model that runs on B, to"
+        InvalidInstance, match=r"row 2 of table trace: jobs\['c'\]\.model is 'm'; it must be a model that runs on B, to"
     ):
         to_instance(table.assign(model=["n", "n", "m", "n", "n"]), cluster, either, reference="B")
     assert {job.model for job in to_instance(table, cluster, either, reference="B").jobs} == {"n"}

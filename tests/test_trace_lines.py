@@ -46,12 +46,12 @@ def test_an_unknown_model_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text("job,arrival,duration,gpus,model\nb,9,1,1,VGG-16\n\na,0,1,1,Q\n", encoding="utf-8")
     table = read_trace(path)
-    with pytest.raises(InvalidInstance, match=r"line 4 \(job 'a'\): model is 'Q'"):
+    with pytest.raises(InvalidInstance, match=r"line 4 of table trace: jobs\['a'\]\.model is 'Q'"):
         with_models(table, FFT)
     reversed_table = table[::-1].reset_index(drop=True)
-    with pytest.raises(InvalidInstance, match=r"line 4 \(job 'a'\): model is 'Q'"):
+    with pytest.raises(InvalidInstance, match=r"line 4 of table trace: jobs\['a'\]\.model is 'Q'"):
         with_models(reversed_table, FFT)
-    with pytest.raises(InvalidInstance, match=r"row 1 of the table \(job 'a'\): model is 'Q'"):
+    with pytest.raises(InvalidInstance, match=r"row 1 of table trace: jobs\['a'\]\.model is 'Q'"):
         with_models(reversed_table.drop(columns="line"), FFT)
     for line in (0, -1, None, "none", float("nan"), 2.5):
         assert line_of(reversed_table.assign(line=line), 1) is None
@@ -63,9 +63,9 @@ def test_an_unknown_model_is_reported_with_its_line(tmp_path: Path) -> None:
     [
         (
             b"job,arrival,duration,gpus\na,0,1e300,1\n",
-            "line 2: duration is '1e300'; it must be a finite number > 0, or empty, at most 1e.18",
+            ":2: duration is '1e300'; it must be a finite number > 0, or empty, at most 1e.18",
         ),
-        (b"job,arrival,duration,gpus\na,0,1,1\n\xe9,0,1,1\n", "own.csv, line 3 is not text in UTF-8; save it as that"),
+        (b"job,arrival,duration,gpus\na,0,1,1\n\xe9,0,1,1\n", "own.csv:3: is not text in UTF-8; save it as that"),
     ],
 )
 def test_invalid_cells_are_reported_with_their_line(content: bytes, message: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -102,22 +103,22 @@ def test_what_is_written_is_read(rows: list[Row], cuts: list[int], tmp_path_fact
 
 
 DAMAGE: list[tuple[tuple[Any, ...], Any, str]] = [
-    ((), 5, "job 2 is 5; it must be an object with jobid, vc, user, status, submitted_time, attempts"),
-    (("jobid",), "", "job 2: jobid is ''; it must be a non-empty name"),
-    (("jobid",), "first", "job 2: jobid is 'first'; it must be unlike the names above it"),
-    (("vc",), 7, "job 2: vc is 7; it must be a name"),
-    (("vc",), {"a": []}, r"job 2: vc is {'a': \[\]}; it must be a name"),
-    (("submitted_time",), "soon", "job 2: submitted_time is 'soon'; it must be a time such as 2017-09-04 10:30:41"),
-    (("submitted_time",), 20171003, "job 2: submitted_time is 20171003; it must be a time"),
-    (("submitted_time",), [], r"job 2: submitted_time is \[\]; it must be a time"),
-    (("attempts",), None, "job 2: attempts is None; it must be a list of attempts"),
-    (("attempts",), "", "job 2: attempts is ''; it must be a list of attempts"),
-    (("attempts", 1), 3, "job 2, attempt 2 is 3; it must be an object with start_time, end_time, detail"),
-    (("attempts", 1, "start_time"), "x", "job 2, attempt 2: start_time is 'x'; it must be a time"),
-    (("attempts", 0, "end_time"), 1.5, "job 2, attempt 1: end_time is 1.5; it must be a time"),
-    (("attempts", 0, "detail"), {}, "job 2, attempt 1: detail is {}; it must be a list of servers"),
-    (("attempts", 0, "detail", 0), "m1", "job 2, attempt 1: detail is 'm1'; it must be an object with gpus"),
-    (("attempts", 0, "detail", 0, "gpus"), "gpu0", "job 2, attempt 1: gpus is 'gpu0'; it must be a list of GPUs"),
+    ((), 5, "is 5; it must be an object with jobid, vc, user, status, submitted_time, attempts"),
+    (("jobid",), "", "is ''; it must be a non-empty name"),
+    (("jobid",), "first", "is 'first'; it must be unlike the names above it"),
+    (("vc",), 7, "is 7; it must be a name"),
+    (("vc",), {"a": []}, r"is {'a': \[\]}; it must be a name"),
+    (("submitted_time",), "soon", "is 'soon'; it must be a time such as 2017-09-04 10:30:41"),
+    (("submitted_time",), 20171003, "is 20171003; it must be a time"),
+    (("submitted_time",), [], r"is \[\]; it must be a time"),
+    (("attempts",), None, "is None; it must be a list of attempts"),
+    (("attempts",), "", "is ''; it must be a list of attempts"),
+    (("attempts", 1), 3, "is 3; it must be an object with start_time, end_time, detail"),
+    (("attempts", 1, "start_time"), "x", "is 'x'; it must be a time"),
+    (("attempts", 0, "end_time"), 1.5, "is 1.5; it must be a time"),
+    (("attempts", 0, "detail"), {}, "is {}; it must be a list of servers"),
+    (("attempts", 0, "detail", 0), "m1", "is 'm1'; it must be an object with gpus"),
+    (("attempts", 0, "detail", 0, "gpus"), "gpu0", "is 'gpu0'; it must be a list of GPUs"),
 ]
 
 
@@ -128,8 +129,11 @@ def test_damage_is_named(keys: tuple[Any, ...], value: Any, message: str, tmp_pa
     for key in (1, *keys[:-1]) if keys else ():
         place = place[key]
     place[keys[-1] if keys else 1] = value
-    with pytest.raises(InvalidInstance, match=rf"cluster_job_log, {message}"):
+    with pytest.raises(InvalidInstance) as caught:
         read_philly(write(tmp_path, jobs))
+    assert re.match(message, caught.value.problem)
+    assert caught.value.path == (1, *keys)
+    assert caught.value.file == str(tmp_path / "cluster_job_log")
 
 
 @pytest.mark.parametrize("keys", [("jobid",), ("user",), ("attempts",), ("attempts", 0, "end_time")])
@@ -139,8 +143,9 @@ def test_missing_keys_are_named(keys: tuple[Any, ...], tmp_path: Path) -> None:
     for key in keys[:-1]:
         place = place[key]
     del place[keys[-1]]
-    with pytest.raises(InvalidInstance, match=rf"cluster_job_log, job 1(, attempt 1)? has no {keys[-1]}; it must have"):
+    with pytest.raises(InvalidInstance, match=rf"cluster_job_log: .* has no {keys[-1]}; it must have") as caught:
         read_philly(write(tmp_path, jobs))
+    assert caught.value.path == (0, *keys[:-1])
 
 
 @pytest.mark.parametrize(

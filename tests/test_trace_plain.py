@@ -93,30 +93,36 @@ def test_a_small_file(tmp_path: Path) -> None:
             "has the column 'usr', which traces do not have; did you mean 'user'. known: arrival, duration",
         ),
         ("iterations", "job", "has the column 'job' twice; keep one"),
-        ("1,,7", "1,,", "line 3: duration is ''; it must be a finite number > 0 where there are no iterations"),
-        ("a,5", "b,5", "line 3: job is 'b'; it must be unlike the names above it"),
-        ("ann,", "ann,,8", "is not CSV|it has more cells than there are columns"),
+        ("1,,7", "1,,", ":3: duration is ''; it must be a finite number > 0 where there are no iterations"),
+        ("a,5", "b,5", ":3: job is 'b'; it must be unlike the names above it"),
+        ("ann,", "ann,,8", "is not CSV|has more cells than there are columns"),
         (SMALL, SMALL.splitlines()[0] + "\n", "has no row; it must have one for each job"),
     ],
 )
 def test_damage_is_named(old: str, new: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(SMALL.replace(old, new, 1))
-    with pytest.raises(InvalidInstance, match=rf"t\.csv.* ({message})"):
+    with pytest.raises(InvalidInstance, match=rf"t\.csv.*({message})"):
         read_plain(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"gpus": [1, 0]}, "row 1 of the trace: gpus is 0; it must be a whole number > 0"),
+        ({"gpus": [1, 0]}, r"row 1 of table trace: jobs\['b'\]\.gpus is 0; it must be a whole number > 0"),
         (
             {"duration": [1.0, float("nan")]},
-            "row 1 of the trace: duration is nan; it must be a finite number > 0 where",
+            r"row 1 of table trace: jobs\['b'\]\.duration is nan; it must be a finite number > 0 where",
         ),
-        ({"user": ["ann", None]}, "row 1 of the trace: user is (None|nan); it must be a name on one line"),
-        ({"hour": [3, 24]}, "row 1 of the trace: hour is 24; it must be a whole number >= 0, at most 23"),
-        ({"colour": ["red", "blue"]}, "the trace has the column 'colour', which traces do not have"),
-        ({"job": ["a", 7]}, "row 1 of the trace: job is 7"),
+        (
+            {"user": ["ann", None]},
+            r"row 1 of table trace: jobs\['b'\]\.user is (None|nan); it must be a name on one line",
+        ),
+        (
+            {"hour": [3, 24]},
+            r"row 1 of table trace: jobs\['b'\]\.hour is 24; it must be a whole number >= 0, at most 23",
+        ),
+        ({"colour": ["red", "blue"]}, "table trace: has the column 'colour', which traces do not have"),
+        ({"job": ["a", 7]}, r"row 1 of table trace: job is 7"),
     ],
 )
 def test_what_is_no_trace_is_not_written(change: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -134,12 +140,12 @@ def test_what_is_no_trace_is_not_written(change: dict[str, Any], message: str, t
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInstance, match=r"the trace is \[\]; it must be a pandas DataFrame"):
+    with pytest.raises(InvalidInstance, match=r"table is \[\]; it must be a pandas DataFrame"):
         write_plain([], tmp_path / "t")  # type: ignore[arg-type]
     table = PhillyLike().table(2)
-    with pytest.raises(InvalidOption, match="the path of a trace is 5; it must be text"):
+    with pytest.raises(InvalidOption, match="path is 5; it must be text"):
         write_plain(table, 5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInstance, match="the trace has no column gpus"):
+    with pytest.raises(InvalidInstance, match="table trace: has no column gpus"):
         write_plain(table.drop(columns="gpus"), tmp_path / "t")
 
 

@@ -59,7 +59,7 @@ def test_a_damaged_cell_is_named(name: str, folder: Path, data: st.DataObject, r
     with pytest.raises(InvalidInstance) as problem:
         read_trace(file, form.kind)
     error = str(problem.value)
-    assert re.match(rf"{re.escape(str(file))}, line {at + 1}: {column} is {re.escape(repr(wrong))}; it must be ", error)
+    assert re.match(rf"{re.escape(str(file))}:{at + 1}: {column} is {re.escape(repr(wrong))}; it must be ", error)
     assert "\n" not in error
 
 
@@ -78,7 +78,7 @@ def test_empty_lines_are_no_rows_but_count_as_lines(name: str, folder: Path, row
     pd.testing.assert_frame_equal(blanked, without)
     if at < len(lines) - 1:
         lines[-1][list(form.cells(rows[0])).index(column)] = "a\x07b"
-        with pytest.raises(InvalidInstance, match=rf"line {len(lines)}: {column} is"):
+        with pytest.raises(InvalidInstance, match=rf":{len(lines)}: {column} is"):
             read_trace(form.write(folder / f"blank-{name}.txt", lines), form.kind)
 
 
@@ -95,5 +95,5 @@ def test_every_column_that_is_needed_is_missed(name: str, tmp_path: Path) -> Non
             continue
         at = header.index(column)
         file = form.write(tmp_path / "t.csv", [[*header[:at], "other", *header[at + 1 :]], cells])
-        with pytest.raises(InvalidInstance, match=rf"t\.csv has no column .*{column}"):
+        with pytest.raises(InvalidInstance, match=rf"t\.csv: has no column .*{column}"):
             read_trace(file, form.kind)

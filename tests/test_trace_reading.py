@@ -9,11 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from hetopt import InvalidInstance, InvalidOption, UnusableFile
+from hetopt import Cluster, InvalidInstance, InvalidOption, UnusableFile
 from hetopt.errors import UnknownName
 from hetopt.plugins import TRACES
 from hetopt.registry import make_reader, trace_kinds
+from hetopt.traces.conversion import to_instance
 from hetopt.traces.kinds import detect_kind, read_trace
+from hetopt.traces.paper_models import FFT
 
 KINDS = ["gavel", "helios", "openb", "pai", "philly", "plain", "tiresias"]
 
@@ -57,7 +59,7 @@ def test_every_kind_is_announced_and_says_what_it_reads() -> None:
 def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("colour,size\nred,5\n")
     with pytest.raises(
-        InvalidInstance, match=r"t\.csv begins like no known trace \('colour,size'\); give kind= .--kind., one of"
+        InvalidInstance, match=r"t\.csv: begins like no known trace \('colour,size'\); give kind= .--kind., one of"
     ):
         read_trace(tmp_path / "t.csv")
     with pytest.raises(InvalidInstance, match=f"one of {', '.join(trace_kinds())}, or module:Name"):
@@ -78,10 +80,10 @@ def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [5, None, b"jobs.csv", ["a"]])
 def test_paths_that_are_none(path: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"the path of a trace is .*; it must be text or"):
+    with pytest.raises(InvalidOption, match=r"path is .*; it must be text or"):
         read_trace(path)
     for kind in KINDS:
-        with pytest.raises(InvalidOption, match="the path of a trace is"):
+        with pytest.raises(InvalidOption, match="path is"):
             read_trace(path, kind)
 
 
@@ -112,7 +114,7 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert detect_kind(own) == "mine", "and a package that is half installed, or has no test, takes nothing away"
     assert read_trace(own)["duration"].tolist() == [1.0]
     announce(monkeypatch, twin="own_traces:read")
-    with pytest.raises(InvalidInstance, match=r"jobs\.txt may be of kind mine or twin; give kind= .--kind., one of"):
+    with pytest.raises(InvalidInstance, match=r"jobs\.txt: may be of kind mine or twin; give kind= .--kind., one of"):
         read_trace(own)
 
 
@@ -128,7 +130,7 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
         (
             "bare",
             InvalidInstance,
-            "the result of trace reader 'own_traces:bare' for .*has no column gpus; it must have",
+            "from trace reader 'own_traces:bare' for .*has no column gpus; it must have",
         ),
         ("OWN", UnknownName, "own_traces"),
     ],
@@ -144,3 +146,30 @@ def test_tables_keep_what_was_counted(tmp_path: Path) -> None:
     assert (table.attrs["left_out"], table.attrs["rounded_up"]) == ({"no GPU": 1}, 0)
     assert table["arrival"].tolist() == [0.0], "seconds since the first that is kept"
     pd.testing.assert_frame_equal(table, read_trace(str(tmp_path / "t.csv")))
+
+
+def test_errors_have_file_line_and_column_as_fields(tmp_path: Path) -> None:
+    """Of a cell, of a table that lacks a column, and of a table in memory."""
+    file = tmp_path / "own.csv"
+    file.write_text("job,arrival,duration,gpus\na,0,5,1\nb,0,5,x\n", encoding="utf-8")
+    with pytest.raises(InvalidInstance) as caught:
+        read_trace(file, "plain")
+    assert (caught.value.file, caught.value.line, caught.value.path) == (str(file), 3, ("gpus",))
+    file.write_text("job,arrival,gpus\na,0,1\n", encoding="utf-8")
+    with pytest.raises(InvalidInstance) as caught:
+        read_trace(file, "plain")
+    assert (caught.value.file, caught.value.line, caught.value.path) == (str(file), None, ())
+    table = pd.DataFrame({"job": ["a"], "arrival": [0.0], "duration": [5.0], "gpus": [0]}, index=["first"])
+    with pytest.raises(InvalidInstance) as caught:
+        check_and_convert(table)
+    assert (caught.value.table, caught.value.row, caught.value.line) == ("trace", "first", None)
+    assert caught.value.path == ("jobs", "a", "gpus")
+    with pytest.raises(InvalidInstance, match=r"^line 7 of table trace: jobs\['a'\]\.gpus is 0") as caught:
+        check_and_convert(table.assign(line=7))
+    assert (caught.value.table, caught.value.row, caught.value.line) == ("trace", None, 7)
+    assert str(caught.value.in_file("own.csv")).startswith("own.csv:7: jobs['a'].gpus is 0")
+
+
+def check_and_convert(table: pd.DataFrame) -> object:
+    """The instance of a trace."""
+    return to_instance(table, Cluster.of({"T4": 4}, gpus_per_server=4), FFT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,12 @@ from hetopt.errors import InvalidInstance, Item
 
 MOST_SERVERS = 1_000_000
 """Most servers that :meth:`Cluster.of` makes, so that a typing error in a capacity cannot exhaust the memory."""
+
+NIC_BYTES_PER_S = 1.25e9
+"""Bandwidth of a network card of 10 Gbit/s [FFT, section 6.1.1; ASRPT, section V-B]."""
+
+INTRA_BYTES_PER_S = 300e9
+"""Bandwidth between two GPUs of a host [ASRPT, section V-B]."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,11 @@ class GPUType:
             memory = number(self.memory_bytes, ("gpu_types", Item(self.name), "memory_bytes"), strict=True)
             object.__setattr__(self, "memory_bytes", memory)
 
+    @property
+    def memory_limit(self) -> float:
+        """The most bytes that a worker may need; infinite if the memory is unknown."""
+        return math.inf if self.memory_bytes is None else self.memory_bytes
+
 
 @dataclass(frozen=True)
 class Server:
@@ -65,8 +77,8 @@ class Server:
 
     name: str
     gpus: Mapping[str, int]
-    nic_bytes_per_s: float = 1.25e9
-    intra_bytes_per_s: float = 300e9
+    nic_bytes_per_s: float = NIC_BYTES_PER_S
+    intra_bytes_per_s: float = INTRA_BYTES_PER_S
     disk_bytes: float | None = None
 
     def __post_init__(self) -> None:

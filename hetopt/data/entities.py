@@ -136,8 +136,8 @@ class Entities:
         """
         if self.kind == "tenants":
             return self.fair_rate
-        part = self.weight / self.weight.sum() / self.demand
-        return np.asarray((self.speed @ self.capacity) * np.minimum(part, 1.0 / self.capacity.sum()))
+        part = isolated_part(self.weight / self.weight.sum() / self.demand, self.capacity.sum())
+        return np.asarray((self.speed @ self.capacity) * part)
 
     @cached_property
     def exact(self) -> Entities:
@@ -202,10 +202,15 @@ class Entities:
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
 
 
+def isolated_part(part: Floats, gpus: float) -> Floats:
+    """Part of time that jobs alone on ``part`` of a cluster run per GPU of it: together at most all the time."""
+    return np.minimum(part, 1.0 / gpus)
+
+
 def _speeds(cluster: Cluster, rows: Sequence[Mapping[str, float]], memory_bytes: Floats) -> Floats:
     """(n, k) speeds from a mapping per row; 0 on GPU types with less memory than the worker needs."""
     table = np.stack([np.array([row[k] for row in rows], dtype=float) for k in cluster.type_names], axis=1)
-    memory = np.array([np.inf if t.memory_bytes is None else t.memory_bytes for t in cluster.gpu_types])
+    memory = np.array([t.memory_limit for t in cluster.gpu_types])
     return np.where(memory_bytes[:, None] <= memory, table, 0.0)
 
 

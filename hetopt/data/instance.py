@@ -444,7 +444,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     entities = instance.entities(kind)
     if entities.kind == "jobs":
         _check_arrived(instance)
-        check_mixed_gangs(entities) if mixed else _check_gangs_fit_one_type(entities)
+        check_mixed_gangs(entities) if mixed else check_gangs_fit_one_type(entities)
     return entities
 
 
@@ -469,7 +469,8 @@ def _check_arrived(instance: Instance) -> None:
         )
 
 
-def _check_gangs_fit_one_type(entities: Entities) -> None:
+def check_gangs_fit_one_type(entities: Entities) -> None:
+    """Refuse a job whose gang is larger than every GPU type that can run it; types may have no GPUs now."""
     for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
         if largest := entities.capacity[entities.task_speed[i] > 0].max():
             raise InvalidInstance(

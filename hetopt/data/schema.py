@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hetopt import checks
+from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S
 from hetopt.data.workload import Parallelism
 
 SCHEMA = "hetopt/instance/1"
@@ -158,9 +159,9 @@ class ServerPart(Part):
     name: Name
     gpus: dict[Name, Count]
     """GPU type -> GPUs of it in this host."""
-    nic_bytes_per_s: Positive = 1.25e9
+    nic_bytes_per_s: Positive = NIC_BYTES_PER_S
     """Bandwidth of the network card in bytes per second; 10 Gbit/s are 1.25e9."""
-    intra_bytes_per_s: Positive = 300e9
+    intra_bytes_per_s: Positive = INTRA_BYTES_PER_S
     """Bandwidth between two GPUs of the host in bytes per second."""
     disk_bytes: Amount | None = None
     """Local disk for datasets in bytes; leave it out for no limit."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, is_text, shown
+from hetopt.checks import FrozenDict, at_least, mapping, members, one_of
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism
 from hetopt.errors import InvalidOption, InvalidPlan
@@ -63,7 +63,7 @@ class HierarchicalPlacer:
     whole: tuple[Parallelism, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "whole", _kinds(self.whole))
+        object.__setattr__(self, "whole", _kinds(self.whole, type(self).__name__))
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
@@ -96,18 +96,16 @@ class MoreWorkersFirst:
     whole: tuple[Parallelism, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "whole", _kinds(self.whole))
+        object.__setattr__(self, "whole", _kinds(self.whole, type(self).__name__))
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
         return PlacementRun(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
 
 
-def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
-    try:
-        return tuple(Parallelism(kind) for kind in whole)
-    except (TypeError, ValueError):
-        raise InvalidOption(f"whole is {whole!r}; it may hold {', '.join(Parallelism)}") from None
+def _kinds(whole: Iterable[str], owner: str) -> tuple[Parallelism, ...]:
+    given = members(whole, str, f"{owner}.whole", InvalidOption)
+    return tuple(Parallelism(one_of(kind, Parallelism, f"{owner}.whole")) for kind in given)
 
 
 def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
@@ -330,13 +328,10 @@ class TensorSkew:
     sticky: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.largest, Mapping) or not all(map(is_text, self.largest)):
-            raise InvalidOption(
-                f"TensorSkew.largest is {shown(self.largest)}; it must be a mapping from models to parts"
-            )
-        parts = {name: _part(value, f"TensorSkew.largest[{name!r}]") for name, value in self.largest.items()}
+        given = mapping(self.largest, "TensorSkew.largest", InvalidOption).items()
+        parts = {n: at_least(v, f"TensorSkew.largest[{n!r}]", 0.0, InvalidOption, most=1.0) for n, v in given}
         object.__setattr__(self, "largest", FrozenDict(parts))
-        _part(self.limit, "TensorSkew.limit")
+        at_least(self.limit, "TensorSkew.limit", 0.0, InvalidOption, most=1.0)
 
     def skewed(self, job: Job) -> bool:
         """Whether the job is consolidated."""
@@ -383,10 +378,3 @@ def first_seats(gpus: int, free: Mapping[str, int]) -> Seats | None:
             seats[server] = min(gpus, room)
             gpus -= seats[server]
     return None if gpus > 0 else seats
-
-
-def _part(value: float, key: str) -> float:
-    number = at_least(value, key, 0.0, InvalidOption)
-    if number > 1:
-        raise InvalidOption(f"{key} is {value!r}; it must be a part from 0 to 1")
-    return number

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.checks import FrozenDict, at_least, check_round_seconds
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, one_of
 from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
-from hetopt.data.instance import Instance
-from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
+from hetopt.data.instance import Instance, check_gangs_fit_one_type
+from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, call_policy
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.programs.linear import LinearProgram
@@ -125,12 +125,7 @@ def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
         return [[[] for _ in entities.types] for _ in entities.names]
     jobs, belongs, names = instance.entities("jobs"), members(instance), owners(instance)
     usable = jobs.allowed
-    for i in np.flatnonzero(~usable.any(axis=1)).tolist():
-        raise InvalidInstance(
-            f"is {int(jobs.demand[i])} GPUs, more than any GPU type that it can run on has; "
-            f"the largest has {int(jobs.capacity[jobs.task_speed[i] > 0].max())}",
-            ("jobs", Item(jobs.names[i]), "demand"),
-        )
+    check_gangs_fit_one_type(jobs)
     sizes = jobs.demand.astype(int).tolist()
     own: list[Owner] = [names[name] for name in entities.names]
     return [[[sizes[i] for i in belongs[o] if usable[i, k]] for k in range(len(entities.types))] for o in own]
@@ -237,8 +232,7 @@ class WholeGPUs:
     usable: Usable = "smallest"
 
     def __post_init__(self) -> None:
-        if self.usable not in get_args(Usable):
-            raise InvalidOption(f"usable is {self.usable!r}; it must be one of {', '.join(get_args(Usable))}")
+        one_of(self.usable, get_args(Usable), "WholeGPUs.usable")
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the new deviations."""
@@ -588,7 +582,7 @@ class Rounded:
     round_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        check_round_seconds(self)
+        check_round_seconds(self, or_none=True)
 
     @property
     def traits(self) -> Traits:

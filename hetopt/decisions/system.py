@@ -30,6 +30,12 @@ from hetopt.results.allocation import Allocation, Placement, Plan
 from hetopt.stages.speed_models import SpeedModel, StageSpeeds
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
+ROUND_SECONDS = 300.0
+"""Length of a round of FFT [FFT, section 6.4.1] and OEF [OEF, section 6.1.1]; the default for policies without one."""
+
+GAVEL_ROUND_SECONDS = 360.0
+"""Length of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""
+
 
 @dataclass(frozen=True)
 class JobCopy:
@@ -199,13 +205,17 @@ def _promised(result: Allocation) -> Mapping[str, float] | None:
     return dict(zip(entities.names, entities.rate(result.x).tolist(), strict=True))
 
 
+def copy_rate(jobs: Entities, e: int, gpus: Mapping[str, int]) -> float:
+    """Work per second of a copy of gang e on these GPUs; its slowest GPU sets the rate."""
+    return min(float(jobs.task_speed[e, jobs.types.index(t)]) for t, n in gpus.items() if n)
+
+
 def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[JobCopy, ...]]:
     """The copies of forked jobs; the slowest GPU of each sets its rate."""
-    types = {t: k for k, t in enumerate(jobs.types)}
     result = {}
     for name, dispatch in placement.dispatch.items():
-        speed, hosts = jobs.task_speed[jobs.position[name]].tolist(), placement.hosts.get(name, {})
-        rate = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
+        hosts = placement.hosts.get(name, {})
+        rate = {server: copy_rate(jobs, jobs.position[name], own) for server, own in hosts.items()}
         result[name] = tuple(JobCopy(server, hosts[server], rate[server], work) for server, work in dispatch.items())
     return result
 
@@ -375,7 +385,7 @@ class System:
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
-        check_round_seconds(self)
+        check_round_seconds(self, or_none=True)
         check_no_classes(self, "rounder", "selection", "placer")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
@@ -443,7 +453,7 @@ class OnChange:
         check_policy(self.policy)
         if self.factor is not None:
             at_least(self.factor, "OnChange.factor", 1.0, InvalidOption)
-        check_round_seconds(self)
+        check_round_seconds(self, or_none=True)
 
     @property
     def traits(self) -> Traits:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import lookup
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, isolated_part
 from hetopt.data.instance import Instance
 from hetopt.data.rates import rate_with
 from hetopt.metrics.log_reading import JobTimes, job_times
@@ -129,8 +129,8 @@ class _Isolated:
 
     def __init__(self, times: Floats, present: Floats, size: float, gpus: float) -> None:
         self.times = times
-        self.here = np.minimum(1.0 / (np.maximum(present, 1.0) * size), 1.0 / gpus)
-        self.stays = np.minimum(1.0 / ((present + 1.0) * size), 1.0 / gpus)  # with one more job than in the log
+        self.here = isolated_part(1.0 / (np.maximum(present, 1.0) * size), gpus)
+        self.stays = isolated_part(1.0 / ((present + 1.0) * size), gpus)  # with one more job than in the log
 
     def finish(self, arrival: Floats, finish: Floats, need: Floats) -> Floats:
         """(q,) time at which the integral from ``arrival`` is ``need``; the log has these jobs up to ``finish``."""

@@ -55,7 +55,9 @@ def hold_out(predictors: Mapping[str, Predictor], jobs: Sequence[Job], trained: 
     jobs = members(jobs, Job, "jobs")
     first = int(at_least(trained, "trained", 0.0, InvalidOption) * len(jobs))
     if not 0 < first < len(jobs):
-        raise InvalidOption(f"trained is {trained!r}, so {first} of {len(jobs)} are for training; both parts need jobs")
+        raise InvalidOption(
+            f"is {trained!r}, so {first} of {len(jobs)} are for training; both parts need jobs", "trained"
+        )
     predicted = {}
     for name, predictor in predictors.items():
         learner = predictor.learner()
@@ -99,9 +101,13 @@ def relative_errors(predicted: ArrayLike, work: Floats, name: str) -> Floats:
     """(n,) errors of one predictor, relative to the work."""
     values = vector_of(predicted, f"predicted[{name!r}]")
     if values.shape != work.shape:
-        raise InvalidInstance(f"predicted[{name!r}] has {values.size} numbers; it must have {work.size}, as actual has")
+        raise InvalidInstance(
+            f"has {values.size} numbers; it must have {work.size}, as actual has", f"predicted[{name!r}]"
+        )
     if not work.all():
-        raise InvalidInstance(f"actual[{int(np.argmin(work))}] is 0; it must be > 0, since errors are relative to it")
+        raise InvalidInstance(
+            "is 0; it must be > 0, since errors are relative to it", f"actual[{int(np.argmin(work))}]"
+        )
     return np.asarray(np.abs(values - work) / work)
 
 
@@ -115,11 +121,11 @@ def vector_of(values: ArrayLike, key: str) -> Floats:
     try:
         numbers = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidInstance(f"{key} holds values that are not numbers; it must be a list of numbers >= 0") from None
+        raise InvalidInstance("holds values that are not numbers; it must be a list of numbers >= 0", key) from None
     if numbers.ndim != 1 or not numbers.size:
-        raise InvalidInstance(f"{key} has the shape {numbers.shape}; it must be a list of one number or more")
+        raise InvalidInstance(f"has the shape {numbers.shape}; it must be a list of one number or more", key)
     wrong = ~(np.isfinite(numbers) & (numbers >= 0))
     if wrong.any():
         at = int(np.argmax(wrong))
-        raise InvalidInstance(f"{key}[{at}] is {numbers[at]:g}; it must be a finite number >= 0")
+        raise InvalidInstance(f"is {numbers[at]:g}; it must be a finite number >= 0", f"{key}[{at}]")
     return numbers

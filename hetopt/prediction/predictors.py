@@ -218,7 +218,7 @@ def group_of(*meta: str) -> str:
     digest = blake2b(digest_size=16)
     for i, part in enumerate(meta):
         if not isinstance(part, str):
-            raise InvalidInstance(f"meta[{i}] is {shown(part)}; it must be text")
+            raise InvalidInstance(f"is {shown(part)}; it must be text", f"meta[{i}]")
         encoded = part.encode("utf-8", "surrogatepass")  # command lines may hold bytes that are not text
         digest.update(len(encoded).to_bytes(8, "big"))  # the division into parts is hashed, too
         digest.update(encoded)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, choices, is_text, shown, whole
+from hetopt.checks import FrozenDict, at_least, known, mapping, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Tenant
@@ -50,30 +50,17 @@ class EstimateErrors:
 
     def __post_init__(self) -> None:
         for key in ("throughput", "work"):
-            value = at_least(getattr(self, key), f"EstimateErrors.{key}", 0.0, InvalidOption)
-            if value >= 1:
-                raise InvalidOption(
-                    f"EstimateErrors.{key} is {value!r}; it must be below 1: 0.2 stands for 20 % more or less"
-                )
+            at_least(getattr(self, key), f"EstimateErrors.{key}", 0.0, InvalidOption, below=1.0)
         whole(self.seed, "EstimateErrors.seed", 0)
-        if not isinstance(self.overstated, Mapping) or not all(map(is_text, self.overstated)):
-            raise InvalidOption(
-                f"EstimateErrors.overstated is {shown(self.overstated)}; it must be a mapping from tenants to numbers"
-            )
-        overstated = {
-            name: at_least(v, f"EstimateErrors.overstated[{name!r}]", 0.0, InvalidOption)
-            for name, v in self.overstated.items()
-        }
+        given = mapping(self.overstated, "EstimateErrors.overstated", InvalidOption).items()
+        overstated = {n: at_least(v, f"EstimateErrors.overstated[{n!r}]", 0.0, InvalidOption) for n, v in given}
         object.__setattr__(self, "overstated", FrozenDict(overstated))
 
     def of(self, instance: Instance) -> Instance:
         """The instance with errors, as policies see it at the beginning."""
         names = [tenant.name for tenant in instance.tenants]
         for name in self.overstated:
-            if name not in names:
-                raise InvalidOption(
-                    f"EstimateErrors.overstated names {name!r}, which is no tenant; {choices(name, names)}"
-                )
+            known(name, names, "EstimateErrors.overstated", "tenant", InvalidOption)
         k = len(instance.cluster.type_names)
         speed, work, tenant = (np.random.default_rng([self.seed, part]) for part in range(3))
         factor = _factors(speed, self.throughput, (len(instance.jobs), k))

@@ -13,7 +13,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
 from hetopt.data.instance import Instance
-from hetopt.decisions.system import Decision, JobCopy
+from hetopt.decisions.system import Decision, JobCopy, copy_rate
 from hetopt.simulation.environment import Environment
 from hetopt.stages.speed_models import Rate, SpeedModel
 from hetopt.tolerances import WORK
@@ -45,7 +45,6 @@ class ExecutionModel:
         self.merge_seconds: float = getattr(environment.overheads, "merge_seconds", 0.0)
         self.disks = None if environment.datasets is None else environment.datasets.on(instance.cluster)
         self._places: dict[bytes, JobPlacement] = {}
-        self._type = {t: k for k, t in enumerate(self.entities.types)}
 
     def place(self, decision: Decision, row: int) -> JobPlacement:
         """The GPUs of the job in that row of the decision."""
@@ -78,8 +77,7 @@ class ExecutionModel:
 
     def copy_rate(self, i: int, copy: JobCopy) -> float:
         """Work per second of one copy of job i, as of its slowest GPU."""
-        speed = self.entities.task_speed[i]
-        return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
+        return copy_rate(self.entities, i, copy.gpus)
 
     def start_seconds(self, i: int, before: HeldGPUs | None, place: HeldGPUs, time: float) -> float:
         """Seconds after ``time`` until job i trains on these GPUs; marks its dataset as used on their servers."""

@@ -37,7 +37,7 @@ class Profiling:
 
     def types(self, job: Job, cluster: Cluster) -> tuple[str, ...]:
         """GPU types on which the job is profiled, in the order of the runs."""
-        memory = {t.name: float("inf") if t.memory_bytes is None else t.memory_bytes for t in cluster.gpu_types}
+        memory = {t.name: t.memory_limit for t in cluster.gpu_types}
         fits = [
             t
             for t in cluster.type_names

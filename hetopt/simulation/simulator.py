@@ -115,7 +115,7 @@ def simulate(
     limit = math.inf if max_rounds is None else at_least(max_rounds, "max_rounds", 1, InvalidOption)
     at_least(patience, "patience", 1, InvalidOption)
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
-        raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
+        raise InvalidOption(f"is {until!r} s; it must be later than instance.time = {instance.time:g} s", "until")
     simulator = _simulator(system, instance, _environment(environment, overheads, speeds), patience)
     with Progress(disable=progress is not True, transient=True) as bar:
         task, shown = bar.add_task("jobs finished", total=len(instance.jobs)), -1
@@ -141,7 +141,7 @@ def _simulator(system: System, instance: Instance, environment: Environment, pat
     speeds = environment.speeds or traits_of(policy).speeds or StageSpeeds()
     steps = system.steps(speeds)
     if environment.datasets is not None and not steps.places:
-        raise InvalidOption("Environment.datasets needs servers, and this policy chooses none: give a placer")
+        raise InvalidOption("needs servers, and this policy chooses none: give a placer", "Environment.datasets")
     if isinstance(policy, OnlinePolicy) and seconds is None and not instance.held and not system.fluid:
         if environment.changes or environment.estimate_errors is not None:
             raise InvalidOption(

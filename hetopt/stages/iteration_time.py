@@ -99,7 +99,7 @@ class Asynchronous(_TimingOfParts):
 
     def __post_init__(self) -> None:
         for key in ("backward", "reduce"):
-            _fraction(getattr(self, key), f"Asynchronous.{key}")
+            at_least(getattr(self, key), f"Asynchronous.{key}", 0.0, InvalidOption, most=1.0)
 
     def _seconds(self, part: IterationParts) -> Numbers:
         part = _weighted(part, self.backward, self.reduce)
@@ -140,7 +140,7 @@ class Synchronous(_TimingOfParts):
     def __post_init__(self) -> None:
         whole(self.micro_batches, "Synchronous.micro_batches", 1)
         for key in ("backward", "reduce"):
-            _fraction(getattr(self, key), f"Synchronous.{key}")
+            at_least(getattr(self, key), f"Synchronous.{key}", 0.0, InvalidOption, most=1.0)
 
     def _seconds(self, part: IterationParts) -> Numbers:
         q, part = self.micro_batches, _weighted(part, self.backward, self.reduce)
@@ -153,11 +153,6 @@ class Synchronous(_TimingOfParts):
         back = backward[..., ::-1]
         through = (np.add.accumulate(back, axis=-1) + (q - 1) * np.maximum.accumulate(back, axis=-1)) * each
         return np.asarray(down + (through[..., ::-1] + reduce).max(axis=-1))
-
-
-def _fraction(value: float, key: str) -> None:
-    if not at_least(value, key, 0.0, InvalidOption) <= 1:
-        raise InvalidOption(f"{key} is {value!r}; it must lie between 0 and 1")
 
 
 def _weighted(part: IterationParts, backward: float, reduce: float) -> IterationParts:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import require
+from hetopt.checks import one_of, require
 from hetopt.data.entities import Numbers, read_only
-from hetopt.errors import InvalidOption
 from hetopt.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -43,10 +42,7 @@ def algorithm(value: str, owner: str) -> AllReduce:
     InvalidOption
         The name is unknown.
     """
-    try:
-        return AllReduce(value)
-    except ValueError:
-        raise InvalidOption(f"{owner}.allreduce is {value!r}; it must be one of {', '.join(AllReduce)}") from None
+    return AllReduce(one_of(value, AllReduce, f"{owner}.allreduce"))
 
 
 def ring(ranks: int) -> list[Edge]:

@@ -17,7 +17,7 @@ from hetopt.data.entities import read_only
 from hetopt.data.gpu_locations import Hosts, Placed
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.errors import InvalidInstance, InvalidPlan
+from hetopt.errors import InvalidInstance, InvalidPlan, Item
 from hetopt.programs.linear import Status
 from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.job_graph import JobGraph
@@ -141,13 +141,13 @@ def check_room(pipeline: Pipeline, servers: Servers) -> None:
     expect(Pipeline, pipeline, "the pipeline")
     expect(Servers, servers, "servers")
     if pipeline.gpus > servers.total:
-        raise InvalidInstance(f"job {pipeline.name!r} needs {pipeline.gpus} GPUs; {servers.total} are free")
+        raise InvalidInstance(f"needs {pipeline.gpus} GPUs; {servers.total} are free", ("jobs", Item(pipeline.name)))
     largest, most = int(pipeline.slices.max()), int(servers.free.max())
     if largest > most:
         s = int(pipeline.slices.argmax())
         raise InvalidInstance(
-            f"a replica of stage {s + 1} of job {pipeline.name!r} is sliced over {largest} GPUs of one server; "
-            f"no server has more than {most} free"
+            f"needs {largest} GPUs of one server for a replica of stage {s + 1}; no server has more than {most} free",
+            ("jobs", Item(pipeline.name)),
         )
 
 
@@ -263,7 +263,7 @@ def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
 def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | None) -> tuple[str, Pipeline, Servers]:
     """GPU type, pipeline on that type, and servers with GPUs for the job."""
     if not job.stages:
-        raise InvalidInstance(f"job {job.name!r} has no stages")
+        raise InvalidInstance("has no stages", ("jobs", Item(job.name)))
     Pipeline.of(job)  # raises errors of the graph once instead of for each type
     there = (instance.placed if hosts is None else hosts).get(job.name, {})
     if any(n for gpus in there.values() for n in gpus.values()):
@@ -283,28 +283,32 @@ def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | No
         try:
             return _free(instance, job, kind)
         except InvalidInstance as problem:
-            problems.append(str(problem))
-    raise InvalidInstance("; ".join(problems))
+            problems.append(problem.problem)
+    raise InvalidInstance("; ".join(problems), ("jobs", Item(job.name)))
 
 
 def _only_type(job: Job, there: Hosts, wanted: str | None) -> str:
     kinds = sorted({kind for gpus in there.values() for kind, n in gpus.items() if n})
     if len(kinds) > 1:
-        raise InvalidInstance(f"job {job.name!r} runs on {' and '.join(kinds)}; stages are mapped to GPUs of one type")
+        raise InvalidInstance(
+            f"runs on {' and '.join(kinds)}; stages are mapped to GPUs of one type", ("jobs", Item(job.name))
+        )
     if wanted not in (None, kinds[0]):
-        raise InvalidInstance(f"job {job.name!r} runs on {kinds[0]} and keeps its GPUs, so gpu_type cannot be {wanted}")
+        raise InvalidInstance(
+            f"runs on {kinds[0]} and keeps its GPUs, so gpu_type cannot be {wanted}", ("jobs", Item(job.name))
+        )
     return kinds[0]
 
 
 def _free(instance: Instance, job: Job, kind: str) -> tuple[str, Pipeline, Servers]:
     if not job.throughput.get(kind, 0.0) > 0:
-        raise InvalidInstance(f"job {job.name!r} cannot run on {kind}: its throughput there is 0")
-    memory = instance.cluster.gpu_type(kind).memory_bytes
-    if memory is not None and job.memory_bytes > memory:
-        raise InvalidInstance(f"a worker of job {job.name!r} needs {job.memory_bytes:g} bytes; a {kind} has {memory:g}")
+        raise InvalidInstance(f"cannot run on {kind}: its throughput there is 0", ("jobs", Item(job.name)))
+    if job.memory_bytes > (memory := instance.cluster.gpu_type(kind).memory_limit):
+        problem = f"needs {job.memory_bytes:g} bytes for a worker; a {kind} has {memory:g}"
+        raise InvalidInstance(problem, ("jobs", Item(job.name)))
     pipeline, servers = Pipeline.of(job, kind), Servers.of(instance, kind)
     try:
         check_room(pipeline, servers)
     except InvalidInstance as problem:
-        raise InvalidInstance(f"{problem} of type {kind}") from None
+        raise InvalidInstance(f"{problem.problem} of type {kind}", problem.path) from None
     return kind, pipeline, servers

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import count, known, number, text, unique
-from hetopt.data.cluster import Server
+from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S, Server
 from hetopt.data.entities import Numbers, read_only
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import exact_fractions
@@ -50,8 +50,8 @@ class Servers:
         free: Sequence[int] | Mapping[str, int],
         *,
         gpus: int | None = None,
-        nic_bytes_per_s: float = 1.25e9,
-        intra_bytes_per_s: float = 300e9,
+        nic_bytes_per_s: float = NIC_BYTES_PER_S,
+        intra_bytes_per_s: float = INTRA_BYTES_PER_S,
     ) -> Self:
         """Servers with ``gpus`` GPUs each (default: the largest number of free GPUs).
 
@@ -69,7 +69,7 @@ class Servers:
         size = max([1, *counts.values()]) if gpus is None else count(gpus, "gpus", least=1)
         for name, n in counts.items():
             if n > size:
-                raise InvalidInstance(f"free[{name!r}] is {n}; the server has {size} GPUs")
+                raise InvalidInstance(f"is {n}; the server has {size} GPUs", f"free[{name!r}]")
         number(nic_bytes_per_s, "nic_bytes_per_s", strict=True)
         number(intra_bytes_per_s, "intra_bytes_per_s", strict=True)
         m = len(counts)
@@ -101,7 +101,7 @@ class Servers:
         """
         known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
         for empty in (s.name for s in instance.cluster.servers if not s.gpus):
-            raise InvalidInstance(f"servers[{empty!r}] has no GPU; leave it out")
+            raise InvalidInstance("has no GPU; leave it out", f"servers[{empty!r}]")
         used: dict[str, int] = {}
         for hosts in instance.placed.values() if busy else ():
             for server, gpus in hosts.items():

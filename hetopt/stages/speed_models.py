@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, is_text, shown, whole
+from hetopt.checks import FrozenDict, any_mapping, at_least, known, mapping, one_of, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import Hosts
 from hetopt.data.workload import Job, Stage
@@ -148,22 +148,17 @@ class Spread:
     def __post_init__(self) -> None:
         _factor(self.otherwise, "Spread.otherwise")
         table = {}
-        for model, rows in _mapping(self.table, "Spread.table").items():
+        for model, rows in mapping(self.table, "Spread.table", InvalidOption).items():
             key = f"Spread.table[{model!r}]"
-            found = {whole(n, f"a key of {key}", 1): own for n, own in sorted(rows.items())}
+            given = any_mapping(rows, key, InvalidOption, "from GPUs to speeds").items()
+            found = dict(sorted((whole(n, f"a key of {key}", 1), own) for n, own in given))
             if not found:
-                raise InvalidOption(f"{key} is empty; give it relative speeds, or leave the model out")
-            table[model] = FrozenDict(
-                {
-                    n: FrozenDict({whole(m, f"{key}[{n}]", 2): _factor(f, f"{key}[{n}][{m}]") for m, f in own.items()})
-                    for n, own in found.items()
-                }
-            )
+                raise InvalidOption("is empty; give it relative speeds, or leave the model out", key)
+            table[model] = FrozenDict({n: FrozenDict(_speeds(own, f"{key}[{n}]")) for n, own in found.items()})
         usual = {model: family for model, family in FAMILIES.items() if family in table}
-        families = usual if self.families is None else _mapping(self.families, "Spread.families")
+        families = usual if self.families is None else mapping(self.families, "Spread.families", InvalidOption)
         for model, family in families.items():
-            if family not in table:
-                raise InvalidOption(f"Spread.families[{model!r}] is {family!r}; the table has {', '.join(table)}")
+            one_of(family, table, f"Spread.families[{model!r}]")
         object.__setattr__(self, "table", FrozenDict(table))
         object.__setattr__(self, "families", FrozenDict(families))
 
@@ -211,10 +206,8 @@ class Variability:
     base: SpeedModel = field(default_factory=StageSpeeds)
 
     def __post_init__(self) -> None:
-        for server, value in _mapping(self.slowdown, "Variability.slowdown").items():
+        for server, value in mapping(self.slowdown, "Variability.slowdown", InvalidOption).items():
             key = f"Variability.slowdown[{server!r}]"
-            if not is_text(server):
-                raise InvalidOption(f"{key} needs the name of a server")
             for name, own in value.items() if isinstance(value, Mapping) else [("", value)]:
                 at_least(own, f"{key}[{name!r}]" if name else key, 0.0, InvalidOption, strict=True)
 
@@ -231,8 +224,8 @@ class Variability:
         InvalidOption
             A server that the cluster does not have.
         """
-        if unknown := [server for server in self.slowdown if server not in cluster.by_name]:
-            raise InvalidOption(f"Variability.slowdown names {unknown[0]!r}, which is no server of the cluster")
+        for server in self.slowdown:
+            known(server, cluster.by_name, "Variability.slowdown", "server", InvalidOption)
         base = self.base.on(cluster)
 
         def rate(job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
@@ -242,14 +235,12 @@ class Variability:
         return rate
 
 
-def _mapping(value: Any, key: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidOption(f"{key} is {shown(value)}; it must be a mapping from names")
-    return value
+def _speeds(rows: Any, key: str) -> dict[int, float]:
+    """Servers -> speed relative to one server."""
+    given = any_mapping(rows, key, InvalidOption, "from servers to speeds").items()
+    return {whole(m, f"a key of {key}", 2): _factor(speed, f"{key}[{m}]") for m, speed in given}
 
 
-def _factor(value: float, key: str) -> float:
-    number = at_least(value, key, 0.0, InvalidOption, strict=True)
-    if number > 1:
-        raise InvalidOption(f"{key} is {value!r}; it must be in (0, 1], the speed relative to one server")
-    return number
+def _factor(value: Any, key: str) -> float:
+    """Speed relative to one server."""
+    return at_least(value, key, 0.0, InvalidOption, strict=True, most=1.0)

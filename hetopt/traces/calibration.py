@@ -66,8 +66,7 @@ def calibrate(
         ``share`` is above 1, a number is negative, or there are too few jobs to train on some and predict others.
     """
     expect(PAILike, trace, "trace", InvalidOption)
-    if at_least(share, "share", 0.0, InvalidOption) > 1:
-        raise InvalidOption(f"share is {share!r}; it must lie between 0 and 1")
+    at_least(share, "share", 0.0, InvalidOption, most=1.0)
     at_least(error, "error", 0.0, InvalidOption)
     predictors = {"": RandomForest() if predictor is None else predictor}
 

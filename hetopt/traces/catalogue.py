@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, text, unique
+from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, one_of, text, unique
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.saving import save
@@ -62,19 +62,16 @@ class TrainedModel:
         key = f"models[{text(self.name, 'model name')!r}]"
         speed = {t: number(v, f"{key}.speed[{t!r}]") for t, v in mapping(self.speed, f"{key}.speed").items()}
         if not any(speed.values()):
-            raise InvalidInstance(f"{key}.speed is {speed!r}; at least one GPU type must have a value > 0")
+            raise InvalidInstance(f"is {speed!r}; at least one GPU type must have a value > 0", f"{key}.speed")
         object.__setattr__(self, "speed", FrozenDict(speed))
         for name in ("memory_bytes", "state_bytes", "dataset_bytes"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))
         if self.dataset is not None:
             text(self.dataset, f"{key}.dataset")
-        try:
-            object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
-        except ValueError:
-            kinds = ", ".join(Parallelism)
-            raise InvalidInstance(f"{key}.parallelism is {self.parallelism!r}; it must be one of {kinds}") from None
+        one_of(self.parallelism, Parallelism, f"{key}.parallelism", InvalidInstance)
+        object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
         if not isinstance(self.gpus, (tuple, list)) or not self.gpus:
-            raise InvalidInstance(f"{key}.gpus is {self.gpus!r}; it must hold at least one number of GPUs")
+            raise InvalidInstance(f"is {self.gpus!r}; it must hold at least one number of GPUs", f"{key}.gpus")
         gpus = sorted({count(n, f"{key}.gpus", least=1) for n in self.gpus})
         object.__setattr__(self, "gpus", tuple(gpus))
 
@@ -83,9 +80,7 @@ class TrainedModel:
         return tuple(
             t.name
             for t in cluster.gpu_types
-            if self.speed.get(t.name, 0.0) > 0
-            and (t.memory_bytes is None or self.memory_bytes <= t.memory_bytes)
-            and cluster.capacity[t.name] > 0
+            if self.speed.get(t.name, 0.0) > 0 and self.memory_bytes <= t.memory_limit and cluster.capacity[t.name] > 0
         )
 
 
@@ -122,8 +117,9 @@ class Catalogue(Mapping[str, TrainedModel]):
         for model in models:
             if set(model.speed) != set(self.types):
                 raise InvalidInstance(
-                    f"models[{model.name!r}].speed has {', '.join(model.speed)}; "
-                    f"all models of a catalogue must have the same GPU types, here {', '.join(self.types)}"
+                    f"has {', '.join(model.speed)}; "
+                    f"all models of a catalogue must have the same GPU types, here {', '.join(self.types)}",
+                    f"models[{model.name!r}].speed",
                 )
         reference = self.reference or self.types[0]
         object.__setattr__(self, "reference", known(reference, self.types, "reference", "GPU type"))
@@ -198,10 +194,10 @@ def read_catalogue(path: FilePath) -> Catalogue:
         It is not a catalogue; the message has file, line and column.
     """
     raw, locate = csv_cells(path)
-    require_columns(raw, ("model",), str(path), "model")
+    require_columns(raw, ("model",), locate, "model")
     types = [str(name) for name in raw.columns if name not in (*TEXTS, *BYTES)]
     if not types:
-        raise InvalidInstance(f"{path} has no column of a GPU type; it must have one with speeds per type")
+        raise locate(InvalidInstance("has no column of a GPU type; it must have one with speeds per type"))
     names = names_of(raw["model"], locate, unique=True).tolist()
     sizes = {key: _numbers(raw, key, locate).tolist() for key in BYTES if key in raw}
     speeds = np.column_stack([_numbers(raw, t, locate) for t in types])

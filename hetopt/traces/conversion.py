@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import choices, expect, shown, whole
+from hetopt.checks import choices, expect, one_of, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
@@ -135,10 +135,9 @@ def _refuse_unknown_models(table: pd.DataFrame, catalogue: Catalogue, locate: Lo
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
         name = table["model"].iloc[[row]].tolist()[0]
-        raise InvalidInstance(
-            f"{locate(row)}: model is {shown(name)}, which is not in {catalogue.name!r}; "
-            f"{choices(str(name), catalogue)}; drop_unknown_models() or --unknown-models draw replaces it"
-        )
+        problem = f"is {shown(name)}, which is not in {catalogue.name!r}; {choices(str(name), catalogue)}"
+        replaces = "drop_unknown_models() or --unknown-models draw replaces it"
+        raise locate(InvalidInstance(f"{problem}; {replaces}", "model"), row)
 
 
 def _groups(table: pd.DataFrame) -> Integers:
@@ -211,8 +210,7 @@ def assign_models(
     too_large: TooLarge = "drop",
 ) -> AssignedModels:
     """Assign models to the jobs of a trace and drop those that the cluster cannot run; see :func:`to_instance`."""
-    if too_large not in get_args(TooLarge):
-        raise InvalidOption(f"too_large is {shown(too_large)}; it must be 'drop' or 'cut'")
+    one_of(too_large, get_args(TooLarge), "too_large")
     reference = _check_types(cluster, catalogue, reference)
     locate = check_trace(table)
     columns: dict[str, Any] = {
@@ -344,8 +342,8 @@ def to_instance(
     >>> job.model, job.demand, job.throughput["T4"]
     ('GPT-2-large', 4, 1.0)
     """
-    if not (tenants is None or (isinstance(tenants, str) and tenants in get_args(Tenants))):
-        raise InvalidOption(f"tenants is {shown(tenants)}; it must be 'virtual clusters', 'users', 'models' or None")
+    if tenants is not None:
+        one_of(tenants, get_args(Tenants), "tenants")
     found = assign_models(table, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
     owner = _owners(found.table, tenants)
     with PauseGC():  # no garbage, but many objects
@@ -367,7 +365,7 @@ def _description(found: AssignedModels, rows: int) -> str:
 
 def _owners(table: pd.DataFrame, tenants: Tenants | None) -> list[str | None]:
     if tenants is not None:
-        require_columns(table, [OWNERS[tenants]], "table")
+        require_columns(table, [OWNERS[tenants]], locate_in(table))
         return names_of(table[OWNERS[tenants]], locate_in(table)).tolist()
     both = zip(_optional(table, "user"), _optional(table, "tenant"), strict=True)
     return [tenant if user is None else user for user, tenant in both]
@@ -453,7 +451,8 @@ def as_jobs(table: pd.DataFrame, throughput: Mapping[str, float] | None = None) 
         A column is missing, or a row is not a valid job.
     """
     if missing := [key for key in JOB_COLUMNS if key not in table.columns]:
-        raise InvalidInstance(f"the trace has no column {', '.join(missing)}; it must have {', '.join(JOB_COLUMNS)}")
+        problem = f"has no column {', '.join(missing)}; it must have {', '.join(JOB_COLUMNS)}"
+        raise InvalidInstance(problem).in_table("trace")
     speed = {"GPU": 1.0} if throughput is None else throughput
     columns = zip(*(table[key].tolist() for key in JOB_COLUMNS), strict=True)
     return [

@@ -121,11 +121,11 @@ def read_layout(path: FilePath, *layouts: CSVLayout) -> pd.DataFrame:
     cells = csv_cells(path)
     header = set(cells.table.columns)
     layout = max(layouts, key=lambda it: (it.fits(list(header)), len(header & set(it.required)) / len(it.required)))
-    require_columns(cells.table, layout.required, str(path))
-    return _read(cells, layout, str(path))
+    require_columns(cells.table, layout.required, cells.locate)
+    return _read(cells, layout)
 
 
-def _read(cells: Cells, layout: CSVLayout, source: str) -> pd.DataFrame:
+def _read(cells: Cells, layout: CSVLayout) -> pd.DataFrame:
     raw, locate = cells
     found = {key: column for key, column in layout.optional.items() if column in raw.columns}
     used = {**layout.columns, **found}
@@ -149,7 +149,7 @@ def _read(cells: Cells, layout: CSVLayout, source: str) -> pd.DataFrame:
         if key in used:
             columns[key] = names_of(raw[used[key]], locate, empty=key in layout.optional)
     left_out = {NO_GPU: columns["gpus"] == 0, NO_TRAINING: columns["duration"] == 0}
-    return make_trace(columns, source, left_out, locate=locate)
+    return make_trace(columns, locate, left_out)
 
 
 def default_names(jobs: int) -> pd.Series[Any]:

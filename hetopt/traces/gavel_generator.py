@@ -86,14 +86,15 @@ class GavelLike:
         object.__setattr__(self, "gpus", gpu_shares(self.gpus, "GavelLike.gpus"))
         object.__setattr__(self, "models", name_shares(self.models, "GavelLike.models"))
         if not self.models:
-            raise InvalidOption("GavelLike.models is empty; it must name at least one model")
+            raise InvalidOption("is empty; it must name at least one model", "GavelLike.models")
         for key in ("short", "long"):
             object.__setattr__(self, key, _powers(getattr(self, key), f"GavelLike.{key}"))
-        if at_least(self.long_share, "GavelLike.long_share", 0.0, InvalidOption) > 1:
-            raise InvalidOption(f"GavelLike.long_share is {self.long_share!r}; it must lie between 0 and 1")
+        at_least(self.long_share, "GavelLike.long_share", 0.0, InvalidOption, most=1.0)
         several = any(share for n, share in self.gpus.items() if n > 1)
         if several and not any(self._shares(several=True).values()):
-            raise InvalidOption("GavelLike.models has none that trains on several GPUs; add one, or let gpus be {1: 1}")
+            raise InvalidOption(
+                "has none that trains on several GPUs; add one, or let gpus be {1: 1}", "GavelLike.models"
+            )
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
         """Generate jobs with models, as :class:`~hetopt.traces.sampling.Generator`."""
@@ -130,9 +131,9 @@ class GavelLike:
 
 def _powers(given: object, key: str) -> tuple[float, float]:
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise InvalidOption(f"{key} is {shown(given)}; it must hold two powers of ten of minutes, the smaller first")
+        raise InvalidOption(f"is {shown(given)}; it must hold two powers of ten of minutes, the smaller first", key)
     low = at_least(given[0], key, -2.0, InvalidOption)
     high = at_least(given[1], key, low, InvalidOption)
     if high > 10:
-        raise InvalidOption(f"{key} is {shown(given)}; no power may be above 10")
+        raise InvalidOption(f"is {shown(given)}; no power may be above 10", key)
     return low, high

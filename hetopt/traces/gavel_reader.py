@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import MOST, FrozenDict, choices, shown
+from hetopt.checks import MOST, FrozenDict, one_of
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance
 from hetopt.traces.csv_readers import NO_GPU, default_names
 from hetopt.traces.raw_files import FilePath, Head, csv_cells, head, recognised_by
-from hetopt.traces.trace_table import Locate, make_trace, names_of, numbers_of, require_columns
+from hetopt.traces.trace_table import Locate, locate_in, make_trace, names_of, numbers_of, require_columns
 
 BEGIN = ("job_type", "command")
 STEPS = ("num_steps_arg", "needs_data_dir", "total_steps")
@@ -79,13 +79,12 @@ def read_gavel(
     first = begin.cells("\t")
     if first and len(first) not in FORMS:
         known = ", ".join(map(str, FORMS))
-        raise InvalidInstance(
-            f"{path}, line {begin.skipped + 1} has {len(first)} cells; a trace of Gavel has {known} cells between tabs"
-        )
+        problem = InvalidInstance(f"has {len(first)} cells; a trace of Gavel has {known} cells between tabs")
+        raise problem.in_file(str(path), begin.skipped + 1)
     form = FORMS.get(len(first), FORMS[10])
     raw, locate = csv_cells(path, columns=form, separator="\t")
     if raw.empty:
-        raise InvalidInstance(f"{path} has no row; it must have one for each job")
+        raise locate(InvalidInstance("has no row; it must have one for each job"))
     model = names_of(raw["job_type"], locate)
     gpus = numbers_of(raw["scale_factor"], locate, strict=False, whole=True)
     steps = numbers_of(raw["total_steps"], locate, whole=True, most=MOST)
@@ -103,7 +102,7 @@ def read_gavel(
         "model": model,
         "iterations": steps,
     }
-    table = make_trace(columns, str(path), {NO_GPU: gpus == 0}, locate=locate)
+    table = make_trace(columns, locate, {NO_GPU: gpus == 0})
     table.attrs["without_duration"] = int(table["duration"].isna().sum())
     return table
 
@@ -113,13 +112,11 @@ def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str, model: pd.Serie
     table: pd.DataFrame
     locate: Locate
     if isinstance(throughputs, pd.DataFrame):
-        table, locate, source = throughputs.reset_index(drop=True), lambda row: f"throughputs, row {row}", "throughputs"
+        table, locate = throughputs.reset_index(drop=True), locate_in(throughputs, "throughputs")
     else:
-        (table, locate), source = csv_cells(throughputs), str(throughputs)
-    require_columns(table, KEY, source)
-    if gpu_type not in table.columns:
-        known = choices(str(gpu_type), [str(name) for name in table.columns if name not in KEY])
-        raise InvalidOption(f"gpu_type is {shown(gpu_type)}, which is not a column of {source}; {known}")
+        table, locate = csv_cells(throughputs)
+    require_columns(table, KEY, locate)
+    one_of(gpu_type, [str(name) for name in table.columns if name not in KEY], "gpu_type")
     keys = pd.DataFrame(
         {
             "job_type": names_of(table["job_type"], locate),
@@ -128,10 +125,8 @@ def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str, model: pd.Serie
     )
     if (twice := keys.duplicated().to_numpy()).any():
         row = int(np.argmax(twice))
-        raise InvalidInstance(
-            f"{locate(row)}: job_type {keys['job_type'][row]!r} with scale_factor {keys['scale_factor'][row]:g} "
-            "occurs twice; keep one"
-        )
+        problem = f"is {keys['job_type'][row]!r}, with scale_factor {keys['scale_factor'][row]:g} twice; keep one"
+        raise locate(InvalidInstance(problem, "job_type"), row)
     speed = pd.Series(numbers_of(table[gpu_type], locate, strict=False), index=pd.MultiIndex.from_frame(keys))
     found = speed.reindex(pd.MultiIndex.from_arrays([model, gpus])).to_numpy(dtype=float)
     return np.where(found > 0, found, np.nan)

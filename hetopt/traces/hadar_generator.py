@@ -68,7 +68,7 @@ def draw_jobs(table: pd.DataFrame, jobs: int, seed: int, most_gpus: int) -> tupl
     jobs, (which, kinds) = whole(jobs, "jobs", 1), streams(seed, 2)
     rows, dropped = _candidates(table, most_gpus)
     if len(rows) < jobs:
-        raise InvalidInstance(f"jobs is {jobs}, but only {len(rows)} of the table can be drawn. {dropped}")
+        raise InvalidInstance(f"is {jobs}, but only {len(rows)} of the table can be drawn. {dropped}", "jobs")
     found = rows.iloc[np.sort(np.argsort(which.random(len(rows)), kind="stable")[:jobs])]
     pairs = zip(found["models"].tolist(), kinds.random(jobs).tolist(), strict=True)
     columns = {
@@ -145,5 +145,5 @@ class HadarJobs:
         try:
             found, _ = draw_jobs(trace, jobs, seed, self.most_gpus)
         except InvalidInstance as problem:
-            raise InvalidOption(f"HadarJobs: {problem}") from None
+            raise InvalidOption(problem.problem, ("HadarJobs", *problem.path)) from None
         return found.reset_index(drop=True).assign(arrival=0.0)[["job", "arrival", "duration", "gpus", "model"]]

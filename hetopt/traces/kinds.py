@@ -10,7 +10,7 @@ from hetopt.checks import shown
 from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
 from hetopt.plugins import TRACES, raised
 from hetopt.traces.raw_files import FilePath, head
-from hetopt.traces.trace_table import REQUIRED, require_columns
+from hetopt.traces.trace_table import REQUIRED, locate_in, require_columns
 
 
 def read_trace(path: FilePath, kind: str | None = None, **settings: Any) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def read_trace(path: FilePath, kind: str | None = None, **settings: Any) -> pd.D
         raise InvalidOption(f"trace reader {name!r} fails on {path}: {raised(problem)}") from problem
     if not isinstance(table, pd.DataFrame):
         raise InvalidOption(f"trace reader {name!r} returns {shown(table)}; it must return a pandas DataFrame")
-    require_columns(table, REQUIRED, f"the result of trace reader {name!r} for {path}")
+    require_columns(table, REQUIRED, locate_in(table, f"from trace reader {name!r} for {path}"))
     return table
 
 
@@ -68,7 +68,7 @@ def detect_kind(path: FilePath) -> str:
     """
     start = head(path)
     if not (start.lines or start.path.is_dir()):
-        raise InvalidInstance(f"{path} is empty; a trace has a row for each job")
+        raise InvalidInstance("is empty; a trace has a row for each job").in_file(str(path))
     kinds = []
     for name in TRACES.points:
         try:
@@ -80,7 +80,6 @@ def detect_kind(path: FilePath) -> str:
     if len(kinds) != 1:
         unknown = f"begins like no known trace ({shown(start.lines[0])})" if start.lines else "holds no known trace"
         problem = f"may be of kind {' or '.join(kinds)}" if kinds else unknown
-        raise InvalidInstance(
-            f"{path} {problem}; give kind= (--kind), one of {', '.join(TRACES.points)}, or module:Name"
-        )
+        advice = f"give kind= (--kind), one of {', '.join(TRACES.points)}, or module:Name"
+        raise InvalidInstance(f"{problem}; {advice}").in_file(str(path))
     return kinds[0]

@@ -9,7 +9,7 @@ from hetopt.checks import at_least, expect
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.conversion import TooLarge, assign_models
 
@@ -30,7 +30,9 @@ def offered_load(instance: Instance) -> float:
     there = jobs.capacity * jobs.allowed
     if not there.any(axis=1).all():
         name = jobs.names[int(np.flatnonzero(~there.any(axis=1))[0])]
-        raise InvalidInstance(f"jobs[{name!r}] can run on no GPU type alone, so its load is not known; leave it out")
+        raise InvalidInstance(
+            "can run on no GPU type alone, so its load is not known; leave it out", ("jobs", Item(name))
+        )
     mean = (there * jobs.speed).sum(axis=1) / there.sum(axis=1)
     gpu_seconds = float(jobs.demand @ (instance.job_array("work") / mean))
     return gpu_seconds / (_span(instance.job_array("arrival")) * float(jobs.capacity.sum()))

@@ -47,7 +47,7 @@ def read_openb(path: FilePath) -> pd.DataFrame:
         See :func:`~hetopt.traces.philly_reader.read_philly`.
     """
     raw, locate = csv_cells(path)
-    require_columns(raw, COLUMNS, str(path))
+    require_columns(raw, COLUMNS, locate)
     gpus = numbers_of(raw["num_gpu"], locate, strict=False, whole=True)
     milli = numbers_of(raw["gpu_milli"], locate, strict=False, whole=True, most=1000)
     created = numbers_of(raw["creation_time"], locate, strict=False)
@@ -66,4 +66,4 @@ def read_openb(path: FilePath) -> pd.DataFrame:
         "no time of deletion": pd.isna(deleted),
         NO_TRAINING: deleted <= scheduled,
     }
-    return make_trace(columns, str(path), left_out, rounded_up=(gpus == 1) & (milli < 1000), locate=locate)
+    return make_trace(columns, locate, left_out, rounded_up=(gpus == 1) & (milli < 1000))

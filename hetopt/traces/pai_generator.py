@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pandas as pd
 
+from hetopt import checks
 from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
@@ -147,7 +148,5 @@ def _check(key: str, value: float) -> None:
     if key in WHOLE:
         whole(value, name, *WHOLE[key])
         return
-    number = at_least(value, name, 0.0, InvalidOption, strict=key in ABOVE_ZERO)
-    most = MOST.get(key, MOST.get(key.rpartition("_")[2], number))
-    if number > most:
-        raise InvalidOption(f"{name} is {value!r}; it must be at most {most:g}")
+    most = MOST.get(key, MOST.get(key.rpartition("_")[2], checks.MOST))
+    at_least(value, name, 0.0, InvalidOption, strict=key in ABOVE_ZERO, most=most)

@@ -13,7 +13,7 @@ from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, UnusableFile
 from hetopt.traces.csv_readers import NO_GPU, NO_TRAINING
 from hetopt.traces.raw_files import Cells, FilePath, Head, as_path, csv_cells, head, recognised_by
-from hetopt.traces.trace_table import Locate, make_trace, names_of, numbers_of, require_columns
+from hetopt.traces.trace_table import Locate, locate_file, make_trace, names_of, numbers_of, require_columns
 
 JOB = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 TASK = (
@@ -126,7 +126,7 @@ def read_pai(
         "no instance with known start and end": np.isnan(columns["duration"]),
         NO_TRAINING: columns["duration"] <= 0,
     }
-    return make_trace(columns, str(path), left_out, rounded_up=gpus != np.ceil(gpus))
+    return make_trace(columns, locate_file(path), left_out, rounded_up=gpus != np.ceil(gpus))
 
 
 def _beside(folder: Path, table: str) -> Path | None:
@@ -140,11 +140,12 @@ def _table(path: FilePath, columns: Sequence[str], used: Sequence[str] = ()) -> 
     first = begin.cells()
     if columns[0] in first:
         cells = csv_cells(path, used=used)
-        require_columns(cells.table, used or columns, str(path))
+        require_columns(cells.table, used or columns, cells.locate)
         return cells
     if first and len(first) != len(columns):
         wanted = f"{len(columns)}, for {', '.join(columns)}"
-        raise InvalidInstance(f"{path}, line {begin.skipped + 1} has {len(first)} cells; it must have {wanted}")
+        problem = InvalidInstance(f"has {len(first)} cells; it must have {wanted}")
+        raise problem.in_file(str(path), begin.skipped + 1)
     return csv_cells(path, columns=columns, used=used)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, expect, shown, whole
+from hetopt.checks import FrozenDict, any_mapping, at_least, expect, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
 from hetopt.traces.sampling import (
@@ -83,14 +83,11 @@ class PhillyLike:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "jobs", gpu_shares(self.jobs, "PhillyLike.jobs"))
-        if not isinstance(self.seconds, Mapping):
-            raise InvalidOption(
-                f"PhillyLike.seconds is {shown(self.seconds)}; it must be a mapping from numbers of GPUs"
-            )
-        seconds = {whole(n, "a key of PhillyLike.seconds", 1): _growing(own, n) for n, own in self.seconds.items()}
+        lengths = any_mapping(self.seconds, "PhillyLike.seconds", InvalidOption, "from numbers of GPUs to lengths")
+        seconds = {whole(n, "a key of PhillyLike.seconds", 1): _growing(own, n) for n, own in lengths.items()}
         object.__setattr__(self, "seconds", FrozenDict(sorted(seconds.items())))
         if min(self.jobs) not in seconds:
-            raise InvalidOption(f"PhillyLike.seconds has no lengths of jobs with {min(self.jobs)} GPUs; give some")
+            raise InvalidOption(f"has no lengths of jobs with {min(self.jobs)} GPUs; give some", "PhillyLike.seconds")
         for key in ("jobs_per_hour", "evenness"):
             at_least(getattr(self, key), f"PhillyLike.{key}", 0.01, InvalidOption)
 
@@ -127,10 +124,10 @@ class PhillyLike:
 def _growing(lengths: Any, gpus: int) -> tuple[float, ...]:
     key = f"PhillyLike.seconds[{gpus}]"
     if not isinstance(lengths, (tuple, list)) or len(lengths) != len(LEVELS):
-        raise InvalidOption(f"{key} is {lengths!r}; it must hold {len(LEVELS)} lengths in seconds, one for each level")
+        raise InvalidOption(f"is {lengths!r}; it must hold {len(LEVELS)} lengths in seconds, one for each level", key)
     result = tuple(at_least(seconds, key, 0.0, InvalidOption, strict=True) for seconds in lengths)
     if any(a > b for a, b in pairwise(result)):
-        raise InvalidOption(f"{key} is {lengths!r}; no length may be smaller than the one before it")
+        raise InvalidOption(f"is {lengths!r}; no length may be smaller than the one before it", key)
     return result
 
 
@@ -162,7 +159,7 @@ class Week:
         for key, count in (("hours", 24), ("days", 7)):
             given = getattr(self, key)
             if not isinstance(given, (tuple, list)) or len(given) != count:
-                raise InvalidOption(f"Week.{key} is {shown(given)}; it must hold {count} numbers")
+                raise InvalidOption(f"is {shown(given)}; it must hold {count} numbers", f"Week.{key}")
             checked = tuple(at_least(value, f"Week.{key}", 0.0, InvalidOption, strict=True) for value in given)
             object.__setattr__(self, key, checked)
 
@@ -261,8 +258,7 @@ class PhillyBatches:
         whole(self.largest_batch, "PhillyBatches.largest_batch", 1, 10**6)
         at_least(self.jobs_per_hour, "PhillyBatches.jobs_per_hour", 0.01, InvalidOption)
         for key, most in (("within", 10.0), ("batch_exponent", 10.0), ("gap_cv", 1000.0), ("seconds_within", HOUR)):
-            if at_least(getattr(self, key), f"PhillyBatches.{key}", 0.0, InvalidOption) > most:
-                raise InvalidOption(f"PhillyBatches.{key} is {getattr(self, key)!r}; it must be at most {most:g}")
+            at_least(getattr(self, key), f"PhillyBatches.{key}", 0.0, InvalidOption, most=most)
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
         """Generate jobs with durations of whole seconds, as :class:`~hetopt.traces.sampling.Generator`.

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import shown
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, KeyPath
 from hetopt.traces.csv_readers import CLEANED, NO_GPU, NO_TRAINING, PHILLY, read_layout
 from hetopt.traces.raw_files import FilePath, Head, head, recognised_by, whole_text
 from hetopt.traces.trace_table import Locate, check_cells, make_trace, names_of, times_of
@@ -91,16 +91,16 @@ def _read_log(path: FilePath) -> pd.DataFrame:
         times = {key: [attempt[key] for attempt in attempts] for key in ATTEMPT[:2]}
         submitted = [job["submitted_time"] for job in jobs]
     except (KeyError, TypeError):
-        raise InvalidInstance(_fault(jobs, str(path))) from None
+        raise next(_faults(jobs)).in_file(str(path)) from None
 
-    def locate(row: int) -> str:
-        return f"{path}, job {row + 1}"
+    def locate(problem: InvalidInstance, row: int | None = None) -> InvalidInstance:
+        return (problem if row is None else problem.within(row)).in_file(str(path))
 
     owner = np.repeat(np.arange(len(jobs)), tries)
     count = np.arange(len(owner)) - np.repeat(np.cumsum(tries) - tries, tries)
 
-    def locate_attempt(row: int) -> str:
-        return f"{locate(owner[row])}, attempt {count[row] + 1}"
+    def locate_attempt(problem: InvalidInstance, row: int | None = None) -> InvalidInstance:
+        return locate(problem) if row is None else locate(problem.within("attempts", int(count[row])), int(owner[row]))
 
     when = _times(submitted, "submitted_time", locate)
     start, end = (_times(values, key, locate_attempt) for key, values in times.items())
@@ -121,7 +121,7 @@ def _read_log(path: FilePath) -> pd.DataFrame:
         NO_GPU: gpus == 0,
         NO_TRAINING: columns["duration"] == 0,
     }
-    return make_trace(columns, str(path), left_out)
+    return make_trace(columns, locate, left_out)
 
 
 def _load(path: FilePath) -> Objects:
@@ -129,9 +129,10 @@ def _load(path: FilePath) -> Objects:
     try:
         jobs = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise InvalidInstance(f"{path} is not JSON: {problem}") from None
+        raise InvalidInstance(f"is not JSON: {problem}").in_file(str(path)) from None
     if not isinstance(jobs, list) or not jobs:
-        raise InvalidInstance(f"{path} is {shown(jobs)}; it must be a JSON list of jobs, not an empty one")
+        wanted = "it must be a JSON list of jobs, not an empty one"
+        raise InvalidInstance(f"is {shown(jobs)}; {wanted}").in_file(str(path))
     return jobs
 
 
@@ -155,29 +156,28 @@ def _times(values: list[Any], key: str, locate: Locate) -> pd.Series[Any]:
     return times_of(column, locate, empty=empty)
 
 
-def _fault(jobs: list[Any], path: str) -> str:
-    """Describe the first job that is not well-formed."""
-    return next(fault for n, job in enumerate(jobs) for fault in _faults(job, f"{path}, job {n + 1}"))
+def _faults(jobs: Objects) -> Iterator[InvalidInstance]:
+    """Errors of the jobs that are not well-formed."""
+    for n, job in enumerate(jobs):
+        yield from _lacks(job, (n,), JOB)
+        yield from _no_list(job["attempts"], (n, "attempts"), "attempts")
+        for i, attempt in enumerate(job["attempts"]):
+            yield from _lacks(attempt, (n, "attempts", i), ATTEMPT)
+            yield from _no_list(attempt["detail"], (n, "attempts", i, "detail"), "servers")
+            for k, server in enumerate(attempt["detail"]):
+                at = (n, "attempts", i, "detail", k)
+                yield from _lacks(server, at, ("gpus",))
+                yield from _no_list(server["gpus"], (*at, "gpus"), "GPUs")
 
 
-def _faults(job: Any, where: str) -> Iterator[str]:
-    yield from _lacks(job, where, JOB)
-    yield from _no_list(job["attempts"], f"{where}: attempts", "attempts")
-    for i, attempt in enumerate(job["attempts"]):
-        at = f"{where}, attempt {i + 1}"
-        yield from _lacks(attempt, at, ATTEMPT)
-        yield from _no_list(attempt["detail"], f"{at}: detail", "servers")
-        for server in attempt["detail"]:
-            yield from _lacks(server, f"{at}: detail", ("gpus",))
-            yield from _no_list(server["gpus"], f"{at}: gpus", "GPUs")
-
-
-def _lacks(value: Any, where: str, keys: tuple[str, ...]) -> Iterator[str]:
+def _lacks(value: Any, path: KeyPath, keys: tuple[str, ...]) -> Iterator[InvalidInstance]:
     if not isinstance(value, dict):
-        yield f"{where} is {shown(value)}; it must be an object with {', '.join(keys)}"
-    yield from (f"{where} has no {key}; it must have {', '.join(keys)}" for key in keys if key not in value)
+        yield InvalidInstance(f"is {shown(value)}; it must be an object with {', '.join(keys)}", path)
+    yield from (
+        InvalidInstance(f"has no {key}; it must have {', '.join(keys)}", path) for key in keys if key not in value
+    )
 
 
-def _no_list(value: Any, where: str, what: str) -> Iterator[str]:
+def _no_list(value: Any, path: KeyPath, what: str) -> Iterator[InvalidInstance]:
     if not isinstance(value, list):
-        yield f"{where} is {shown(value)}; it must be a list of {what}"
+        yield InvalidInstance(f"is {shown(value)}; it must be a list of {what}", path)

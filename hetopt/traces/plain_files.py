@@ -19,6 +19,7 @@ from hetopt.traces.trace_table import (
     TEXTS,
     Locate,
     check_cells,
+    locate_in,
     make_trace,
     names_of,
     numbers_of,
@@ -51,7 +52,7 @@ def read_plain(path: FilePath) -> pd.DataFrame:
         See :func:`~hetopt.traces.philly_reader.read_philly`; or there is another column.
     """
     raw, locate = csv_cells(path)
-    return _checked(raw, locate, str(path))
+    return _checked(raw, locate)
 
 
 def write_plain(table: pd.DataFrame, path: FilePath, *, overwrite: bool = False) -> None:
@@ -74,24 +75,20 @@ def write_plain(table: pd.DataFrame, path: FilePath, *, overwrite: bool = False)
         The file exists, or its folder is absent or not writable.
     """
     if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"the trace is {shown(table)}; it must be a pandas DataFrame")
-    made = _checked(
-        table.drop(columns=LINE, errors="ignore").reset_index(drop=True),
-        lambda row: f"row {row} of the trace",
-        "the trace",
-    )
+        raise InvalidInstance(f"is {shown(table)}; it must be a pandas DataFrame", "table")
+    given = table.drop(columns=LINE, errors="ignore").reset_index(drop=True)
+    made = _checked(given, locate_in(given))
     text = made.to_csv(index=False, lineterminator="\n").encode()
     target = as_path(path)
     save(gzip.compress(text, mtime=0) if target.suffix == ".gz" else text, target, overwrite=overwrite)
 
 
-def _checked(raw: pd.DataFrame, locate: Locate, source: str) -> pd.DataFrame:
+def _checked(raw: pd.DataFrame, locate: Locate) -> pd.DataFrame:
     """The trace table of these cells, which are text or values."""
-    require_columns(raw, REQUIRED, source)
+    require_columns(raw, REQUIRED, locate)
     if unknown := [str(name) for name in raw.columns if name not in COLUMNS]:
-        raise InvalidInstance(
-            f"{source} has the column {unknown[0]!r}, which traces do not have; {choices(unknown[0], COLUMNS)}"
-        )
+        problem = f"has the column {unknown[0]!r}, which traces do not have; {choices(unknown[0], COLUMNS)}"
+        raise locate(InvalidInstance(problem))
     columns: dict[str, Any] = {
         "job": names_of(raw["job"], locate, unique=True),
         "arrival": numbers_of(raw["arrival"], locate, strict=False),
@@ -108,7 +105,7 @@ def _checked(raw: pd.DataFrame, locate: Locate, source: str) -> pd.DataFrame:
     check_cells(raw["duration"], known, locate, "a finite number > 0 where there are no iterations")
     if "hour" in raw:
         columns["hour"] = numbers_of(raw["hour"], locate, strict=False, whole=True, most=23)
-    return make_trace(columns, source, since_first=False, locate=locate)
+    return make_trace(columns, locate, since_first=False)
 
 
 def _emptied(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -81,7 +81,7 @@ def as_path(path: Any) -> Path:
         It is not a path.
     """
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
-        raise InvalidOption(f"the path of a trace is {shown(path)}; it must be text or a pathlib.Path")
+        raise InvalidOption(f"is {shown(path)}; it must be text or a pathlib.Path", "path")
     return Path(path)
 
 
@@ -137,7 +137,8 @@ def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str
     what = "CSV" if separator == "," else "a table with tabs"
     header = start.cells()
     if not columns and (twice := [name for name in header if header.count(name) > 1]):
-        raise InvalidInstance(f"{start.path} has the column {twice[0]!r} twice; keep one")
+        problem = InvalidInstance(f"has the column {twice[0]!r} twice; keep one")
+        raise problem.in_file(str(path), start.skipped + 1)
     with _translated_errors(start.path, what):
         table = pd.read_csv(
             start.path,
@@ -154,7 +155,7 @@ def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str
         ).fillna("")
     first = 1 if columns else start.skipped + 2
     if not isinstance(table.index, pd.RangeIndex):
-        raise InvalidInstance(f"{path}, line {first}: it has more cells than there are columns")
+        raise InvalidInstance("has more cells than there are columns").in_file(str(path), first)
     lines = np.arange(first, first + len(table))
     blank = (table.iloc[:, 0] == "").to_numpy(dtype=bool, copy=True)
     if blank.any():
@@ -178,17 +179,18 @@ def _translated_errors(path: Path, what: str) -> Iterator[None]:
     except OSError as problem:
         raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
     except UnicodeDecodeError:
-        raise InvalidInstance(f"{path}{_line_of_other_encoding(path)} is not text in UTF-8; save it as that") from None
-    except (ValueError, EOFError, zlib.error, csv.Error) as problem:  # damaged archives, errors of pandas
-        raise InvalidInstance(f"{path} is not {what}: {' '.join(str(problem).split())}") from None
+        other = InvalidInstance("is not text in UTF-8; save it as that")
+        raise other.in_file(str(path), _line_of_other_encoding(path)) from None
+    except (ValueError, EOFError, zlib.error, csv.Error) as damage:  # damaged archives, errors of pandas
+        raise InvalidInstance(f"is not {what}: {' '.join(str(damage).split())}").in_file(str(path)) from None
 
 
-def _line_of_other_encoding(path: Path) -> str:
-    """Location of the first line that is not UTF-8."""
+def _line_of_other_encoding(path: Path) -> int | None:
+    """The first line that is not UTF-8."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError:
-                return f", line {number}"
-    return ""
+                return number
+    return None

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from hetopt.checks import FrozenDict, at_least, is_text, shown, whole
+from hetopt.checks import FrozenDict, any_mapping, at_least, is_text, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
 from hetopt.traces.trace_table import Integers
@@ -103,16 +103,15 @@ def name_shares(given: Any, key: str) -> FrozenDict[str, float]:
 
 def _name(name: Any, key: str) -> str:
     if not is_text(name):
-        raise InvalidOption(f"{key} has the key {name!r}; it must be a non-empty name on one line")
+        raise InvalidOption(f"has the key {name!r}; it must be a non-empty name on one line", key)
     return str(name)
 
 
 def _shares(given: Any, key: str, what: str, check: Callable[[Any], K]) -> dict[K, float]:
-    if not isinstance(given, Mapping):
-        raise InvalidOption(f"{key} is {shown(given)}; it must be a mapping from {what} to shares")
+    any_mapping(given, key, InvalidOption, f"from {what} to shares")
     found = {check(k): at_least(share, f"{key}[{k!r}]", 0.0, InvalidOption) for k, share in given.items()}
     if not any(found.values()):
-        raise InvalidOption(f"{key} is {shown(dict(given))}; at least one must have a share above 0")
+        raise InvalidOption(f"is {shown(dict(given))}; at least one must have a share above 0", key)
     return found
 
 
@@ -145,7 +144,7 @@ class Lengths:
     def __post_init__(self) -> None:
         if not isinstance(self.parts, (tuple, list)) or not self.parts:
             raise InvalidOption(
-                f"Lengths.parts is {shown(self.parts)}; it must hold a weight, mean and sd for each part"
+                f"is {shown(self.parts)}; it must hold a weight, mean and sd for each part", "Lengths.parts"
             )
         object.__setattr__(self, "parts", tuple(_part(part) for part in self.parts))
         least = at_least(self.shortest, "Lengths.shortest", 0.0, InvalidOption, strict=True)
@@ -204,10 +203,14 @@ class Lengths:
 
 def _part(part: object) -> tuple[float, float, float]:
     if not isinstance(part, (tuple, list)) or len(part) != 3:
-        raise InvalidOption(f"Lengths.parts has {shown(part)}; each must be a weight, a mean and a standard deviation")
+        raise InvalidOption(
+            f"has {shown(part)}; each must be a weight, a mean and a standard deviation", "Lengths.parts"
+        )
     weight = at_least(part[0], "a weight of Lengths.parts", 0.0, InvalidOption)
     mean = at_least(part[1], "a mean of Lengths.parts", -MOST_LOG, InvalidOption)
     sd = at_least(part[2], "a standard deviation of Lengths.parts", 0.0, InvalidOption, strict=True)
     if max(mean, sd) > MOST_LOG:
-        raise InvalidOption(f"Lengths.parts has {shown(part)}; mean and standard deviation may be {MOST_LOG:g} at most")
+        raise InvalidOption(
+            f"has {shown(part)}; mean and standard deviation may be {MOST_LOG:g} at most", "Lengths.parts"
+        )
     return weight, mean, sd

@@ -23,9 +23,9 @@ One row per job in order of arrival, with the columns :data:`REQUIRED` and, wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from hetopt.checks import MOST, MOST_COUNTED, is_text, shown
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 
 Integers = NDArray[np.int64]
 
@@ -49,8 +49,13 @@ OPTIONAL = ("tenant", "user", "group", "model", "iterations", "gpu_type", "statu
 LINE = "line"
 """Column with the line of the source file."""
 
-Locate = Callable[[int], str]
-"""Position of a row -> its location in messages, e.g. ``"jobs.csv, line 7"``."""
+
+class Locate(Protocol):
+    """Adds to an error its file or table, and the place of a row there."""
+
+    def __call__(self, problem: InvalidInstance, row: int | None = None) -> InvalidInstance:
+        """The error about the row in this position; None: about the whole table."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,21 +73,28 @@ class FileRows:
     path: str
     lines: Integers
 
-    def __call__(self, row: int) -> str:
-        """``jobs.csv, line 7``."""
-        return f"{self.path}, line {self.lines[row]}"
+    def __call__(self, problem: InvalidInstance, row: int | None = None) -> InvalidInstance:
+        """The error with file and line."""
+        return problem.in_file(self.path, None if row is None else int(self.lines[row]))
 
 
-def locate_in(table: pd.DataFrame) -> Locate:
+def locate_in(table: pd.DataFrame, name: str = "trace") -> Locate:
     """Locations of the rows of a trace: the line of the file or the label in the index, with the job's name."""
 
-    def locate(row: int) -> str:
-        job = table["job"].iloc[row] if "job" in table.columns else None
+    def locate(problem: InvalidInstance, row: int | None = None) -> InvalidInstance:
+        if row is None:
+            return problem.in_table(name)
+        if is_text(job := table["job"].iloc[row] if "job" in table.columns else None):
+            problem = problem.within("jobs", Item(job))
         line = line_of(table, row)
-        where = f"row {table.index[row]!r} of the table" if line is None else f"line {line}"
-        return where + (f" (job {job!r})" if is_text(job) else "")
+        return problem.in_table(name, table.index[row] if line is None else None, line)
 
     return locate
+
+
+def locate_file(path: Any) -> Locate:
+    """The file alone, for tables whose rows are no lines of it."""
+    return lambda problem, _=None: problem.in_file(str(path))
 
 
 def line_of(table: pd.DataFrame, row: int) -> int | None:
@@ -93,12 +105,11 @@ def line_of(table: pd.DataFrame, row: int) -> int | None:
 
 def make_trace(
     columns: Mapping[str, Any],
-    source: str,
+    locate: Locate,
     left_out: Mapping[str, Any] | None = None,
     *,
     since_first: bool = True,
     rounded_up: Any = False,
-    locate: Locate | None = None,
 ) -> pd.DataFrame:
     """Build the table from checked columns: drop the rows that are left out, sort by arrival.
 
@@ -106,16 +117,14 @@ def make_trace(
     ----------
     columns:
         Column -> checked values. Rows that are left out may be invalid, e.g. have no GPU.
-    source:
-        Name of the source in messages, e.g. the file.
+    locate:
+        Locations of the rows; with :class:`FileRows` the table gets the column ``line``.
     left_out:
         As ``reasons`` of :func:`leave_out`.
     since_first:
         Whether arrivals count from the first row that is kept; else they stay as they are.
     rounded_up:
         Mask of rows whose fraction of a GPU was rounded up in ``gpus``.
-    locate:
-        Locations of the rows; with :class:`FileRows` the table gets the column ``line``.
 
     Returns
     -------
@@ -134,7 +143,7 @@ def make_trace(
     kept, counts = leave_out(left_out or {}, len(table))
     if not kept.any():
         reasons = ", ".join(f"{number} with {reason}" for reason, number in counts.items())
-        raise InvalidInstance(f"{source} has no job that can be used: {reasons or 'it is empty'}")
+        raise locate(InvalidInstance(f"has no job that can be used: {reasons or 'it is empty'}"))
     rounded = int(np.count_nonzero(kept & np.asarray(rounded_up, dtype=bool)))
     table = table[kept].sort_values("arrival", kind="stable", ignore_index=True)
     if since_first:
@@ -163,7 +172,7 @@ def leave_out(reasons: Mapping[str, Any], rows: int) -> tuple[NDArray[np.bool_],
     return kept, counts
 
 
-def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, row: str = "job") -> None:
+def require_columns(table: pd.DataFrame, columns: Iterable[str], locate: Locate, row: str = "job") -> None:
     """Refuse a table that lacks one of these columns or has no rows; each row describes a ``row``.
 
     Raises
@@ -172,17 +181,18 @@ def require_columns(table: pd.DataFrame, columns: Iterable[str], source: str, ro
         A column is missing, or the table is empty.
     """
     if missing := [key for key in columns if key not in table.columns]:
-        raise InvalidInstance(f"{source} has no column {', '.join(missing)}; it must have {', '.join(columns)}")
+        raise locate(InvalidInstance(f"has no column {', '.join(missing)}; it must have {', '.join(columns)}"))
     if table.empty:
-        raise InvalidInstance(f"{source} has no row; it must have one for each {row}")
+        raise locate(InvalidInstance(f"has no row; it must have one for each {row}"))
 
 
 def check_trace(table: pd.DataFrame, columns: Iterable[str] = REQUIRED) -> Locate:
     """Refuse a table that is not a trace; return the locations of its rows."""
     if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
-    require_columns(table, columns, "table")
-    return locate_in(table)
+        raise InvalidInstance(f"is a {type(table).__name__}; it must be a pandas DataFrame", "table")
+    locate = locate_in(table)
+    require_columns(table, columns, locate)
+    return locate
 
 
 def numbers_of(
@@ -210,7 +220,7 @@ def numbers_of(
     Raises
     ------
     InvalidInstance
-        A cell is not such a number; the message has the location of the first.
+        A cell is not such a number; the error has the location of the first.
     """
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
     limit = (MOST_COUNTED if whole else MOST) if most is None else most
@@ -233,7 +243,7 @@ def names_of(column: pd.Series[Any], locate: Locate, *, unique: bool = False, em
     Raises
     ------
     InvalidInstance
-        A cell is not such a name; the message has the location of the first.
+        A cell is not such a name; the error has the location of the first.
     """
     good = [is_text(value) or (empty and value == "") for value in column.tolist()]
     check_cells(column, good, locate, f"a {'' if empty else 'non-empty '}name on one line")
@@ -248,7 +258,7 @@ def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False) -> p
     Raises
     ------
     InvalidInstance
-        Another cell is not a timestamp; the message has the location of the first.
+        Another cell is not a timestamp; the error has the location of the first.
     """
     when = pd.to_datetime(column.astype(object), format="%Y-%m-%d %H:%M:%S", errors="coerce")
     check_cells(column, when.notna() | empty, locate, "a time such as 2017-09-04 10:30:41")
@@ -261,11 +271,10 @@ def check_cells(column: pd.Series[Any], good: Any, locate: Locate, wanted: str) 
     Raises
     ------
     InvalidInstance
-        The message has location and value of the first such cell, and ``wanted``, the description of a good one.
+        The error has location and value of the first such cell, and ``wanted``, the description of a good one.
     """
     bad = np.flatnonzero(~np.asarray(good, dtype=bool))
     if len(bad):
         first = int(bad[0])
-        raise InvalidInstance(
-            f"{locate(first)}: {column.name} is {shown(column.iloc[[first]].tolist()[0])}; it must be {wanted}"
-        )
+        value = shown(column.iloc[[first]].tolist()[0])
+        raise locate(InvalidInstance(f"is {value}; it must be {wanted}", str(column.name)), first)

@@ -10,17 +10,16 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hetopt.checks import at_least, boolean, check_no_classes, shown
+from hetopt.checks import at_least, boolean, check_no_classes, one_of, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.decisions.online import JobStart
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
 from hetopt.models.asrpt.fleet import CandidatePlacement, Fleet, PredictedJob, TypeOptions
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.non_preemptive import ListScheduler, NonPreemptiveScheduler, VirtualSRPTScheduler
-from hetopt.models.policy_checks import check_choice
 from hetopt.prediction.predictors import Learner, Perfect, Predictor
 from hetopt.results.allocation import Placement, Plan
 from hetopt.stages.iteration_time import Asynchronous, Timing
@@ -41,7 +40,7 @@ class FleetScheduler:
         self, cluster: Cluster, fleets: Sequence[Fleet | None], scheduler: NonPreemptiveScheduler, learner: Learner
     ) -> None:
         self.cluster, self.scheduler, self.learner = cluster, scheduler, learner
-        self.choices = TypeOptions(cluster, fleets)
+        self.options = TypeOptions(cluster, fleets)
         self.present: dict[str, Job] = {}
         self.time = -np.inf
 
@@ -62,10 +61,10 @@ class FleetScheduler:
             The prediction is not a number of iterations.
         """
         self.present[job.name] = job
-        choices = self.choices.of(job)
-        if not choices:  # no GPUs that it can run on now
+        options = self.options.of(job)
+        if not options:  # no GPUs that it can run on now
             return
-        self.scheduler.arrive(time, PredictedJob(job.name, job.demand, choices, self._predicted(job)))
+        self.scheduler.arrive(time, PredictedJob(job.name, job.demand, options, self._predicted(job)))
 
     def _predicted(self, job: Job) -> float:
         prediction = self.learner.predict([job])
@@ -98,7 +97,7 @@ class FleetScheduler:
     def decide(self, time: float) -> list[JobStart]:
         """The jobs that start."""
         self.time = time
-        return [self._start(started.task.name, started.placement) for started in self.scheduler.decide(time)]
+        return [self._start(started.job.name, started.placement) for started in self.scheduler.decide(time)]
 
     @property
     def wake(self) -> float:
@@ -154,7 +153,7 @@ class NonPreemptivePolicy(ABC):
         for key, method in (("predictor", "learner"), ("mapper", "__call__"), ("timing", "__call__")):
             if not callable(getattr(made := getattr(self, key), method, None)):
                 hint = f"; hetopt.registry.make_{key} finds one by name" if isinstance(made, str) else ""
-                raise InvalidOption(f"{type(self).__name__}.{key} is {shown(made)}, which is not a {key}{hint}")
+                raise InvalidOption(f"is {shown(made)}, which is not a {key}{hint}", f"{type(self).__name__}.{key}")
 
     @abstractmethod
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
@@ -179,11 +178,13 @@ class NonPreemptivePolicy(ABC):
         ]
         learner = self.predictor.learner()
         if not callable(getattr(learner, "predict", None)):
-            raise InvalidOption(f"{type(self.predictor).__name__}.learner() is {shown(learner)}, which cannot predict")
+            raise InvalidOption(
+                f"is {shown(learner)}, which cannot predict", f"{type(self.predictor).__name__}.learner()"
+            )
         events = FleetScheduler(instance.cluster, fleets, self.scheduler(fleets), learner)
         for name in instance.placed:
             events.present[name] = instance.job[name]
-            events.scheduler.adopt(name, _adopted(instance, name, events.choices, fleets))
+            events.scheduler.adopt(name, _adopted(instance, name, events.options, fleets))
         return events
 
     def __call__(self, instance: Instance, state: FleetScheduler | None = None) -> tuple[Plan, FleetScheduler]:
@@ -216,17 +217,17 @@ class NonPreemptivePolicy(ABC):
         return _plan(instance, events), events
 
 
-def _adopted(instance: Instance, name: str, choices: TypeOptions, fleets: Sequence[Fleet | None]) -> CandidatePlacement:
+def _adopted(instance: Instance, name: str, options: TypeOptions, fleets: Sequence[Fleet | None]) -> CandidatePlacement:
     placed = instance.placed[name]
     kinds = {t for gpus in placed.values() for t, n in gpus.items() if n}
-    for choice in choices.of(instance.job[name]):
-        fleet, kind = fleets[choice.fleet], instance.cluster.type_names[choice.fleet]
+    for option in options.of(instance.job[name]):
+        fleet, kind = fleets[option.fleet], instance.cluster.type_names[option.fleet]
         if kinds == {kind} and fleet is not None:
             gpus = [(fleet.servers.names.index(server), n[kind]) for server, n in placed.items() if n.get(kind, 0)]
-            if (placement := fleet.on(choice.pipeline, gpus)) is not None:
+            if (placement := fleet.on(option.pipeline, gpus)) is not None:
                 return placement
     raise InvalidInstance(
-        f"placed[{name!r}] is {dict(placed)!r}; it must hold GPUs of one type with room for its stages"
+        f"is {dict(placed)!r}; it must hold GPUs of one type with room for its stages", ("placed", Item(name))
     )
 
 
@@ -287,7 +288,7 @@ class ListPolicy(NonPreemptivePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.key, get_args(Key), "ListPolicy.key")
+        one_of(self.key, get_args(Key), "ListPolicy.key")
         boolean(self.conserving, "ListPolicy.conserving")
 
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:

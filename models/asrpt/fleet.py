@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job, Stage
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 from hetopt.stages.iteration_time import Timing
 from hetopt.stages.mapping import Mapper, check_mapping
 from hetopt.stages.pipeline import Pipeline
@@ -213,7 +213,7 @@ class PredictedJob:
         Name of the job.
     gpus:
         GPUs g_i.
-    choices:
+    options:
         GPU types that it may run on, the fastest first.
     predicted:
         Predicted number of iterations n~_i.
@@ -221,13 +221,13 @@ class PredictedJob:
 
     name: str
     gpus: int
-    choices: tuple[TypeOption, ...]
+    options: tuple[TypeOption, ...]
     predicted: Any
 
     @property
     def seconds(self) -> Any:
         """Predicted duration, n~ alpha~_min, on its fastest type."""
-        return self.predicted * self.choices[0].least
+        return self.predicted * self.options[0].least
 
 
 class TypeOptions:
@@ -258,8 +258,7 @@ class TypeOptions:
         found, able = [], False
         for i, (t, fleet) in enumerate(zip(self.cluster.gpu_types, self.fleets, strict=True)):
             speed = job.throughput.get(t.name, 0.0)
-            too_large = t.memory_bytes is not None and job.memory_bytes > t.memory_bytes
-            if fleet is None or speed <= 0 or too_large:
+            if fleet is None or speed <= 0 or job.memory_bytes > t.memory_limit:
                 continue
             able = True
             if fleet.total < job.demand:
@@ -270,7 +269,8 @@ class TypeOptions:
                 found.append((-speed, i, TypeOption(i, pipeline, least, most)))
         if able and not found:
             raise InvalidInstance(
-                f"jobs[{job.name!r}] needs {job.demand} GPUs of one type, and memory and servers for its stages; "
-                "it does not fit on the empty cluster"
+                f"needs {job.demand} GPUs of one type, and memory and servers for its stages; "
+                "it does not fit on the empty cluster",
+                ("jobs", Item(job.name)),
             )
-        return tuple(choice for *_, choice in sorted(found, key=lambda row: row[:2]))
+        return tuple(option for *_, option in sorted(found, key=lambda row: row[:2]))

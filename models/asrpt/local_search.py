@@ -489,8 +489,8 @@ class LocalSearch:
         object.__setattr__(self, "allreduce", algorithm(self.allreduce, "LocalSearch"))
         whole(self.steps, "LocalSearch.steps", 0)
         if not isinstance(self.timing, Asynchronous):
-            raise InvalidOption(f"LocalSearch.timing is {self.timing!r}; it must be Asynchronous: the search evaluates "
-                                "each server by its own contents")  # fmt: skip
+            raise InvalidOption(f"is {self.timing!r}; it must be Asynchronous: the search evaluates "
+                                "each server by its own contents", "LocalSearch.timing")  # fmt: skip
         if self.time_limit is not None:
             at_least(self.time_limit, "LocalSearch.time_limit", 0.0, InvalidOption, strict=True)
 

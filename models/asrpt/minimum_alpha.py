@@ -132,7 +132,7 @@ class MinimumAlpha:
 
     def __post_init__(self) -> None:
         if not isinstance(self.timing, Asynchronous):
-            raise InvalidOption(f"MinimumAlpha.timing is {self.timing!r}; it must be Asynchronous")
+            raise InvalidOption(f"is {self.timing!r}; it must be Asynchronous", "MinimumAlpha.timing")
 
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
         """The mapping; its bound is in seconds.

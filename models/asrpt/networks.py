@@ -19,12 +19,12 @@ from dataclasses import replace
 from functools import cache
 
 from hetopt.checks import lookup, whole
-from hetopt.data.cluster import Cluster
+from hetopt.data.cluster import NIC_BYTES_PER_S, Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism, Stage
 from hetopt.models.asrpt import layers
 from hetopt.models.asrpt.layers import HALF, SINGLE, Network
-from hetopt.models.asrpt.planning import NIC, NIC_SHARE, V100_BYTES, plan
+from hetopt.models.asrpt.planning import NIC_SHARE, V100_BYTES, plan
 
 IMAGES = 0.55
 """Achieved fraction of the peak for image classification: ResNet50 in batches of 32. Zeus (You et al., 2023) measured
@@ -104,7 +104,7 @@ def configuration(name: str, gpus: int) -> Job:
         It cannot be trained on so many GPUs; see :func:`hetopt.models.asrpt.planning.plan`.
     """
     trained, gpus = network(name), whole(gpus, "gpus", 1)
-    stages = plan(trained, gpus, bandwidth=NIC if gpus <= SERVER_GPUS else NIC_SHARE)
+    stages = plan(trained, gpus, bandwidth=NIC_BYTES_PER_S if gpus <= SERVER_GPUS else NIC_SHARE)
     rounded = tuple(map(_rounded, stages))
     per_byte = trained.precision.bytes_per_parameter / trained.precision.bytes_per_number
     return Job(
@@ -152,8 +152,6 @@ def instance(name: str) -> Instance:
         {"V100": SERVERS * SERVER_GPUS},
         gpus_per_server=SERVER_GPUS,
         memory_bytes={"V100": V100_BYTES},
-        nic_bytes_per_s=NIC,
-        intra_bytes_per_s=300e9,
     )
     return Instance(cluster, jobs=jobs, name=f"asrpt/{name}", source=_source(network(name)))
 

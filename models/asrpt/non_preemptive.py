@@ -92,7 +92,7 @@ class VirtualMachine:
 class Started:
     """A job that starts, and its placement until it finishes."""
 
-    task: PredictedJob
+    job: PredictedJob
     placement: CandidatePlacement
 
 
@@ -123,8 +123,8 @@ class NonPreemptiveScheduler(ABC):
         return made
 
     @abstractmethod
-    def arrive(self, time: Number, task: PredictedJob) -> None:
-        """``task`` arrives at ``time``; times never decrease between calls."""
+    def arrive(self, time: Number, job: PredictedJob) -> None:
+        """``job`` arrives at ``time``; times never decrease between calls."""
 
     @abstractmethod
     def decide(self, time: Number) -> list[Started]:
@@ -154,23 +154,23 @@ class NonPreemptiveScheduler(ABC):
         assert fleet is not None
         return fleet
 
-    def _fits(self, task: PredictedJob) -> bool:
-        return any((fleet := self.fleets[c.fleet]) is not None and fleet.available >= task.gpus for c in task.choices)
+    def _fits(self, job: PredictedJob) -> bool:
+        return any((fleet := self.fleets[c.fleet]) is not None and fleet.available >= job.gpus for c in job.options)
 
-    def _candidate(self, task: PredictedJob) -> tuple[CandidatePlacement, bool] | None:
+    def _candidate(self, job: PredictedJob) -> tuple[CandidatePlacement, bool] | None:
         """The best placement now, and whether the job is communication-heavy there; None without enough free GPUs."""
-        for choice in task.choices:
-            fleet = self.fleets[choice.fleet]
+        for option in job.options:
+            fleet = self.fleets[option.fleet]
             assert fleet is not None
-            if fleet.available >= task.gpus:
-                is_heavy = bool(choice.most >= self.heavy * choice.least)
-                if (placement := fleet.candidate(choice.pipeline, consolidate=is_heavy)) is not None:
+            if fleet.available >= job.gpus:
+                is_heavy = bool(option.most >= self.heavy * option.least)
+                if (placement := fleet.candidate(option.pipeline, consolidate=is_heavy)) is not None:
                     return placement, is_heavy
         return None
 
-    def _start(self, task: PredictedJob, placement: CandidatePlacement) -> Started:
-        self.adopt(task.name, placement)
-        return Started(task, placement)
+    def _start(self, job: PredictedJob, placement: CandidatePlacement) -> Started:
+        self.adopt(job.name, placement)
+        return Started(job, placement)
 
 
 class VirtualSRPTScheduler(NonPreemptiveScheduler):
@@ -187,30 +187,30 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
         self.delay = delay
         self.gpus = sum(fleet.total for fleet in fleets if fleet is not None)
         self.virtual = VirtualMachine()
-        self.tasks: dict[str, PredictedJob] = {}
+        self.jobs: dict[str, PredictedJob] = {}
         self.queue: deque[PredictedJob] = deque()
         self.delayed: tuple[PredictedJob, Any, Number] | None = None  # (head, seconds of the first placement, deadline)
 
     def copy(self) -> Self:
         """An independent copy."""
         made = super().copy()
-        made.virtual, made.tasks, made.queue = self.virtual.copy(), dict(self.tasks), deque(self.queue)
+        made.virtual, made.jobs, made.queue = self.virtual.copy(), dict(self.jobs), deque(self.queue)
         return made
 
-    def size(self, task: PredictedJob) -> Any:
+    def size(self, job: PredictedJob) -> Any:
         """Seconds on the virtual machine, ``g/G n~ alpha~_min``."""
-        return task.gpus * task.seconds / self.gpus
+        return job.gpus * job.seconds / self.gpus
 
-    def arrive(self, time: Number, task: PredictedJob) -> None:
-        """``task`` arrives at ``time``."""
-        self.tasks[task.name] = task
-        self.virtual.arrive(time, task.name, self.size(task))
+    def arrive(self, time: Number, job: PredictedJob) -> None:
+        """``job`` arrives at ``time``."""
+        self.jobs[job.name] = job
+        self.virtual.arrive(time, job.name, self.size(job))
 
     def withdraw(self, time: Number, name: str) -> None:
         """A waiting job is withdrawn, also from the virtual machine."""
         self.virtual.withdraw(time, name)
-        self.tasks.pop(name, None)
-        self.queue = deque(task for task in self.queue if task.name != name)
+        self.jobs.pop(name, None)
+        self.queue = deque(job for job in self.queue if job.name != name)
         if self.delayed is not None and self.delayed[0].name == name:
             self.delayed = None
 
@@ -223,7 +223,7 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
 
     def decide(self, time: Number) -> list[Started]:
         """The jobs that start at ``time``."""
-        self.queue.extend(self.tasks.pop(name) for name in self.virtual.completed(time))
+        self.queue.extend(self.jobs.pop(name) for name in self.virtual.completed(time))
         started: list[Started] = []
         while self.delayed is not None or self.queue:
             begun = self._head(time) if self.delayed is None else self._delayed_head(time, *self.delayed)
@@ -233,25 +233,25 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
         return started
 
     def _head(self, time: Number) -> Started | None:
-        task = self.queue[0]
-        found = self._candidate(task)
+        job = self.queue[0]
+        found = self._candidate(job)
         if found is None:
             return None
         placement, is_heavy = found
         self.queue.popleft()
-        least = next(choice.least for choice in task.choices if choice.fleet == placement.fleet)
-        deadline = time + self.delay * self.size(task)
+        least = next(option.least for option in job.options if option.fleet == placement.fleet)
+        deadline = time + self.delay * self.size(job)
         if is_heavy and placement.seconds > self.heavy * least and deadline > time:
-            self.delayed = (task, placement.seconds, deadline)
+            self.delayed = (job, placement.seconds, deadline)
             return None
-        return self._start(task, placement)
+        return self._start(job, placement)
 
-    def _delayed_head(self, time: Number, task: PredictedJob, seconds: Any, deadline: Number) -> Started | None:
-        found = self._candidate(task)
+    def _delayed_head(self, time: Number, job: PredictedJob, seconds: Any, deadline: Number) -> Started | None:
+        found = self._candidate(job)
         assert found is not None, "no other job gets GPUs while the head is delayed"
         if found[0].seconds < seconds or time >= deadline:
             self.delayed = None
-            return self._start(task, found[0])
+            return self._start(job, found[0])
         return None
 
 
@@ -278,14 +278,14 @@ class ListScheduler(NonPreemptiveScheduler):
         made.queues = {key: list(heap) for key, heap in self.queues.items()}
         return made
 
-    def arrive(self, time: Number, task: PredictedJob) -> None:
-        """``task`` arrives at ``time``."""
+    def arrive(self, time: Number, job: PredictedJob) -> None:
+        """``job`` arrives at ``time``."""
         self.counter += 1
-        rank = {"duration": task.seconds, "workload": task.seconds * task.gpus, "submission": time}[self.key]
-        need: tuple[Any, ...] | None = (task.gpus, tuple(c.fleet for c in task.choices)) if self.conserving else None
-        if need is not None and task.choices[0].pipeline.sliced:
-            need = (*need, task.choices[0].pipeline)  # whether slices fit depends on more than free GPUs
-        heappush(self.queues.setdefault(need, []), (rank, self.counter, task))
+        rank = {"duration": job.seconds, "workload": job.seconds * job.gpus, "submission": time}[self.key]
+        need: tuple[Any, ...] | None = (job.gpus, tuple(c.fleet for c in job.options)) if self.conserving else None
+        if need is not None and job.options[0].pipeline.sliced:
+            need = (*need, job.options[0].pipeline)  # whether slices fit depends on more than free GPUs
+        heappush(self.queues.setdefault(need, []), (rank, self.counter, job))
 
     def withdraw(self, time: Number, name: str) -> None:
         """A waiting job is withdrawn."""
@@ -299,10 +299,10 @@ class ListScheduler(NonPreemptiveScheduler):
         open_queues = [heap for heap in self.queues.values() if heap and self._fits(heap[0][2])]
         while open_queues:
             heap = min(open_queues, key=lambda heap: heap[0][:2])
-            task = heap[0][2]
-            if (found := self._candidate(task)) is not None:
+            job = heap[0][2]
+            if (found := self._candidate(job)) is not None:
                 heappop(heap)
-                started.append(self._start(task, found[0]))
+                started.append(self._start(job, found[0]))
             else:
                 open_queues.remove(heap)
             open_queues = [heap for heap in open_queues if heap and self._fits(heap[0][2])]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hetopt.checks import at_least, whole
+from hetopt.data.cluster import NIC_BYTES_PER_S
 from hetopt.data.entities import Numbers
 from hetopt.data.workload import Stage
 from hetopt.errors import InvalidInstance, InvalidOption
@@ -23,10 +24,7 @@ from hetopt.models.asrpt.layers import BACKWARD, Network
 V100_BYTES = 32e9
 """Memory of a V100 (its larger version), in bytes."""
 
-NIC = 1.25e9
-"""Bytes/s of a 10 Gbit/s card, B_inter [ASRPT, section V-B]."""
-
-NIC_SHARE = NIC / 8
+NIC_SHARE = NIC_BYTES_PER_S / 8
 """Share of each of a server's eight GPUs in a 10 Gbit/s card, in bytes/s: B_inter / g [ASRPT, section V-B]."""
 
 

@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, boolean, choices
+from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, choices
 from hetopt.data.entities import Entities, Kind, Numbers
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Rows, on_shares
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, formula_number, gpus, shared
-
-ROUND_SECONDS = 300.0
-"""Length of a round in seconds, [FFT, section 6.4.1]."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class AgeCost(LinearGain):
     kind: Kind = field(default="jobs", init=False)
 
     def __post_init__(self) -> None:
-        check_round(self)
+        check_round_seconds(self)
 
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in rounds."""
@@ -134,7 +132,7 @@ class VolumeCost(LinearGain):
     kind: Kind = field(default="jobs", init=False)
 
     def __post_init__(self) -> None:
-        check_round(self)
+        check_round_seconds(self)
 
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in GPU rounds."""
@@ -181,7 +179,7 @@ class Switching(LinearGain):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "last", FrozenDict(self.last))
-        check_round(self)
+        check_round_seconds(self)
         at_least(self.restart_seconds, "Switching.restart_seconds", 0.0, InvalidOption)
 
     def coefficients(self, entities: Entities) -> Numbers:
@@ -250,7 +248,7 @@ class Compensation(LinearGain):
         boolean(self.normalise, "Compensation.normalise")
         rho = {job: at_least(r, f"Compensation.rho[{job!r}]", 0.0, InvalidOption) for job, r in self.rho.items()}
         object.__setattr__(self, "rho", FrozenDict(rho))
-        check_round(self)
+        check_round_seconds(self)
 
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) gain."""
@@ -321,9 +319,3 @@ def check_names(names: Mapping[str, object], entities: Entities, key: str) -> No
     for name in names:
         if name not in entities.position:
             raise InvalidFormulation(f"{key} names {name!r}, which is no job here; {choices(name, entities.names)}")
-
-
-def check_round(part: object) -> None:
-    """Raise :class:`InvalidOption` unless ``part.round_seconds`` is positive."""
-    value = getattr(part, "round_seconds", None)
-    at_least(value, f"{type(part).__name__}.round_seconds", 0.0, InvalidOption, strict=True)

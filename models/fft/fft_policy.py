@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, expect
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.decisions.system import ROUND_SECONDS
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits
 from hetopt.models.fft.fft_components import (
-    ROUND_SECONDS,
     AgeCost,
     Compensation,
     OneType,
@@ -113,7 +113,7 @@ class FFT:
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
-        at_least(self.round_seconds, "FFT.round_seconds", 0.0, InvalidOption, strict=True)
+        check_round_seconds(self)
         at_least(self.restart_seconds, "FFT.restart_seconds", 0.0, InvalidOption)
         object.__setattr__(self, "extra", Formulation(self.extra).components)  # rejects invalid components
         expect(Options, self.options, "FFT.options", InvalidOption)
@@ -248,7 +248,7 @@ def _present(instance: Instance) -> Entities:
     """The jobs; every job must have work left."""
     entities = present_entities(instance, "jobs", "FFT")
     for e in np.flatnonzero(instance.job_array("work_left") == 0)[:1].tolist():
-        raise InvalidInstance(f"done[{entities.names[e]!r}] is all the work of the job; leave finished jobs out")
+        raise InvalidInstance("is all the work of the job; leave finished jobs out", ("done", Item(entities.names[e])))
     return entities
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
-from hetopt.checks import at_least, boolean
+from hetopt.checks import at_least, boolean, one_of
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
@@ -236,8 +236,7 @@ class InOrder(LinearGain):
     kind: Literal["jobs"] = "jobs"
 
     def __post_init__(self) -> None:
-        if self.order not in ("arrival", "time_left"):
-            raise InvalidOption(f"InOrder.order is {self.order!r}; it must be 'arrival' or 'time_left'")
+        one_of(self.order, ("arrival", "time_left"), "InOrder.order")
 
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) gain per unit of share."""

@@ -9,15 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetopt.data.cluster import NIC_BYTES_PER_S
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.models.hadar.round_market import Bid, GPUMarket, Level, ServerGPUs, Types
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
-
-REFERENCE_NIC = 1.25e9
-"""Bytes per second of a network card of 10 Gbit/s, the reference of the communication charge."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class RoundSettings:
         Utility of jobs that name none.
     """
 
-    round_seconds: float = 360.0
+    round_seconds: float = GAVEL_ROUND_SECONDS
     restart_seconds: float = 10.0
     communication: float = 0.01
     whole: bool = True
@@ -80,7 +79,7 @@ def appraise(
     """
     left = instance.job_array("work_left")
     nic = (
-        np.array([REFERENCE_NIC / server.nic_bytes_per_s for server in instance.cluster.servers])
+        np.array([NIC_BYTES_PER_S / server.nic_bytes_per_s for server in instance.cluster.servers])
         * settings.communication
     )
     speeds = jobs.task_speed_now.tolist()

@@ -8,17 +8,17 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, expect, lookup, shown
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect, lookup, one_of, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.appraisal import RoundSettings, open_market, placed_gpus
 from hetopt.models.hadar.job_selection import SELECTIONS, BySize, Greedy, JobSelection, PrintedRecursion, take_all
 from hetopt.models.hadar.round_market import Bid, GangOffer, GPUMarket, ServerGPUs, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, NegativeJCT, Utility, as_utility
-from hetopt.models.policy_checks import check_choice
 from hetopt.results.allocation import Placement, Plan
 from hetopt.simulation.overheads import Overheads
 
@@ -94,7 +94,7 @@ class Hadar:
         A setting out of range.
     """
 
-    round_seconds: float = 360.0
+    round_seconds: float = GAVEL_ROUND_SECONDS
     utility: Utility | str = field(default_factory=NegativeJCT)
     restart_seconds: float = 10.0
     communication: float = 0.01
@@ -105,16 +105,16 @@ class Hadar:
     keep: bool = True
 
     def __post_init__(self) -> None:
-        at_least(self.round_seconds, "Hadar.round_seconds", 0.0, InvalidOption, strict=True)
+        check_round_seconds(self)
         for key in ("restart_seconds", "communication"):
             at_least(getattr(self, key), f"Hadar.{key}", 0.0, InvalidOption)
         as_utility(self.utility, "Hadar.utility")
-        check_choice(self.order, get_args(Order), "Hadar.order")
-        check_choice(self.pays, ("whole", "round"), "Hadar.pays")
+        one_of(self.order, get_args(Order), "Hadar.order")
+        one_of(self.pays, ("whole", "round"), "Hadar.pays")
         if isinstance(self.selection, str):
             object.__setattr__(self, "selection", lookup(SELECTIONS, self.selection, "selection"))
         if isinstance(self.selection, type) or not callable(self.selection):
-            raise InvalidOption(f"Hadar.selection is {shown(self.selection)}; give a selection such as Greedy()")
+            raise InvalidOption(f"is {shown(self.selection)}; give a selection such as Greedy()", "Hadar.selection")
 
     @property
     def traits(self) -> Traits:
@@ -221,7 +221,7 @@ def placed_plan(
     return Plan(jobs, x, given_up={"waiting_gpus": waiting}, placement=placement)
 
 
-def printed(round_seconds: float = 360.0, *, by_the_letter: bool = False) -> Hadar:
+def printed(round_seconds: float = GAVEL_ROUND_SECONDS, *, by_the_letter: bool = False) -> Hadar:
     """Hadar as printed, as far as that can run: raw throughput, order of arrival, cost of one round, no filling.
 
     Parameters

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from hetopt.checks import choices, expect
+from hetopt.checks import expect, known, one_of
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.hadar_generator import draw_jobs
 from hetopt.traces.paper_models import HADAR
 
@@ -62,10 +61,6 @@ def from_trace(
 
 
 def _check_types(cluster: Cluster, reference: str) -> None:
-    if reference not in HADAR.types:
-        raise InvalidOption(f"reference is {reference!r}; {choices(str(reference), HADAR.types)}")
+    one_of(reference, HADAR.types, "reference")
     for name in expect(Cluster, cluster, "cluster").type_names:
-        if name not in HADAR.types:
-            raise InvalidInstance(
-                f"cluster has the GPU type {name!r}, whose speed is not known; {choices(name, HADAR.types)}"
-            )
+        known(name, HADAR.types, "cluster", "GPU type")

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, choices, expect, whole
+from hetopt.checks import FrozenDict, check_round_seconds, expect, one_of, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.hadar_policy import placed_plan
@@ -96,8 +97,7 @@ class Irrevocable:
     eta: float | None = None
 
     def __post_init__(self) -> None:
-        if self.prices not in PRICES:
-            raise InvalidOption(f"Irrevocable.prices is {self.prices!r}; {choices(str(self.prices), PRICES)}")
+        one_of(self.prices, PRICES, "Irrevocable.prices")
 
     @property
     def is_proven(self) -> bool:
@@ -235,7 +235,7 @@ class Committing:
     """
 
     slots: int = 100
-    round_seconds: float = 360.0
+    round_seconds: float = GAVEL_ROUND_SECONDS
     utility: Utility | str = field(default_factory=NegativeJCT)
     prices: str = "printed"
     delta: float | None = None
@@ -243,7 +243,7 @@ class Committing:
 
     def __post_init__(self) -> None:
         whole(self.slots, "Committing.slots", 1)
-        at_least(self.round_seconds, "Committing.round_seconds", 0.0, InvalidOption, strict=True)
+        check_round_seconds(self)
         as_utility(self.utility, "Committing.utility")
         self.rule  # noqa: B018 - rejects other prices
 

@@ -18,7 +18,8 @@ from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance, check_mixed_gangs
 from hetopt.data.rationals import simple_fractions
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
 
@@ -76,7 +77,7 @@ class OfflineProblem:
         cls,
         instance: Instance,
         slots: int,
-        seconds: float = 360.0,
+        seconds: float = GAVEL_ROUND_SECONDS,
         utility: Utility | str | None = None,
     ) -> OfflineProblem:
         """The problem of the jobs of ``instance`` in ``slots`` slots of ``seconds`` from ``instance.time`` on.
@@ -104,9 +105,13 @@ class OfflineProblem:
         check_mixed_gangs(jobs)
         speed = jobs.task_speed_now
         for j in np.flatnonzero(~speed.any(axis=1))[:1].tolist():
-            raise InvalidInstance(f"job {jobs.names[j]!r} can run on no GPU of the cluster: its types have no GPUs")
+            raise InvalidInstance(
+                "can run on no GPU of the cluster: its types have no GPUs", ("jobs", Item(jobs.names[j]))
+            )
         for j in np.flatnonzero(left <= WORK * total)[:1].tolist():
-            raise InvalidInstance(f"job {jobs.names[j]!r} is done; instance.at({instance.time:g}) leaves such jobs out")
+            raise InvalidInstance(
+                f"is done; instance.at({instance.time:g}) leaves such jobs out", ("jobs", Item(jobs.names[j]))
+            )
         first = np.maximum(0, np.ceil((instance.job_array("arrival") - instance.time) / seconds - WORK)).astype(int)
         return cls(
             instance,

@@ -332,8 +332,9 @@ def dual_bound(problem: OfflineProblem, prices: Numbers) -> tuple[Any, list[Any]
     prices = np.asarray(prices)
     if prices.shape != problem.none_used().shape or not (prices >= 0).all():
         raise InvalidOption(
-            f"prices has shape {prices.shape} or an entry below 0; it must be >= 0, of shape (slots, cells) = "
-            f"{problem.none_used().shape}"
+            f"has shape {prices.shape} or an entry below 0; it must be >= 0, of shape (slots, cells) = "
+            f"{problem.none_used().shape}",
+            "prices",
         )
     found = [best_schedule(problem, j, prices) for j in range(len(problem.demand))]
     payoffs = [max(0, best.payoff) if best else 0 for best in found]

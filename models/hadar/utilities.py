@@ -92,8 +92,7 @@ class Deadline:
     late: float = 0.0
 
     def __post_init__(self) -> None:
-        if at_least(self.late, "Deadline.late", 0.0, InvalidOption) > 1:
-            raise InvalidOption(f"Deadline.late is {self.late}; it must be from 0 to 1")
+        at_least(self.late, "Deadline.late", 0.0, InvalidOption, most=1.0)
 
     def __call__(self, job: Job, seconds: Floats) -> Floats:
         """Utility of completion after ``seconds``."""
@@ -169,7 +168,7 @@ def as_utility(given: Any, key: str) -> Utility:
         return lookup(UTILITIES, given, "utility")
     if isinstance(given, type) or not isinstance(given, Callable):  # type: ignore[arg-type]
         raise InvalidOption(
-            f"{key} is {shown(given)}; it must be a utility's name or a function (job, seconds) -> utility"
+            f"is {shown(given)}; it must be a utility's name or a function (job, seconds) -> utility", key
         )
     return given  # type: ignore[no-any-return]
 

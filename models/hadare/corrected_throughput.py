@@ -77,8 +77,7 @@ class ThroughputEstimates:
     recency: float = 1.0
 
     def __post_init__(self) -> None:
-        if at_least(self.recency, "recency", 0.0, InvalidOption, strict=True) > 1:
-            raise InvalidOption(f"recency is {self.recency!r}; it must be a number in (0, 1]")
+        at_least(self.recency, "recency", 0.0, InvalidOption, strict=True, most=1.0)
         fresh = not isinstance(self.measurements, _Positive)
         for key in ("estimates", "measurements"):
             object.__setattr__(self, key, _Positive.of(getattr(self, key), key))

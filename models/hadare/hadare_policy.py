@@ -11,10 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, expect, shown, whole
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect, one_of, shown, whole
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
+from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.appraisal import RoundSettings, levels_of, open_market, placed_gpus
@@ -22,7 +23,6 @@ from hetopt.models.hadar.hadar_policy import placed_plan
 from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, Types, find_offer
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility, utility_of
 from hetopt.models.hadare.corrected_throughput import ThroughputEstimates
-from hetopt.models.policy_checks import check_choice
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import WORK
 
@@ -289,7 +289,7 @@ class HadarE:
         A setting out of range.
     """
 
-    round_seconds: float = 360.0
+    round_seconds: float = GAVEL_ROUND_SECONDS
     copies: int | None = None
     utility: Utility | str = field(default_factory=NegativeJCT)
     restart_seconds: float = 10.0
@@ -299,22 +299,24 @@ class HadarE:
     initial: Initial | None = None
 
     def __post_init__(self) -> None:
-        at_least(self.round_seconds, "HadarE.round_seconds", 0.0, InvalidOption, strict=True)
+        check_round_seconds(self)
         at_least(self.restart_seconds, "HadarE.restart_seconds", 0.0, InvalidOption)
         if self.copies is not None:
             whole(self.copies, "HadarE.copies", 1)
         as_utility(self.utility, "HadarE.utility")
         if self.initial is not None and (isinstance(self.initial, type) or not callable(self.initial)):
             raise InvalidOption(
-                f"HadarE.initial is {shown(self.initial)}; it must be a function (job, GPU type) -> throughput, "
-                "e.g. based on hetopt.models.hadare.Estimate().throughput"
+                f"is {shown(self.initial)}; it must be a function (job, GPU type) -> throughput, "
+                "e.g. based on hetopt.models.hadare.Estimate().throughput",
+                "HadarE.initial",
             )
-        check_choice(self.worth, ("added", "alone"), "HadarE.worth")
-        check_choice(self.last_round, ("fastest", "all"), "HadarE.last_round")
+        one_of(self.worth, ("added", "alone"), "HadarE.worth")
+        one_of(self.last_round, ("fastest", "all"), "HadarE.last_round")
         if self.restart_seconds >= self.round_seconds:
             raise InvalidOption(
-                f"HadarE.restart_seconds is {self.restart_seconds:g}; it must be less than round_seconds = "
-                f"{self.round_seconds:g}, or a copy on a new node would do no work"
+                f"is {self.restart_seconds:g}; it must be less than round_seconds = "
+                f"{self.round_seconds:g}, or a copy on a new node would do no work",
+                "HadarE.restart_seconds",
             )
 
     @property

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, lookup, shown
+from hetopt.checks import FrozenDict, any_mapping, at_least, lookup, mapping, one_of, shown
 from hetopt.errors import InvalidOption
-from hetopt.models.policy_checks import mapping_option
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def spec_of(gpu: str | GPUSpec) -> GPUSpec:
     if isinstance(gpu, GPUSpec):
         return gpu
     if not isinstance(gpu, str):
-        raise InvalidOption(f"gpu is {shown(gpu)}; it must be a name of GPUS or a GPUSpec")
+        raise InvalidOption(f"is {shown(gpu)}; it must be a name of GPUS or a GPUSpec", "gpu")
     words = _words(gpu)
     if (spec := _BY_PLAIN_NAME.get("".join(words))) is not None:
         return spec
@@ -176,13 +175,10 @@ class Estimate:
     )
 
     def __post_init__(self) -> None:
-        if self.root_of not in ("memory", "ratio"):
-            raise InvalidOption(f"root_of is {shown(self.root_of)}; it must be 'memory' or 'ratio'")
+        one_of(self.root_of, ("ratio", "memory"), "Estimate.root_of")
         for key in ("pcie_scaling", "model_weights", "dataset_sizes"):
-            table = getattr(self, key)
-            if not isinstance(table, Mapping):
-                raise InvalidOption(f"{key} is {shown(table)}; it must be a mapping to factors")
-            checked = {k: at_least(v, f"{key}[{k!r}]", 0.0, InvalidOption, strict=True) for k, v in table.items()}
+            table = any_mapping(getattr(self, key), key, InvalidOption, "to factors").items()
+            checked = {k: at_least(v, f"{key}[{k!r}]", 0.0, InvalidOption, strict=True) for k, v in table}
             object.__setattr__(self, key, FrozenDict(checked))
 
     def pmi(self, gpu: str | GPUSpec) -> float:
@@ -216,7 +212,7 @@ class Estimate:
         pcie = spec_of(gpu).pcie
         if pcie not in self.pcie_scaling:
             known = ", ".join(f"{generation:g}" for generation in sorted(self.pcie_scaling))
-            raise InvalidOption(f"pcie is {pcie:g}, which has no pcie_scaling; known generations: {known}")
+            raise InvalidOption(f"is {pcie:g}, which has no pcie_scaling; known generations: {known}", "pcie")
         batch = at_least(batch_size, "batch_size", 0.0, InvalidOption, strict=True)
         weight = _factor(model_weight, self.model_weights, "model_weight")
         size = _factor(dataset_size, self.dataset_sizes, "dataset_size")
@@ -262,7 +258,7 @@ def _model(model: Mapping[str, Any], job: str) -> dict[str, Any]:
     keys = ("batch_size", "model_weight", "dataset_size")
     for key in keys:
         if key not in model:
-            raise InvalidOption(f"models[{job!r}] has no {key}; it must have {', '.join(keys)}")
+            raise InvalidOption(f"has no {key}; it must have {', '.join(keys)}", f"models[{job!r}]")
     return {key: model[key] for key in keys}
 
 
@@ -270,6 +266,9 @@ def rows_of(table: Any, key: str) -> dict[str, Mapping[str, Any]]:
     """Row -> column -> value of a table or of a mapping of mappings."""
     if isinstance(table, pd.DataFrame):
         if not (table.index.is_unique and table.columns.is_unique):
-            raise InvalidOption(f"{key} has two rows or two columns of the same name; names must be unique")
+            raise InvalidOption("has two rows or two columns of the same name; names must be unique", key)
         table = table.to_dict(orient="index")
-    return {row: mapping_option(values, f"{key}[{row!r}]") for row, values in mapping_option(table, key).items()}
+    return {
+        row: mapping(values, f"{key}[{row!r}]", InvalidOption)
+        for row, values in mapping(table, key, InvalidOption).items()
+    }

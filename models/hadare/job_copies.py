@@ -236,7 +236,7 @@ class JobTracker:
         """
         if copy not in self._owner:
             known = sorted(self._owner)
-            raise InvalidOption(f"job_ID is {copy}, which is no copy of an unfinished job; those are {known}")
+            raise InvalidOption(f"is {copy}, which is no copy of an unfinished job; those are {known}", "job_ID")
         job = self.jobs[self._owner[copy]]
         if copy in job.reports:
             raise InvalidOption(
@@ -277,7 +277,7 @@ class JobTracker:
     def _check_copies(self, name: str, given: Mapping[int, Any]) -> None:
         copies = self.jobs[name].copies
         if wrong := [copy for copy in given if copy not in copies]:
-            raise InvalidOption(f"job_ID is {wrong[0]}, which is no copy of job {name!r}; it has {list(copies)}")
+            raise InvalidOption(f"is {wrong[0]}, which is no copy of job {name!r}; it has {list(copies)}", "job_ID")
         if not given:
             raise InvalidOption(f"no copy of job {name!r} is given; it has {list(copies)}")
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import INTEGRAL
 
@@ -249,8 +249,9 @@ def running_gangs_checked(jobs: Entities, policy: str) -> dict[int, PlacedGPUs]:
             if e not in running:
                 holds = {t: n for t, n in zip(jobs.types, jobs.held[e].tolist(), strict=True) if n}
                 raise InvalidInstance(
-                    f"held[{jobs.names[e]!r}] is {holds}; under {policy} a job that runs holds its "
-                    f"{jobs.demand[e]:g} GPUs, all of one type on which it can run"
+                    f"is {holds}; under {policy} a job that runs holds its "
+                    f"{jobs.demand[e]:g} GPUs, all of one type on which it can run",
+                    ("held", Item(jobs.names[e])),
                 )
     return running
 

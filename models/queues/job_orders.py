@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, boolean, expect
+from hetopt.checks import FrozenDict, boolean, check_round_seconds, expect, one_of
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
-from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.models.policy_checks import check_choice, check_round_seconds, elapsed_since
+from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import (
     TYPES,
     Preemption,
@@ -55,8 +55,8 @@ class QueuePolicy(ABC):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        check_round_seconds(self.round_seconds, f"{name}.round_seconds")
-        check_choice(self.types, TYPES, f"{name}.types")
+        check_round_seconds(self, or_none=True)
+        one_of(self.types, TYPES, f"{name}.types")
         boolean(self.backfill, f"{name}.backfill")
 
     @property

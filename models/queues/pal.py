@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, boolean
+from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, mapping, one_of
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.placers import pack
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
-from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.models.policy_checks import check_choice, check_round_seconds, mapping_option
 from hetopt.models.queues.gpu_pool import PlacedGPUs, Preemption, allocate_in_order, gang_sizes, sorted_jobs
 from hetopt.models.queues.job_orders import ORDERS
 from hetopt.results.allocation import Placement, Plan
@@ -152,14 +151,14 @@ class PAL:
     round_seconds: float | None = ROUND_SECONDS
 
     def __post_init__(self) -> None:
-        check_choice(self.order, ORDERS, "PAL.order")
+        one_of(self.order, ORDERS, "PAL.order")
         at_least(self.across, "PAL.across", 1.0, InvalidOption)
-        given = mapping_option(self.variability, "PAL.variability").items()
+        given = mapping(self.variability, "PAL.variability", InvalidOption).items()
         rows = {name: _factors(row, f"PAL.variability[{name!r}]") for name, row in given}
         object.__setattr__(self, "variability", FrozenDict(rows))
         for key in ("moves", "backfill"):
             boolean(getattr(self, key), f"PAL.{key}")
-        check_round_seconds(self.round_seconds, "PAL.round_seconds")
+        check_round_seconds(self, or_none=True)
 
     @property
     def traits(self) -> Traits:
@@ -229,5 +228,5 @@ def _factors(value: Any, key: str) -> float | FrozenDict[str, float]:
     """A factor > 0, or such factors by model."""
     if not isinstance(value, Mapping):
         return at_least(value, key, 0.0, InvalidOption, strict=True)
-    rows = mapping_option(value, key).items()
+    rows = mapping(value, key, InvalidOption).items()
     return FrozenDict({m: at_least(v, f"{key}[{m!r}]", 0.0, InvalidOption, strict=True) for m, v in rows})

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import FrozenDict, at_least, expect
-from hetopt.data.entities import Entities, Floats
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
+from hetopt.data.entities import Entities, Floats, isolated_part
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.rounders import most_due
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import GPUPool, can_run, fastest_type, running_gangs, type_capacities, type_plan
@@ -87,9 +87,8 @@ class Themis:
     time_limit: float | None = 10.0
 
     def __post_init__(self) -> None:
-        if at_least(self.fairness, "Themis.fairness", 0.0, InvalidOption) >= 1:
-            raise InvalidOption(f"Themis.fairness is {self.fairness:g}; it must be below 1, or no job takes part")
-        at_least(self.round_seconds, "Themis.round_seconds", 0.0, InvalidOption, strict=True)
+        at_least(self.fairness, "Themis.fairness", 0.0, InvalidOption, below=1.0)
+        check_round_seconds(self)
         Options(time_limit=self.time_limit)  # rejects invalid limits
 
     @property
@@ -135,7 +134,7 @@ class Themis:
         crowd = np.array([now.crowd[name] for name in jobs.names])
         with np.errstate(divide="ignore", invalid="ignore"):
             many = np.where(since > 0, crowd / since, now.present) / jobs.weight  # N
-            part = np.minimum(1.0 / (many * jobs.demand), 1.0 / jobs.capacity.sum())
+            part = isolated_part(1.0 / (many * jobs.demand), jobs.capacity.sum())
             alone = instance.job_array("work") / ((jobs.speed @ jobs.capacity) * part)
             rho = finish_seconds(jobs, self.round_seconds) / alone[:, None]
         return np.where(can_run(jobs)[:, None], rho, 0.0)

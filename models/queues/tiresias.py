@@ -11,13 +11,13 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import FrozenDict, at_least, expect, shown, whole
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect, one_of, shown, whole
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
-from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.models.policy_checks import check_choice, check_round_seconds, elapsed_since
+from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import (
     PlacedGPUs,
     Preemption,
@@ -190,20 +190,22 @@ class Tiresias:
         try:
             limits = tuple(self.thresholds)
         except TypeError:
-            raise InvalidOption(f"{name}.thresholds is {shown(self.thresholds)}; it must be a sequence") from None
+            raise InvalidOption(f"is {shown(self.thresholds)}; it must be a sequence", f"{name}.thresholds") from None
         least = 0.0
         for i, limit in enumerate(limits):
             least = at_least(limit, f"{name}.thresholds[{i}]", least, InvalidOption, strict=True)
         object.__setattr__(self, "thresholds", tuple(map(float, limits)))
-        check_choice(self.order, get_args(Order), f"{name}.order")
+        one_of(self.order, get_args(Order), f"{name}.order")
         if self.per_type is not None:
-            check_choice(self.per_type, get_args(PerType), f"{name}.per_type")
+            one_of(self.per_type, get_args(PerType), f"{name}.per_type")
         if self.promote is not None:
             at_least(self.promote, f"{name}.promote", 0.0, InvalidOption, strict=True)
             if self.order == "remaining":
-                raise InvalidOption(f"{name}.promote is {self.promote:g}; order 'remaining' has no queue to return to")
+                raise InvalidOption(
+                    f"is {self.promote:g}; order 'remaining' has no queue to return to", f"{name}.promote"
+                )
         object.__setattr__(self, "seed", whole(self.seed, f"{name}.seed", 0))
-        check_round_seconds(self.round_seconds, f"{name}.round_seconds")
+        check_round_seconds(self, or_none=True)
 
     @property
     def traits(self) -> Traits:

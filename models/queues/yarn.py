@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from hetopt.checks import FrozenDict, at_least, boolean, choices
+from hetopt.checks import MOST, FrozenDict, at_least, boolean, check_round_seconds, choices, mapping, one_of
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
-from hetopt.models.policy_checks import check_choice, check_round_seconds, mapping_option
 from hetopt.models.queues.gpu_pool import (
     TYPES,
     GPUPool,
@@ -72,10 +71,10 @@ class YARN:
         if isinstance(self.maximum, Mapping):
             object.__setattr__(self, "maximum", _parts(self.maximum, "YARN.maximum", most=1.0))
         else:
-            _part(self.maximum, "YARN.maximum", 1.0)
-        check_choice(self.types, TYPES, "YARN.types")
+            at_least(self.maximum, "YARN.maximum", 0.0, InvalidOption, strict=True, most=1.0)
+        one_of(self.types, TYPES, "YARN.types")
         boolean(self.backfill, "YARN.backfill")
-        check_round_seconds(self.round_seconds, "YARN.round_seconds")
+        check_round_seconds(self, or_none=True)
 
     @property
     def traits(self) -> Traits:
@@ -139,13 +138,6 @@ def _queue(instance: Instance, job: int) -> str:
     return instance.jobs[job].tenant or DEFAULT
 
 
-def _parts(value: Any, key: str, most: float | None = None) -> FrozenDict[str, float]:
-    given = mapping_option(value, key).items()
-    return FrozenDict({name: _part(part, f"{key}[{name!r}]", most) for name, part in given})
-
-
-def _part(value: Any, key: str, most: float | None) -> float:
-    part = at_least(value, key, 0.0, InvalidOption, strict=True)
-    if most is not None and part > most:
-        raise InvalidOption(f"{key} is {part:g}; it must be at most {most:g}")
-    return part
+def _parts(value: Any, key: str, most: float = MOST) -> FrozenDict[str, float]:
+    given = mapping(value, key, InvalidOption).items()
+    return FrozenDict({n: at_least(v, f"{key}[{n!r}]", 0.0, InvalidOption, strict=True, most=most) for n, v in given})

@@ -181,12 +181,12 @@ def asrpt(
         while pending and arrivals[pending[-1]] <= time:
             scheduler.arrive(time, tasks[pending.pop()])
         for started in scheduler.decide(time):
-            i = number[started.task.name]
+            i = number[started.job.name]
             use = [0] * len(fleet.servers)
             for slot in started.placement.slots:
                 use[slot.server] = slot.gpus
             runs.append(PlacedRun(i, time, time + iterations[i] * started.placement.seconds, tuple(use)))
-            heappush(running, (runs[-1].end, started.task.name))
+            heappush(running, (runs[-1].end, started.job.name))
     return tuple(runs)
 
 
@@ -307,7 +307,7 @@ class SchedulingCase:
         """Seconds of the jobs on the virtual machine."""
         rows = zip(self.tasks, self.jobs, strict=True)
         scaled = [(task, job.predicted if predicted else job.iterations) for task, job in rows]
-        return [Fraction(task.gpus, self.servers.total) * n * task.choices[0].least for task, n in scaled]
+        return [Fraction(task.gpus, self.servers.total) * n * task.options[0].least for task, n in scaled]
 
     def virtual(self, *, predicted: bool, slots: bool = False) -> MachineSchedule:
         """The virtual machine's schedule: A_1, or with predicted iterations A~_1."""
@@ -334,7 +334,7 @@ class SchedulingCase:
     @property
     def apart(self) -> list[Fraction]:
         """For each job alpha_max as printed."""
-        return [task.choices[0].most for task in self.tasks]
+        return [task.options[0].most for task in self.tasks]
 
     @cached_property
     def longest(self) -> list[Fraction]:

@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import cache
 
 from hetopt.data.instance import Instance
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import Growth

@@ -11,7 +11,7 @@ from itertools import product
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ForAll

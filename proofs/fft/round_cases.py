@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.results.allocation import Plan

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.fft.compensation import fair_rounds
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, runs_picture
 from hetopt.proofs.ledger.finding_pictures import Timeline

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
+from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
-from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, runs_picture
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline
