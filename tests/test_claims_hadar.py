@@ -22,13 +22,13 @@ from hetopt.proofs.hadar import (
     claims,
     competitive_ratio,
     cost_relation,
-    price_functions,
+    exact_prices,
     price_slopes,
     problem_equivalence,
     ratio_families,
 )
 from hetopt.proofs.hadar.algorithm_2 import BestGang, TakeOrSkip
-from hetopt.proofs.hadar.price_functions import ONE, printed_prices, proven_prices, runs
+from hetopt.proofs.hadar.exact_prices import ONE, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import RadicalSum, enclosed, log, power, rounded_towards_zero, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
 from hetopt.proofs.ledger.counterexample_files import stored_names
@@ -203,25 +203,25 @@ def test_slopes_show_another_logarithm() -> None:
 
 def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     theorem, full, small = (stored_case(f"hadar/{key}") for key in ("thm-2", "full-server", "discrete"))
-    (run,) = runs(theorem, price_functions.printed_prices(theorem))
+    (run,) = runs(theorem, exact_prices.printed_prices(theorem))
     assert cost_relation.growth_of(run, run.relation)[0] > 0
     assert cost_relation.growth_of(run, ONE)[0] == -F(13, 2)
     two_jobs = case_of(CaseNumbers.read({"gpus": [[2]], "worth": [[1, 1]]}))
     assert two_jobs is not None
-    (run,) = runs(two_jobs, price_functions.printed_prices(two_jobs))
+    (run,) = runs(two_jobs, exact_prices.printed_prices(two_jobs))
     rises = [1 - run.growth(step) for step in run.steps]
     assert cost_relation.growth_of(run, ONE)[0] == rounded_towards_zero(min(rises)) < rounded_towards_zero(max(rises))
     assert problem_equivalence.weak(problem_equivalence.PricedCase(theorem, ((F(1),),))).slack == 1 + 6 - 7
     with monkeypatch.context() as changed:
-        changed.setattr(price_functions.PrimalDualRun, "dual", ONE)
+        changed.setattr(exact_prices.PrimalDualRun, "dual", ONE)
         assert competitive_ratio.corrected(two_jobs).slack == 1 - two_jobs.best[0] == -1
     with monkeypatch.context() as changed:
         changed.setattr(
-            price_functions.PriceFunction, "price", lambda self, cell, used: (1 + used) * self.growth(cell, used)
+            exact_prices.PriceFunction, "price", lambda self, cell, used: (1 + used) * self.growth(cell, used)
         )
         assert price_slopes.least_alpha(price_slopes.PriceRise(F(4), 2, 0, 1)).slack == -1
     with monkeypatch.context() as changed:
-        changed.setattr(admission_prices, "proven_prices", price_functions.printed_prices)
+        changed.setattr(admission_prices, "proven_prices", exact_prices.printed_prices)
         assert admission_prices.within(full).slack == -1
     with monkeypatch.context() as changed:
         changed.setattr(competitive_ratio, "step_factor", lambda _: F(1, 9) * ONE)
@@ -242,11 +242,11 @@ def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
     """What the family gives in one line is what Algorithm 1 does at proven prices, and what the policy does."""
     worth = ratio_families.rising(base, gpus)
     case = in_one_slot(worth, gpus)
-    tariff = proven_prices(case)
-    assert tariff is not None
-    assert tariff.steepness == base ** (gpus - 1)
-    assert competitive_ratio.step_factor(tariff) == ratio_families.alpha(gpus, base) * ONE
-    (run,) = runs(case, tariff, check_capacity=False)
+    prices = proven_prices(case)
+    assert prices is not None
+    assert prices.steepness == base ** (gpus - 1)
+    assert competitive_ratio.step_factor(prices) == ratio_families.alpha(gpus, base) * ONE
+    (run,) = runs(case, prices, check_capacity=False)
     assert run.utility == ratio_families.online_utility(gpus, base, worth)
     assert [bool(step.taken) for step in run.steps] == [True] * (gpus - 1) + [False] * (gpus - 1)
 
@@ -260,10 +260,10 @@ def test_a_larger_eta_lowers_the_price() -> None:
 def test_the_sharper_factor_by_hand() -> None:
     """Utilities 1, 4 and 4 on 2 GPUs: a price of 1/4, then 4 (the ratio is 16, delta 1/2); ALG is 1, alpha' 30."""
     case = in_one_slot((F(1), F(4), F(4)), 2)
-    tariff = proven_prices(case)
-    assert tariff is not None
-    assert (tariff.steepness, tariff.delta) == (16, F(1, 2))
-    assert competitive_ratio.step_factor(tariff) == 30 * ONE
+    prices = proven_prices(case)
+    assert prices is not None
+    assert (prices.steepness, prices.delta) == (16, F(1, 2))
+    assert competitive_ratio.step_factor(prices) == 30 * ONE
     assert ratio_families.used_factor(case) == F(258, 1000)  # 8 / 31
     assert ratio_families.at_most_one_more(case).slack == 23
     assert ratio_families.first_comes_first(7) == 7
@@ -271,6 +271,6 @@ def test_the_sharper_factor_by_hand() -> None:
 
 def test_infeasible_duals_are_seen() -> None:
     case = stored_case("hadar/lemma-1")
-    (run,) = runs(case, price_functions.printed_prices(case))
+    (run,) = runs(case, exact_prices.printed_prices(case))
     assert not run.is_feasible
     assert not competitive_ratio._feasible(case)

@@ -15,14 +15,9 @@ from ledger_cases import cases, stored_case
 import hetopt
 from hetopt import NotSolved
 from hetopt.models import hadar
-from hetopt.models.hadar.price_functions import step_factor
-from hetopt.proofs.hadar import (
-    admission_prices,
-    claims,
-    competitive_ratio,
-    price_functions,
-)
-from hetopt.proofs.hadar.price_functions import runs
+from hetopt.models.hadar.prices import step_factor
+from hetopt.proofs.hadar import admission_prices, claims, competitive_ratio, exact_prices
+from hetopt.proofs.hadar.exact_prices import runs
 from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
 from hetopt.proofs.ledger.counterexample_files import stored_names
 from hetopt.proofs.ledger.procedures import ForAll
@@ -44,33 +39,33 @@ ANY = cases(slot_space(values={**admission_prices.MANY, "work": integers(1, 3), 
 @FEW
 @given(ANY)
 def test_printed_prices_and_runs_are_those_of_the_library(case: SlotCase) -> None:
-    problem, tariff = problem_of(case), price_functions.printed_prices(case)
+    problem, prices = problem_of(case), exact_prices.printed_prices(case)
     there = hadar.printed_prices(problem)
-    assert list(map(float, tariff.low)) == pytest.approx(there.low, rel=EQUAL)
-    assert list(map(float, tariff.high)) == pytest.approx(there.high, rel=EQUAL)
+    assert list(map(float, prices.low)) == pytest.approx(there.low, rel=EQUAL)
+    assert list(map(float, prices.high)) == pytest.approx(there.high, rel=EQUAL)
     for used in range(3):
         floats = there(np.full(len(case.cells), used))
-        assert [float(tariff.price(i, used)) for i in range(len(case.cells))] == pytest.approx(floats, rel=EQUAL)
-    _like_the_library(hadar.Irrevocable("printed")(problem), runs(case, tariff))
+        assert [float(prices.price(i, used)) for i in range(len(case.cells))] == pytest.approx(floats, rel=EQUAL)
+    _like_the_library(hadar.Irrevocable("printed")(problem), runs(case, prices))
 
 
 @FEW
 @given(cases(admission_prices.PROVEN))
 def test_proven_prices_and_runs_are_those_of_the_library(case: SlotCase) -> None:
-    tariff = price_functions.proven_prices(case)
-    assert tariff is not None
+    prices = exact_prices.proven_prices(case)
+    assert prices is not None
     found = hadar.Irrevocable()(problem_of(case))
-    assert float(tariff.delta) == pytest.approx(found.prices.delta, rel=EQUAL)
-    assert 2 * float(competitive_ratio.step_factor(tariff)) == pytest.approx(found.prices.factor, rel=EQUAL)
-    _like_the_library(found, runs(case, tariff, check_capacity=False))
+    assert float(prices.delta) == pytest.approx(found.prices.delta, rel=EQUAL)
+    assert 2 * float(competitive_ratio.step_factor(prices)) == pytest.approx(found.prices.factor, rel=EQUAL)
+    _like_the_library(found, runs(case, prices, check_capacity=False))
 
 
-def _like_the_library(found: Any, here: list[price_functions.PrimalDualRun]) -> None:
+def _like_the_library(found: Any, here: list[exact_prices.PrimalDualRun]) -> None:
     """The library's run is one of ours. A payoff of exactly 0 is left out: rounding may let it pass there."""
     assume(not any(_just_refused(run, step) for run in here for step in run.steps))
     payoffs = found.steps["payoff"][found.steps["committed"]].to_dict()
 
-    def same(run: price_functions.PrimalDualRun) -> bool:
+    def same(run: exact_prices.PrimalDualRun) -> bool:
         mine = {run.case.instance.jobs[s.job].name: float(s.payoff) for s in run.steps if s.taken}
         values = [float(run.utility), float(run.initial), float(run.dual)]
         return mine == pytest.approx(payoffs, rel=EQUAL) and values == pytest.approx(
@@ -80,15 +75,15 @@ def _like_the_library(found: Any, here: list[price_functions.PrimalDualRun]) -> 
     assert any(map(same, here))
 
 
-def _just_refused(run: price_functions.PrimalDualRun, step: price_functions.JobDecision) -> bool:
-    pays = [price_functions.payoff(run.case, run.tariff, step.used, one) for one in run.case.schedules[step.job]]
+def _just_refused(run: exact_prices.PrimalDualRun, step: exact_prices.JobDecision) -> bool:
+    pays = [exact_prices.payoff(run.case, run.prices, step.used, one) for one in run.case.schedules[step.job]]
     return step.taken is None and any(p == 0 for p in pays)
 
 
 def test_one_run_by_hand() -> None:
     """[Hadar, Theorem 2]: prices 1/4 and 7 on one GPU; the second job would pay exactly nothing."""
     case = stored_case("hadar/thm-2")
-    (run,) = runs(case, price_functions.printed_prices(case))
+    (run,) = runs(case, exact_prices.printed_prices(case))
     assert [step.payoff.rational for step in run.steps] == [F(3, 4), 0]
     assert (run.initial, run.dual, run.utility, run.is_feasible) == (F(1, 4), F(31, 4), 1, True)
     assert run.relation == 27
@@ -100,7 +95,7 @@ def test_all_ties_are_runs_but_for_like_cells() -> None:
     tables = {"gpus": [[1, 1], [1, 0]], "worth": [[1]], "speed": [[1, 1]]}
     case = case_of(CaseNumbers.read(tables))
     assert case is not None
-    assert {run.used for run in runs(case, price_functions.printed_prices(case))} == {(0, 0, 1), (0, 1, 0)}
+    assert {run.used for run in runs(case, exact_prices.printed_prices(case))} == {(0, 0, 1), (0, 1, 0)}
 
 
 @pytest.mark.parametrize(("worth", "holds"), [(worth, worth < 7) for worth in range(2, 10)])

@@ -132,7 +132,7 @@ def test_costs_stay_right_as_servers_fill(case: Round) -> None:
     """A market that took seats is the market that began with them."""
     market, bids = case
     filled = take_all(market.copy(), bids, -np.inf).market
-    fresh = GPUMarket(filled.tariff)
+    fresh = GPUMarket(filled.prices)
     fresh.take(tuple((h, k, n) for (h, k), n in np.ndenumerate(filled.used) if n))
     assert fresh.free == filled.free
     assert fresh.price == filled.price

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
 from hetopt.models import hadar
 from hetopt.models.hadar.job_schedules import used_by
-from hetopt.models.hadar.price_functions import largest_fraction, limits, step_factor
+from hetopt.models.hadar.prices import largest_fraction, limits, step_factor
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 

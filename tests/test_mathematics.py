@@ -524,7 +524,7 @@ def test_one_offer_is_what_is_solved(case: Round, seed: int) -> None:
     market, (bid,) = case
     servers, types = range(len(market.free)), range(len(market.free[0]))
     gamma = {(h, r): int(market.used[h, r]) for h in servers for r in types}
-    capacity = {(h, r): int(market.tariff.capacity[h, r]) for h in servers for r in types}
+    capacity = {(h, r): int(market.prices.capacity[h, r]) for h in servers for r in types}
     free = [at for at in capacity if gamma[at] < capacity[at]]
     data = {
         "V": range(len(bid.levels)),

@@ -5,7 +5,7 @@ from hetopt.models.hadar.irrevocable import Committed, Committing, Irrevocable
 from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, best_schedule
 from hetopt.models.hadar.job_selection import Beam, BySize, Exact, Greedy, PrintedRecursion
 from hetopt.models.hadar.offline_problem import OfflineProblem
-from hetopt.models.hadar.price_functions import Prices, printed_prices, proven_prices
+from hetopt.models.hadar.prices import Prices, printed_prices, proven_prices
 from hetopt.models.hadar.round_market import OFFER
 from hetopt.models.hadar.schedule_based import (
     P2,

@@ -161,7 +161,7 @@ def serial_seconds(instance: Instance, jobs: Entities) -> float:
 def price_bounds(appraised: list[Appraisal], capacity: Floats, slots: float | None = None) -> tuple[Floats, Floats]:
     """(k,) U_min and U_max of the round, [Hadar, eq. 6 and 7].
 
-    They are interpreted as by :func:`~hetopt.models.hadar.price_functions.printed_prices`, but times count from now,
+    They are interpreted as by :func:`~hetopt.models.hadar.prices.printed_prices`, but times count from now,
     and the least utility is that of a completion when all jobs would be done, one after another.
 
     Parameters
@@ -170,7 +170,7 @@ def price_bounds(appraised: list[Appraisal], capacity: Floats, slots: float | No
         (k,) GPUs of each type.
     slots:
         T, if jobs pay for all of their slots: U_min is then the least utility over 2 T sum c, as the guarantee requires
-        (:func:`~hetopt.models.hadar.price_functions.proven_prices`). The printed bound omits T, and would reject a job
+        (:func:`~hetopt.models.hadar.prices.proven_prices`). The printed bound omits T, and would reject a job
         of many slots on an empty cluster.
     """
     types = len(capacity)

@@ -23,7 +23,7 @@ from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.hadar_policy import placed_plan
 from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, best_schedule, solved
 from hetopt.models.hadar.offline_problem import Integers, OfflineProblem
-from hetopt.models.hadar.price_functions import Prices, largest_fraction, limits, printed_prices, proven_prices
+from hetopt.models.hadar.prices import Prices, largest_fraction, limits, printed_prices, proven_prices
 from hetopt.models.hadar.round_market import ServerGPUs
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
 from hetopt.results.allocation import Plan
@@ -84,7 +84,7 @@ class Irrevocable:
         largest fraction that any gang may take, so that the guarantee covers all schedules; a smaller value excludes
         some schedules.
     eta:
-        Scaling factor of printed prices, see :func:`~hetopt.models.hadar.price_functions.printed_prices`.
+        Scaling factor of printed prices, see :func:`~hetopt.models.hadar.prices.printed_prices`.
 
     Raises
     ------
@@ -110,7 +110,7 @@ class Irrevocable:
         Raises
         ------
         InvalidInstance, InvalidOption
-            They are not defined; see :mod:`hetopt.models.hadar.price_functions`.
+            They are not defined; see :mod:`hetopt.models.hadar.prices`.
         """
         return proven_prices(problem, self.delta) if self.is_proven else printed_prices(problem, self.eta)
 
@@ -120,7 +120,7 @@ class Irrevocable:
         Raises
         ------
         InvalidInstance, InvalidOption
-            The prices are not defined; see :mod:`hetopt.models.hadar.price_functions`.
+            The prices are not defined; see :mod:`hetopt.models.hadar.prices`.
         """
         prices = self.price_function(problem)
         order = sorted(range(len(problem.demand)), key=lambda j: problem.instance.jobs[j].arrival)

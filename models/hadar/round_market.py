@@ -19,7 +19,7 @@ import pyomo.environ as pyo
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
-from hetopt.models.hadar.offline_problem import Integers
+from hetopt.models.hadar.prices import ServerPrices
 from hetopt.programs.mathematics import Mathematics, described
 
 Types = tuple[int, ...]
@@ -36,31 +36,6 @@ class Cheapest(NamedTuple):
     gpus: ServerGPUs
 
 
-@dataclass(frozen=True, eq=False)
-class ServerPrices:
-    """``k(g) = low (high / low) ** (g / c)`` for each server and GPU type, [Hadar, eq. 5].
-
-    Attributes
-    ----------
-    capacity:
-        (H, k) GPUs c.
-    low, high:
-        (k,) utility per GPU and slot, 0 < low <= high.
-    """
-
-    capacity: Integers
-    low: Floats
-    high: Floats
-
-    def __call__(self, used: Integers, server: int) -> list[float]:
-        """(k,) prices of a server of which ``used`` (H, k) GPUs are in use; infinite where it has none."""
-        row = []
-        for k, (g, c) in enumerate(zip(used[server].tolist(), self.capacity[server].tolist(), strict=True)):
-            low = float(self.low[k])
-            row.append(low * (float(self.high[k]) / low) ** (g / c) if c else np.inf)
-        return row
-
-
 class GPUMarket:
     """Free GPUs of the servers and their prices in one round.
 
@@ -68,12 +43,12 @@ class GPUMarket:
     server changes.
     """
 
-    def __init__(self, tariff: ServerPrices) -> None:
-        self.tariff = tariff
-        self.used = np.zeros_like(tariff.capacity)
+    def __init__(self, prices: ServerPrices) -> None:
+        self.prices = prices
+        self.used = np.zeros_like(prices.capacity)
         servers = range(len(self.used))
-        self.price = [tariff(self.used, h) for h in servers]
-        self.free = tariff.capacity.tolist()
+        self.price = [prices(self.used, h) for h in servers]
+        self.free = prices.capacity.tolist()
         self._costs: dict[Types, list[list[float]]] = {}
         self._single: dict[tuple[Types, int], Cheapest | None] = {}
         self._spread: dict[tuple[Types, int], Cheapest | None] = {}
@@ -105,7 +80,7 @@ class GPUMarket:
             self.used[h, k] += n
             self.free[h][k] -= n
         for h in {h for h, _, _ in gpus}:
-            self.price[h] = self.tariff(self.used, h)
+            self.price[h] = self.prices(self.used, h)
             for types, rows in self._costs.items():
                 rows[h] = self._server_costs(h, types)
         self._single, self._spread, self._fewest = {}, {}, {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.hadar.price_functions import (
+from hetopt.proofs.hadar.exact_prices import (
     PriceFunction,
     PrimalDualRun,
     payoff,
@@ -22,10 +22,10 @@ from hetopt.proofs.ledger.space import integers
 F = Fraction
 
 
-def required(tariff: PriceFunction | None) -> PriceFunction:
+def required(prices: PriceFunction | None) -> PriceFunction:
     """Assert that the proven prices of a case exist."""
-    assert tariff is not None
-    return tariff
+    assert prices is not None
+    return prices
 
 
 def blocked(case: SlotCase) -> Finding:
@@ -37,7 +37,7 @@ def _pays_for_full(run: PrimalDualRun, case: SlotCase) -> Finding:
     worst = Finding(F(0), "no job pays for a full server")
     for n, step in enumerate(run.steps):
         for schedule in case.schedules[step.job]:
-            pays = rounded_towards_zero(payoff(case, run.tariff, step.used, schedule))
+            pays = rounded_towards_zero(payoff(case, run.prices, step.used, schedule))
             if _uses_full(case, step.used, schedule) and pays > -worst.slack:
                 words = f"j{step.job + 1} would pay for GPUs of a full server: its payoff is {number_text(pays)}"
                 taken = {other.job: other.taken for other in run.steps[:n]} | {step.job: schedule}
@@ -62,11 +62,11 @@ def within(case: SlotCase) -> Finding:
     return Finding(F(min(left)), f"every cell has at least {min(left)} free GPUs")
 
 
-def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
+def admitted(case: SlotCase, prices: PriceFunction) -> Finding:
     """Whether every feasible job has a positive payoff on the empty cluster: the least of the best payoffs."""
     empty = (0,) * (case.slots * len(case.cells))
     best = {
-        j: rounded_towards_zero(max(payoff(case, tariff, empty, schedule) for schedule in schedules))
+        j: rounded_towards_zero(max(payoff(case, prices, empty, schedule) for schedule in schedules))
         for j, schedules in enumerate(case.schedules)
         if schedules
     }
@@ -79,9 +79,9 @@ def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
     return Finding(slack - 1 if refused else slack, words, ("payoffs are exact",), pictures)
 
 
-def initial_dual(case: SlotCase, tariff: PriceFunction) -> Finding:
+def initial_dual(case: SlotCase, prices: PriceFunction) -> Finding:
     """Compare D_0 with half of the optimum."""
-    start, (best, chosen) = PrimalDualRun(case, tariff, (), ()).initial, case.best
+    start, (best, chosen) = PrimalDualRun(case, prices, (), ()).initial, case.best
     words = f"D_0 is {number_text(start)}, OPT / 2 is {number_text(best / 2)}"
     return Finding(best / 2 - start, words, ("the optimum by enumeration",), (case.picture("optimum", chosen),))
 

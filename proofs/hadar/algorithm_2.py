@@ -10,7 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
+from hetopt.proofs.hadar.exact_prices import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
@@ -41,14 +41,14 @@ class TakeOrSkip:
     ----------
     case:
         The queued jobs; their utility does not depend on their GPUs.
-    tariff:
+    prices:
         The price function.
     states:
         Visited pairs (index, GPUs in use).
     """
 
     case: SlotCase
-    tariff: PriceFunction
+    prices: PriceFunction
     states: set[tuple[int, Used]] = field(default_factory=set)
 
     @classmethod
@@ -63,7 +63,7 @@ class TakeOrSkip:
 
     def cost(self, offer: BestGang, used: Used) -> RadicalSum:
         """Price of these GPUs with ``used`` GPUs in use."""
-        return sum((n * self.tariff.price(i, used[i]) for i, n in offer.seats), ZERO)
+        return sum((n * self.prices.price(i, used[i]) for i, n in offer.seats), ZERO)
 
     def find_alloc(self, job: int, used: Used) -> BestGang | None:
         """FIND_ALLOC: the cheapest gang, ties by speed (line 23), if its payoff is positive; else None."""

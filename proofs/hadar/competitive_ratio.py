@@ -10,7 +10,7 @@ from flint import arb, fmpq
 from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.admission_prices import ALONE, HALF, PROVEN, PROVEN_PRICES, U_MAX_REACHED, required
 from hetopt.proofs.hadar.cost_relation import printed_factor
-from hetopt.proofs.hadar.price_functions import (
+from hetopt.proofs.hadar.exact_prices import (
     EVERY_RUN,
     ONE,
     PriceFunction,
@@ -82,12 +82,12 @@ def _pictures(run: PrimalDualRun) -> tuple[Picture, ...]:
 
 def as_printed(case: SlotCase) -> Finding:
     """OPT <= 2 alpha ALG at printed prices, alpha = max(1, ln(U_max / U_min))."""
-    tariff, (best, _) = printed_prices(case), case.best
+    prices, (best, _) = printed_prices(case), case.best
     run = max(_runs(case), key=lambda run: run.utility)
-    slack = max(2 * run.utility - best, enclosed(lambda: ball(2 * run.utility) * log(tariff.steepness) - ball(best))[1])
+    slack = max(2 * run.utility - best, enclosed(lambda: ball(2 * run.utility) * log(prices.steepness) - ball(best))[1])
     words = (
         f"ALG is {number_text(run.utility)}, OPT {number_text(best)}, and 2 max(1, ln "
-        f"{number_text(tariff.steepness)}) is {2 * printed_factor(tariff):.4f}"
+        f"{number_text(prices.steepness)}) is {2 * printed_factor(prices):.4f}"
     )
     return Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run))
 
@@ -97,18 +97,18 @@ def ball(value: Fraction) -> arb:
     return arb(fmpq(value.numerator, value.denominator))
 
 
-def step_factor(tariff: PriceFunction) -> RadicalSum:
+def step_factor(prices: PriceFunction) -> RadicalSum:
     """The factor alpha' = max(1, (e^{a delta / (1 - delta)} - 1) / delta): e^a is U_max / U_min, so a sum of roots."""
-    delta = tariff.delta
-    return max(ONE, (power(tariff.steepness, delta / (1 - delta)) - 1) * (1 / delta))
+    delta = prices.delta
+    return max(ONE, (power(prices.steepness, delta / (1 - delta)) - 1) * (1 / delta))
 
 
 def corrected(case: SlotCase) -> Finding:
     """OPT <= D <= 2 alpha' ALG at proven prices, in all runs."""
-    tariff, (best, _) = required(proven_prices(case)), case.best
-    alpha = step_factor(tariff)
+    prices, (best, _) = required(proven_prices(case)), case.best
+    alpha = step_factor(prices)
     found = []
-    for run in runs(case, tariff, check_capacity=False):
+    for run in runs(case, prices, check_capacity=False):
         slack = min(rounded_towards_zero(run.dual - best), rounded_towards_zero(2 * run.utility * alpha - run.dual))
         words = f"OPT {number_text(best)}, D {float(run.dual):.3f}, 2 alpha' ALG {2 * float(run.utility * alpha):.3f}"
         found.append(Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run)))
@@ -117,9 +117,9 @@ def corrected(case: SlotCase) -> Finding:
 
 def tightness(case: SlotCase) -> Fraction:
     """OPT / (2 alpha' ALG) of the worst run, rounded down to thousandths."""
-    tariff, (best, _) = required(proven_prices(case)), case.best
-    least = min(run.utility for run in runs(case, tariff, check_capacity=False))
-    return enclosed(lambda: ball(best / (2 * least)) / step_factor(tariff).ball())[1]
+    prices, (best, _) = required(proven_prices(case)), case.best
+    least = min(run.utility for run in runs(case, prices, check_capacity=False))
+    return enclosed(lambda: ball(best / (2 * least)) / step_factor(prices).ball())[1]
 
 
 SMALL = {

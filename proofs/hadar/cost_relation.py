@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.hadar.price_functions import EVERY_RUN, ONE, PriceFunction, PrimalDualRun, printed_prices, runs
+from hetopt.proofs.hadar.exact_prices import EVERY_RUN, ONE, PriceFunction, PrimalDualRun, printed_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
@@ -48,30 +48,30 @@ def charged_after(case: SlotCase) -> Finding:
 
 def discrete(case: SlotCase) -> Finding:
     """Definition 1 in all steps of a run, with alpha = max(1, ln(U_max / U_min))."""
-    tariff = printed_prices(case)
-    every = runs(case, tariff)
-    worst = [min((relation_margin(tariff, i, n) for i, n in run.steps_taken), default=F(1)) for run in every]
+    prices = printed_prices(case)
+    every = runs(case, prices)
+    worst = [min((relation_margin(prices, i, n) for i, n in run.steps_taken), default=F(1)) for run in every]
     needed = max(float(run.relation) for run in every)
     words = (
-        f"U_max / U_min is {number_text(tariff.steepness)}: alpha must be {needed:.3f}, and is "
-        f"{printed_factor(tariff):.3f}"
+        f"U_max / U_min is {number_text(prices.steepness)}: alpha must be {needed:.3f}, and is "
+        f"{printed_factor(prices):.3f}"
     )
     picture = case.picture("Hadar", every[0].chosen)
     return Finding(max(worst), words, (ENCLOSED, "in all runs some step violates it"), (picture,))
 
 
-def relation_margin(tariff: PriceFunction, cell: int, step: int) -> Fraction:
+def relation_margin(prices: PriceFunction, cell: int, step: int) -> Fraction:
     """Excess of alpha = max(1, ln(U_max / U_min)) over the alpha that the step needs."""
-    needed = tariff.relation(cell, step)
+    needed = prices.relation(cell, step)
     by_one = rounded_towards_zero(ONE - needed)
-    if tariff.steepness == 1:
+    if prices.steepness == 1:
         return by_one
-    return max(by_one, enclosed(lambda: log(tariff.steepness) - needed.ball())[1])
+    return max(by_one, enclosed(lambda: log(prices.steepness) - needed.ball())[1])
 
 
-def printed_factor(tariff: PriceFunction) -> float:
+def printed_factor(prices: PriceFunction) -> float:
     """Approximation of max(1, ln(U_max / U_min)), for texts only."""
-    return max(1.0, float(log(tariff.steepness)))
+    return max(1.0, float(log(prices.steepness)))
 
 
 JOBS = {"demand": integers(1, 2), "work": integers(1, 2), "arrival": integers(0, 1), "fading": integers(0, 1)}

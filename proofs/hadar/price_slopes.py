@@ -10,7 +10,7 @@ from flint import arb
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
-from hetopt.proofs.hadar.price_functions import PriceFunction
+from hetopt.proofs.hadar.exact_prices import PriceFunction
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
@@ -39,7 +39,7 @@ class PriceRise:
     step: int
 
     @cached_property
-    def tariff(self) -> PriceFunction:
+    def prices(self) -> PriceFunction:
         """The price function."""
         return PriceFunction((F(1),), (self.ratio,), (self.gpus,))
 
@@ -75,7 +75,7 @@ def between_slopes(case: PriceRise) -> Finding:
 
     An exponential is convex, so these slopes enclose its derivative for every step, and tend to it.
     """
-    price, c, n = case.tariff.price, case.gpus, case.step
+    price, c, n = case.prices.price, case.gpus, case.step
 
     def slope(change: RadicalSum) -> arb:
         return case.alpha() * price(0, case.used).ball() - change.ball() * c / n
@@ -88,9 +88,9 @@ def between_slopes(case: PriceRise) -> Finding:
 
 def least_alpha(case: PriceRise) -> Finding:
     """Definition 1 is an equality at (ratio ** s - 1) / s, s = step / c, and that is above ln(ratio)."""
-    k, n = case.tariff.price(0, case.used), case.step
-    alpha = F(case.gpus, n) * (case.tariff.growth(0, n) - 1)
-    exact = sign(alpha * k * n - case.gpus * (case.tariff.price(0, case.used + n) - k)) == 0
+    k, n = case.prices.price(0, case.used), case.step
+    alpha = F(case.gpus, n) * (case.prices.growth(0, n) - 1)
+    exact = sign(alpha * k * n - case.gpus * (case.prices.price(0, case.used + n) - k)) == 0
     above, margin = enclosed(lambda: alpha.ball() - case.alpha())
     words = f"the least alpha is {float(alpha):.4f}, {number_text(margin)} above ln {number_text(case.ratio)}"
     return Finding(margin if exact and above > 0 else F(-1), words, (ENCLOSED,))

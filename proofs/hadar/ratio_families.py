@@ -8,7 +8,7 @@ from fractions import Fraction
 from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.admission_prices import ALONE, EXPONENT, PROVEN, PROVEN_PRICES, required
 from hetopt.proofs.hadar.competitive_ratio import OPTIMAL, THEOREM_2, ball, step_factor
-from hetopt.proofs.hadar.price_functions import EVERY_RUN, printed_prices, proven_prices, runs
+from hetopt.proofs.hadar.exact_prices import EVERY_RUN, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
@@ -24,9 +24,9 @@ def first_comes_first(late: int) -> Fraction:
     """OPT / ALG at printed prices: a job of two slots and utility 1, then one slot later one of utility ``late``."""
     jobs = (SlotJob(1, F(2), (F(1),), 0, F(1), fading=False), SlotJob(1, F(1), (F(1),), 1, F(late), fading=False))
     case = SlotCase(jobs, ((1,),), 2)
-    tariff = printed_prices(case)
-    assert tariff.steepness == 8 * late, "Theorem 2 says 2 ln(8 u) here"
-    return case.best[0] / min(run.utility for run in runs(case, tariff))
+    prices = printed_prices(case)
+    assert prices.steepness == 8 * late, "Theorem 2 says 2 ln(8 u) here"
+    return case.best[0] / min(run.utility for run in runs(case, prices))
 
 
 # -- the corrected factor --------------------------------------------------------------------------------------------
@@ -74,9 +74,9 @@ def by_formula(q: int) -> Fraction:
 
 def at_most_one_more(case: SlotCase) -> Finding:
     """OPT <= (1 + alpha') ALG at proven prices, in the worst run."""
-    tariff, (best, chosen) = required(proven_prices(case)), case.best
-    run = min(runs(case, tariff, check_capacity=False), key=lambda run: run.utility)
-    most = run.utility * (step_factor(tariff) + 1)
+    prices, (best, chosen) = required(proven_prices(case)), case.best
+    run = min(runs(case, prices, check_capacity=False), key=lambda run: run.utility)
+    most = run.utility * (step_factor(prices) + 1)
     words = f"OPT {number_text(best)}, (1 + alpha') ALG {float(most):.3f}"
     shown = (case.picture("optimum", chosen), case.picture("Hadar", run.chosen))
     return Finding(rounded_towards_zero(most - best), words, (OPTIMAL, ENCLOSED, EVERY_RUN), shown)
@@ -84,9 +84,9 @@ def at_most_one_more(case: SlotCase) -> Finding:
 
 def used_factor(case: SlotCase) -> Fraction:
     """OPT / ((1 + alpha') ALG) of the worst run, rounded down to thousandths."""
-    tariff, (best, _) = required(proven_prices(case)), case.best
-    least = min(run.utility for run in runs(case, tariff, check_capacity=False))
-    return enclosed(lambda: ball(best / least) / (step_factor(tariff) + 1).ball())[1]
+    prices, (best, _) = required(proven_prices(case)), case.best
+    least = min(run.utility for run in runs(case, prices, check_capacity=False))
+    return enclosed(lambda: ball(best / least) / (step_factor(prices) + 1).ball())[1]
 
 
 FIRST_COMES_FIRST = r"""

@@ -66,7 +66,7 @@ class PriceFunction:
 
 
 def printed_prices(case: SlotCase, at_least: Fraction | int = 0) -> PriceFunction:
-    """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.price_functions.printed_prices` reads them.
+    """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.prices.printed_prices` reads them.
 
     M_j = W_j; w_j^r = W_j on types that can run the job; t_j^min and t_j^max are the times of the gang alone on
     its fastest and slowest type, t_j^max in slots; eta is the least value that the proof of [Hadar, Theorem 2] allows,
@@ -122,7 +122,7 @@ class PrimalDualRun:
 
     Attributes
     ----------
-    case, tariff:
+    case, prices:
         The case and the prices.
     steps:
         The decisions in the order of arrival.
@@ -131,7 +131,7 @@ class PrimalDualRun:
     """
 
     case: SlotCase
-    tariff: PriceFunction
+    prices: PriceFunction
     steps: tuple[JobDecision, ...]
     used: tuple[int, ...]
 
@@ -149,14 +149,14 @@ class PrimalDualRun:
     @property
     def initial(self) -> Fraction:
         """D_0, the value of all GPUs at their lowest price."""
-        return self.case.slots * sum((k * c for k, c in zip(self.tariff.low, self.tariff.gpus, strict=True)), F(0))
+        return self.case.slots * sum((k * c for k, c in zip(self.prices.low, self.prices.gpus, strict=True)), F(0))
 
     def growth(self, step: JobDecision) -> RadicalSum:
         """D_j - D_{j-1}."""
         cells, total = len(self.case.cells), step.payoff
         for t, i, n in step.taken.uses if step.taken else ():
             before = step.used[t * cells + i]
-            total += self.tariff.gpus[i] * (self.tariff.price(i, before + n) - self.tariff.price(i, before))
+            total += self.prices.gpus[i] * (self.prices.price(i, before + n) - self.prices.price(i, before))
         return total
 
     @cached_property
@@ -168,7 +168,7 @@ class PrimalDualRun:
     def is_feasible(self) -> bool:
         """Whether the final prices and payoffs meet (3a)."""
         return all(
-            step.payoff >= payoff(self.case, self.tariff, self.used, schedule)
+            step.payoff >= payoff(self.case, self.prices, self.used, schedule)
             for step in self.steps
             for schedule in self.case.schedules[step.job]
         )
@@ -181,22 +181,22 @@ class PrimalDualRun:
     @property
     def relation(self) -> RadicalSum:
         """The least alpha >= 1 with which the allocation-cost relation holds in every step."""
-        return max([ONE, *(self.tariff.relation(i, n) for i, n in self.steps_taken)])
+        return max([ONE, *(self.prices.relation(i, n) for i, n in self.steps_taken)])
 
 
 def payoff(
-    case: SlotCase, tariff: PriceFunction, used: tuple[int, ...], schedule: SlotSchedule, *, after: bool = False
+    case: SlotCase, prices: PriceFunction, used: tuple[int, ...], schedule: SlotSchedule, *, after: bool = False
 ) -> RadicalSum:
     """phi_j(s) of a schedule at the prices before it is taken, or ``after``."""
     cells = len(case.cells)
     cost = ZERO
     for t, i, n in schedule.uses:
-        cost += n * tariff.price(i, used[t * cells + i] + (n if after else 0))
+        cost += n * prices.price(i, used[t * cells + i] + (n if after else 0))
     return schedule.value - cost
 
 
 def runs(
-    case: SlotCase, tariff: PriceFunction, *, check_capacity: bool = True, after: bool = False
+    case: SlotCase, prices: PriceFunction, *, check_capacity: bool = True, after: bool = False
 ) -> list[PrimalDualRun]:
     """All runs of Algorithm 1: each arriving job takes a schedule with the largest payoff, if it is positive.
 
@@ -209,7 +209,7 @@ def runs(
     after:
         Whether costs use the prices after the update, as in [Hadar, Algorithm 2, line 16].
     """
-    found = [PrimalDualRun(case, tariff, (), (0,) * (case.slots * len(case.cells)))]
+    found = [PrimalDualRun(case, prices, (), (0,) * (case.slots * len(case.cells)))]
     for j in case.order:
         distinct: dict[object, PrimalDualRun] = {}
         for run in found:
@@ -223,7 +223,7 @@ def runs(
 def _extended(run: PrimalDualRun, j: int, *, check_capacity: bool, after: bool) -> Iterator[PrimalDualRun]:
     case, used = run.case, run.used
     schedules = [s for s in case.schedules[j] if not check_capacity or _fits(case, used, s)]
-    payoffs = [payoff(case, run.tariff, used, schedule, after=after) for schedule in schedules]
+    payoffs = [payoff(case, run.prices, used, schedule, after=after) for schedule in schedules]
     most = max(payoffs, default=ZERO)
     if not most > 0:
         yield replace(run, steps=(*run.steps, JobDecision(j, ZERO, None, used)))

@@ -1,4 +1,9 @@
-"""Prices that grow exponentially with the GPUs in use, as printed and as they are proven [Hadar, eq. 5 to 7]."""
+"""Prices of GPUs that grow exponentially with the GPUs in use [Hadar, eq. 5 to 7].
+
+The policy prices each server and GPU type in a round by :class:`ServerPrices`, with U_min and U_max of
+:func:`hetopt.models.hadar.appraisal.price_bounds`, and ``Irrevocable`` prices each slot
+by :class:`Prices`, with those of :func:`printed_prices` or :func:`proven_prices`.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +67,31 @@ class Prices:
         exceeds the largest float, e.g. for gangs that may take nearly all of a cell.
         """
         return 2 * max(1.0, step_factor(self.steepness / (1 - self.delta), self.delta))
+
+
+@dataclass(frozen=True, eq=False)
+class ServerPrices:
+    """``k(g) = low (high / low) ** (g / c)`` for each server and GPU type, [Hadar, eq. 5].
+
+    Attributes
+    ----------
+    capacity:
+        (H, k) GPUs c.
+    low, high:
+        (k,) utility per GPU and slot, 0 < low <= high.
+    """
+
+    capacity: Integers
+    low: Floats
+    high: Floats
+
+    def __call__(self, used: Integers, server: int) -> list[float]:
+        """(k,) prices of a server of which ``used`` (H, k) GPUs are in use; infinite where it has none."""
+        row = []
+        for k, (g, c) in enumerate(zip(used[server].tolist(), self.capacity[server].tolist(), strict=True)):
+            low = float(self.low[k])
+            row.append(low * (float(self.high[k]) / low) ** (g / c) if c else np.inf)
+        return row
 
 
 def step_factor(steepness: float, step: float) -> float:
