@@ -199,7 +199,7 @@ def test_bad_problems_are_refused() -> None:
             hadar.OfflineProblem.of(fine, slots, 1.0)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="seconds is 0"):
         hadar.OfflineProblem.of(fine, 1, 0)
-    with pytest.raises(InvalidInstance, match="job 'j1' is done"):
+    with pytest.raises(InvalidInstance, match=r"jobs\['j1'\] is done"):
         hadar.OfflineProblem.of(fine.replace(done={"j1": 2}), 1, 1.0)
     with pytest.raises(InvalidInstance, match="at least one GPU type must have a value > 0"):
         Instance.from_jobs([[0.0]], 1, work=[2], capacity=[2])
