@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hetopt.auditing.audit import Audit, audit
+    from hetopt.auditing.audit_report import Audit, audit
     from hetopt.auditing.verdict import Verdict
     from hetopt.data.cluster import Cluster, GPUType, Server
     from hetopt.data.entities import Entities
@@ -60,7 +60,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "hetopt.results.allocation": "Allocation Placement Plan",
-    "hetopt.auditing.audit": "Audit audit",
+    "hetopt.auditing.audit_report": "Audit audit",
     "hetopt.auditing.verdict": "Verdict",
     "hetopt.results.certificate": "Certificate",
     "hetopt.data.cluster": "Cluster GPUType Server",

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -85,6 +86,17 @@ def test_packages_import_only_those_below(path: Path) -> None:
 def test_layers_are_all_packages() -> None:
     found = {p.stem for p in (ROOT / "hetopt").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
     assert found - {"__init__", "__main__"} == set(LAYERS)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name == "__init__.py"], ids=_id)
+def test_no_module_has_the_name_of_a_function_of_its_package(path: Path) -> None:
+    """Otherwise ``package.name`` would be the function or the module, depending on what was imported first."""
+    folder, *rest = path.relative_to(ROOT).parent.parts
+    package = importlib.import_module(".".join((PACKAGES[folder], *rest)))
+    modules = {p.stem for p in path.parent.glob("*.py")} | {p.name for p in path.parent.iterdir() if p.is_dir()}
+    assert not modules & {
+        key for key in getattr(package, "__all__", ()) if not isinstance(getattr(package, key), ModuleType)
+    }
 
 
 TOLERANCE = re.compile(r"(?<![\w.])\d*\.?\d+e-\d+|\b(?:atol|rtol)\s*=|\b(?:abs|rel)\s*=\s*\d")

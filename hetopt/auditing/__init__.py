@@ -1,9 +1,9 @@
 """Audits: ``(Instance, Allocation) -> Verdict``, without the model that made the allocation."""
 
-from hetopt.auditing.audit import Audit, audit
+from hetopt.auditing.audit_report import Audit, audit
+from hetopt.auditing.audited_holdings import Holdings, Result, holdings
 from hetopt.auditing.fairness import envy_free, envy_matrix, sharing_incentive
 from hetopt.auditing.feasibility import adjacent_types, within_capacity
-from hetopt.auditing.holdings import Holdings, Result, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale
 from hetopt.auditing.pareto import pareto_efficient
 from hetopt.auditing.strategy_proofness import DEFAULT_KINDS, strategy_proof

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
+from hetopt.auditing.audited_holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.verdict import AuditProperty, BelowFairPart, Envy, Level, Verdict, judged
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
@@ -35,7 +35,7 @@ def envy_free(
     Parameters
     ----------
     instance, result, level, exact, time_limited:
-        As in :func:`~hetopt.auditing.holdings.holdings`.
+        As in :func:`~hetopt.auditing.audited_holdings.holdings`.
     tolerance:
         The property holds down to a slack of minus this; exact verdicts need no tolerance.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.auditing.holdings import Holdings, Result, holdings
+from hetopt.auditing.audited_holdings import Holdings, Result, holdings
 from hetopt.auditing.verdict import AuditProperty, Gap, Overused, Verdict, judged
 from hetopt.data.instance import Instance
 from hetopt.tolerances import EQUAL, SUPPORT

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from hetopt.auditing.audited_holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.feasibility import capacity_verdict
-from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.verdict import AuditProperty, Dominated, Level, SupportingPrices, Verdict, judged, undecided
 from hetopt.data.entities import Floats, Numbers
 from hetopt.data.instance import Instance

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from hetopt.auditing.audited_holdings import bundle, holdings
 from hetopt.auditing.feasibility import capacity_verdict
-from hetopt.auditing.holdings import bundle, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
 from hetopt.auditing.verdict import PART, AuditProperty, Misreport, Verdict, undecided
 from hetopt.checks import at_least
@@ -79,7 +79,7 @@ def strategy_proof(
     time_limit:
         Seconds after which no further report is tried; None: no limit. Two runs may differ only with a limit.
     time_limited:
-        As in :func:`~hetopt.auditing.holdings.holdings`.
+        As in :func:`~hetopt.auditing.audited_holdings.holdings`.
 
     Returns
     -------

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from hetopt.auditing.audited_holdings import Result, holdings
 from hetopt.auditing.fairness import envy_free, sharing_incentive
 from hetopt.auditing.feasibility import adjacent_types, within_capacity
-from hetopt.auditing.holdings import Result, holdings
 from hetopt.auditing.pareto import pareto_efficient
 from hetopt.auditing.strategy_proofness import strategy_proof
 from hetopt.auditing.verdict import AuditProperty, Level, Verdict, undecided
@@ -95,7 +95,7 @@ def audit(
         A property holds down to a slack of minus this.
     time_limited:
         Whether the size of a gang limits its rate; None: for jobs, while tenants have work for any number of GPUs.
-        See :func:`~hetopt.auditing.holdings.holdings`.
+        See :func:`~hetopt.auditing.audited_holdings.holdings`.
     budget, time_limit:
         Limits of the search for profitable misreports: calls of the policy, and seconds (None: no limit).
 
