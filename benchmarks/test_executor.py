@@ -29,7 +29,7 @@ from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Engine, Grant, Node, Phase
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.lease_timeouts import Terms
+from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
@@ -110,7 +110,7 @@ class Lab:
 
     def controller(self) -> Controller:
         """Of this cluster."""
-        settings = Settings(self.policy, 60.0, True, Terms())
+        settings = Settings(self.policy, 60.0, True, LeaseTimeouts())
         return Controller(self.store, self.engine, driving(self.policy, {}, 60.0), estimated, settings)
 
     def submit(self) -> None:
@@ -330,7 +330,7 @@ def test_latencies(
     running, free, cost, peer = [], [], [], []
     with StateStore(tmp_path / "state") as store:
         made = engine(store, request)
-        settings = Settings("fifo", None, False, Terms())
+        settings = Settings("fifo", None, False, LeaseTimeouts())
         driver = Controller(store, made, driving("fifo", {}, None), estimated, settings)
         for number in range(15 if full else 1):
             stamp = tmp_path / f"stamp{number}"

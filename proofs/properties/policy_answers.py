@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetopt.auditing import Holdings, envy_free, sharing_incentive
-from hetopt.auditing import holdings
+from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
 from hetopt.data.rates import rate_with
