@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance
 from hetopt.models.queues.gpu_pool import running_gangs_checked

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hetopt.data.entities import Entities, Floats, Kind, check_kind, isolated_part
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, Kind, check_kind, isolated_part
 from hetopt.data.instance import Instance, present_entities
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits

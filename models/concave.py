@@ -16,7 +16,8 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
-from hetopt.data.entities import Entities, Floats, Kind
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, Kind
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Curves
 from hetopt.programs.mathematics import Mathematics

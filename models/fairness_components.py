@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetopt.data.entities import Entities, Floats, Kind, Numbers
+from hetopt.data.array_types import Floats, Numbers, Positions
+from hetopt.data.entities import Entities, Kind
 from hetopt.data.rates import cluster_rate, fair_part, most_at_once, rate_with, usable
 from hetopt.formulations.formulation import ArrayComponent
-from hetopt.programs.arrays import Arrays, Columns, Index, Ints, RowFamily, Rows, on_own, on_shares
+from hetopt.programs.arrays import Arrays, Columns, Index, RowFamily, Rows, on_own, on_shares
 from hetopt.programs.linear import Names, nearest_powers
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import fair, rate_unit, shared, total
@@ -74,18 +75,18 @@ class EnvyFree(ArrayComponent):
         )
 
 
-def pair_of_row(at: Ints, n: int) -> tuple[Ints, Ints]:
+def pair_of_row(at: Positions, n: int) -> tuple[Positions, Positions]:
     """The entities e != o of the rows at these positions; o runs fastest."""
     e, o = np.divmod(at, max(n - 1, 1))
     return e, o + (o >= e)
 
 
-def row_of_pair(e: Ints, o: Ints, n: int) -> Ints:
+def row_of_pair(e: Positions, o: Positions, n: int) -> Positions:
     """Positions of the rows of these pairs: the inverse of :func:`pair_of_row`."""
     return np.asarray(e * (n - 1) + o - (o > e))
 
 
-def _most_envied(entities: Entities, share: Floats) -> Ints:
+def _most_envied(entities: Entities, share: Floats) -> Positions:
     """For each envious entity, the row of the pair with the largest envy."""
     excess = row_excess(entities, share)
     most = excess.argmax(axis=1)
@@ -97,7 +98,7 @@ def _largest_violation(entities: Entities, share: Floats) -> float:
     return max(0.0, float((row_excess(entities, share) / _cluster_rate(entities)[:, None]).max()))
 
 
-def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
+def _rows(entities: Entities, first: Positions, second: Positions) -> Rows:
     """``own . share[first] - other . share[second] >= 0``; violations are relative to a rate of ``first``."""
     own, other = _coefficients(entities, first, second)
     names = entities.names
@@ -111,7 +112,7 @@ def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
     )
 
 
-def _coefficients(entities: Entities, first: Ints, second: Ints) -> tuple[Numbers, Numbers]:
+def _coefficients(entities: Entities, first: Positions, second: Positions) -> tuple[Numbers, Numbers]:
     """(r, k) and (r, k) coefficients of the own and of the other's share."""
     pi, demand, v = entities.weight, entities.demand, entities.per_gpu[first]
     most = pi[first] * demand[second]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.models.baselines import by_rule
 from hetopt.results.allocation import Allocation

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.models.concave import AlphaFair
 from hetopt.tolerances import CONVERGED, PROVEN, REGULAR
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetopt.checks import at_least
-from hetopt.data.entities import Entities, Kind, Numbers
+from hetopt.data.array_types import Numbers
+from hetopt.data.entities import Entities, Kind
 from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Index, Rows, on_each, on_own

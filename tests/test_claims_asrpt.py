@@ -14,7 +14,7 @@ from sympy import simplify, symbols
 
 import hetopt
 from hetopt import instances
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.workload import Job
 from hetopt.models import asrpt as library
 from hetopt.proofs.asrpt import approximation_ratio, claims, graph_cuts, lemmas, queue_order, reported_results

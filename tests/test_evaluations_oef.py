@@ -13,7 +13,7 @@ import pytest
 from evaluation_cases import Made
 from scipy.optimize import linprog
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations import oef_evaluation
 from hetopt.proofs.evaluations.evaluation import EvaluationScale

@@ -9,7 +9,7 @@ import pytest
 from gavel_oracles import POLICIES, many
 
 import hetopt
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import ceei, interior_point
 from hetopt.models.concave import CompletionTime, LogRate

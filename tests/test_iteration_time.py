@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetopt.data.array_types import Integers
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidOption, InvalidPlan
-from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
+from hetopt.models.asrpt.placement_costs import PlacementCosts
 from hetopt.proofs.asrpt.all_placements import every_placement
 from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.stages.iteration_time import Asynchronous, Synchronous, Timing
@@ -24,7 +25,7 @@ PARTS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(1)])
 
 
 @st.composite
-def cases(draw: st.DrawFn, fast_inside: bool = True, tokens: bool = True) -> tuple[Job, Servers, Whole]:
+def cases(draw: st.DrawFn, fast_inside: bool = True, tokens: bool = True) -> tuple[Job, Servers, Integers]:
     job = draw(staged_jobs(slices=True, tokens=tokens))
     servers = draw(servers_for(job.demand + 2, most=3, fast_inside=fast_inside))
     pipeline = Pipeline.of(job)
@@ -35,7 +36,7 @@ def cases(draw: st.DrawFn, fast_inside: bool = True, tokens: bool = True) -> tup
     return job, servers, draw(st.sampled_from(tables))
 
 
-def by_pairs(job: Job, servers: Servers, x: Whole, backward: Any = 1, reduce: Any = 1) -> dict[str, Any]:
+def by_pairs(job: Job, servers: Servers, x: Integers, backward: Any = 1, reduce: Any = 1) -> dict[str, Any]:
     """(stage, server) -> seconds (forward, backward, exchange, reduce), replica by replica from the paper's words."""
     where = [(s, m) for s, row in enumerate(x.tolist()) for m, n in enumerate(row) for _ in range(n)]
     f, found = Fraction, {}

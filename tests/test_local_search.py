@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from hetopt.data.array_types import Integers
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
@@ -28,7 +29,7 @@ from hetopt.models.asrpt.local_search import (
     packings,
 )
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
-from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
+from hetopt.models.asrpt.placement_costs import PlacementCosts
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.stages.iteration_time import Asynchronous
@@ -38,7 +39,7 @@ from hetopt.tolerances import EQUAL
 
 
 @st.composite
-def placements(draw: st.DrawFn) -> tuple[PlacementCosts, Whole]:
+def placements(draw: st.DrawFn) -> tuple[PlacementCosts, Integers]:
     """Servers that may differ in bandwidth, and (M, S) contents."""
     pipeline = Pipeline.of(draw(staged_jobs(most_gpus=7, slices=True, tokens=True)))
     servers = draw(servers_for(pipeline.gpus + draw(st.integers(0, 3)), most=3, alike=draw(st.booleans())))
@@ -56,7 +57,7 @@ def test_the_table_says_what_the_model_says(case: Any) -> None:
     assert found == pytest.approx(costs.seconds(x), rel=EQUAL, abs=EQUAL)
 
 
-def walk_from(costs: PlacementCosts, x: Whole) -> Exchanges:
+def walk_from(costs: PlacementCosts, x: Integers) -> Exchanges:
     return Exchanges(RemovalTable(SecondsTable(costs)), x)
 
 
@@ -99,12 +100,12 @@ def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> N
         assert costs.seconds(expected)[server, stage] == pytest.approx(seconds, rel=EQUAL, abs=EQUAL)
 
 
-def lateness(costs: PlacementCosts, x: Whole, aim: float) -> float:
+def lateness(costs: PlacementCosts, x: Integers, aim: float) -> float:
     seconds = costs.seconds(x)
     return float((np.maximum(seconds - aim, 0.0) + TIES * seconds).sum())
 
 
-def every_exchange(costs: PlacementCosts, x: Whole, server: int, stage: int) -> Any:
+def every_exchange(costs: PlacementCosts, x: Integers, server: int, stage: int) -> Any:
     """All other contents of ``server`` and one more that both have room for, with another number near ``stage``."""
     free, slices = np.array(costs.free), costs.pipeline.slices
     for m in range(len(x)):

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from hetopt.auditing.verdict import Level
 from hetopt.checks import expect
-from hetopt.data.entities import Entities, Numbers
+from hetopt.data.array_types import Numbers
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.rates import cluster_rate, cross_rates, most_at_once, rate_with
 from hetopt.data.rationals import simple_fractions

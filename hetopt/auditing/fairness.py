@@ -10,7 +10,7 @@ import pandas as pd
 
 from hetopt.auditing.audited_holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.verdict import AuditProperty, BelowFairPart, Envy, Level, Verdict, judged
-from hetopt.data.entities import Numbers
+from hetopt.data.array_types import Numbers
 from hetopt.data.instance import Instance
 from hetopt.data.rates import cluster_envy, fair_part, row_blocks
 from hetopt.tolerances import EQUAL

@@ -10,7 +10,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from hetopt.data.entities import Entities, Floats, Kind
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, Kind
 from hetopt.data.instance import Instance
 from hetopt.data.workload import JobType, Tenant
 from hetopt.tolerances import NUDGE

@@ -36,7 +36,7 @@ from scipy import sparse
 from hetopt.auditing.audited_holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.verdict import AuditProperty, Dominated, Level, SupportingPrices, Verdict, judged, undecided
-from hetopt.data.entities import Floats, Numbers
+from hetopt.data.array_types import Floats, Numbers
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram

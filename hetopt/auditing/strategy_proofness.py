@@ -15,7 +15,7 @@ from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
 from hetopt.auditing.verdict import PART, AuditProperty, Misreport, Verdict, undecided
 from hetopt.checks import at_least
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.rates import cluster_rate, most_at_once, rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved

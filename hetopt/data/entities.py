@@ -11,15 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hetopt.data.array_types import Floats, Numbers
 from hetopt.data.cluster import Cluster
-from hetopt.data.instance_data import Floats as Floats
 from hetopt.data.instance_data import InstanceData, column, tenant_entity_names
 from hetopt.data.rationals import simple_fractions
 from hetopt.data.workload import Job, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 
-Numbers: TypeAlias = NDArray[Any]
-"""An array of floats, or of Fractions (dtype object)."""
 Kind: TypeAlias = Literal["tenants", "jobs"]
 Number = TypeVar("Number", bound=np.generic)
 

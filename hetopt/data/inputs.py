@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hetopt.checks import is_real, number
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, Item
 
 

@@ -18,9 +18,10 @@ from pyomo.common.gc_manager import PauseGC
 from hetopt.checks import FrozenDict, boolean, known, number
 from hetopt.data import inputs, instance_files
 from hetopt.data import tables as instance_tables
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
-from hetopt.data.instance_data import STATE_FIELDS, Floats, InstanceData, tenant_entity_names
+from hetopt.data.instance_data import STATE_FIELDS, InstanceData, tenant_entity_names
 from hetopt.data.workload import Job, Tenant, slowest_of_rows, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, NotApplicable
 

@@ -9,20 +9,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
 from operator import attrgetter
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetopt import checks
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, unique
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import Placed
 from hetopt.data.workload import Job, JobType, Tenant, slowest, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, KeyPath
 from hetopt.tolerances import FEASIBILITY, scale
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

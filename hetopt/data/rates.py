@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.data.entities import Entities, Floats, Numbers
+from hetopt.data.array_types import Floats, Numbers
+from hetopt.data.entities import Entities
 
 BLOCK = 2_000_000
 """Number of pairs of entities compared at once, so that 100,000 tenants fit in memory."""

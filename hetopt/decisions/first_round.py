@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hetopt.checks import FrozenDict
-from hetopt.data.entities import Floats, owner_of, owners
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import owner_of, owners
 from hetopt.data.gpu_locations import Placed
 from hetopt.data.instance import Instance
 from hetopt.decisions.placers import HierarchicalPlacer, Placer

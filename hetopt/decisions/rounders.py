@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, one_of
-from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
+from hetopt.data.array_types import Floats, Positions
+from hetopt.data.entities import Entities, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance, check_gangs_fit_one_type
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, call_policy
@@ -443,9 +444,6 @@ def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
     x = np.zeros((n, k))
     x[job, kind] = np.rint(optimise(program, options).x)
     return x
-
-
-Positions: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from hetopt.checks import FrozenDict
-from hetopt.data.entities import Entities, Floats, members, owners
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, members, owners
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.results.allocation import Plan

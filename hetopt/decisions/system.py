@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from hetopt.checks import at_least, check_no_classes, check_round_seconds
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job

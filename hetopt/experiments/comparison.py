@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.auditing import pareto_efficient
-from hetopt.data.entities import Entities, Floats, members
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, members
 from hetopt.data.instance import Instance
 from hetopt.data.rates import fair_part, largest_relative_envy, most_at_once, rate_with
 from hetopt.decisions.first_round import FirstRound, place

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.experiments.published_results import PUBLISHED_RESULTS, PublishedResult
 from hetopt.experiments.run_store import label_matches
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetopt.checks import LEAST, MOST, choices, expect, is_real, known, shown
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.workload import slowest_of_rows, warn_of_scale
 from hetopt.errors import InvalidInstance, InvalidOption

@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import expect
+from hetopt.data.array_types import Positions
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.metrics.completion_times import describe
 from hetopt.metrics.log_reading import job_times, places, types_of
-from hetopt.metrics.step_functions import Positions, step_sums
+from hetopt.metrics.step_functions import step_sums
 from hetopt.simulation.log import Log
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import lookup
-from hetopt.data.entities import Entities, Floats, isolated_part
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, isolated_part
 from hetopt.data.instance import Instance
 from hetopt.data.rates import rate_with
 from hetopt.metrics.log_reading import JobTimes, job_times

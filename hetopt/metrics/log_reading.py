@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import choices, expect
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Positions
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
-from hetopt.metrics.step_functions import Positions
 from hetopt.simulation.log import Log
 
 

@@ -6,15 +6,10 @@ of two cumulative sums would lose the digits of short ranges late in a long log.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from hetopt.data.entities import Floats
-
-Positions: TypeAlias = NDArray[np.intp]
+from hetopt.data.array_types import Floats, Positions
 
 
 def step_sums(first: Positions, last: Positions, values: Floats, steps: int) -> Floats:

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Entities, Floats, owner_of, owners
+from hetopt.data.array_types import Floats, Positions
+from hetopt.data.entities import Entities, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.rates import cluster_envy, cluster_rate, cross_rates
 from hetopt.errors import InvalidInstance, UnknownName
 from hetopt.metrics.decision_metrics import decisions_of
 from hetopt.metrics.log_reading import by_type, job_times
-from hetopt.metrics.step_functions import Positions, step_sums
+from hetopt.metrics.step_functions import step_sums
 from hetopt.simulation.log import Log
 
 TOTAL = "total"

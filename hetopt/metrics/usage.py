@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import by_type, job_times, servers_of

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from hetopt.checks import at_least, members
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.prediction.predictors import Predictor

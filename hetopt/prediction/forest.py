@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import require, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.workload import Job
 from hetopt.prediction.predictors import Learner
 

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from hetopt.checks import members, shown
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_folder, save
 from hetopt.experiments.comparison import COLUMNS, PLACED, Column, Comparison, by_reason, by_tenant

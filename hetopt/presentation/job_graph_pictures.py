@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.presentation.allocation_pictures import COLOURS, WIDTH
 from hetopt.presentation.fonts import font_settings, heading, label, labels
 from hetopt.presentation.formatting import format_bytes, format_seconds

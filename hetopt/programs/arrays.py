@@ -12,16 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from pyomo.core.base.component_namer import index_repr
 
 from hetopt.checks import is_real, shown
-from hetopt.data.entities import Floats, Numbers
+from hetopt.data.array_types import Floats, Numbers, Positions
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.linear import Names
 from hetopt.tolerances import EQUAL
 
-Ints: TypeAlias = NDArray[np.intp]
 Index: TypeAlias = str | tuple[str | float, ...]
 """Index of a row or column, as in Pyomo: ``"u1"``, or ``("u1", "V100")``."""
 SHARE = ""
@@ -54,13 +52,13 @@ class Terms:
         Name of the group in the component's :class:`Columns`; :data:`SHARE` for shares.
     """
 
-    row: Ints
-    column: Ints
+    row: Positions
+    column: Positions
     value: Numbers
     of: str = SHARE
 
 
-def on_shares(table: Numbers, who: Ints | None = None) -> Terms:
+def on_shares(table: Numbers, who: Positions | None = None) -> Terms:
     """R rows ``sum_k table[r, k] * share[who[r], k]``; by default row r belongs to entity r."""
     r, k = table.shape
     row = np.repeat(np.arange(r), k)
@@ -73,7 +71,7 @@ def on_each(table: Numbers) -> Terms:
     return Terms(np.arange(table.size), np.arange(table.size), table.ravel())
 
 
-def on_own(value: Numbers, of: str, column: Ints | None = None) -> Terms:
+def on_own(value: Numbers, of: str, column: Positions | None = None) -> Terms:
     """R rows ``value[r] * (column[r] of the group)``; by default all rows use the only column of the group."""
     r = len(value)
     return Terms(np.arange(r), np.zeros(r, dtype=np.intp) if column is None else column, value, of)
@@ -187,8 +185,8 @@ class RowFamily:
     name: str
     size: int
     entries: int
-    make: Callable[[Ints], Rows]
-    most_violated: Callable[[Floats], Ints]
+    make: Callable[[Positions], Rows]
+    most_violated: Callable[[Floats], Positions]
     violation: Callable[[Floats], float]
     lazy: bool
 
@@ -240,8 +238,8 @@ class Curves:
 
     of: str
     factor: float
-    column: Ints
-    who: Ints
+    column: Positions
+    who: Positions
     shape: Shape
     size: Floats
     unit: Floats

@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.checks import shown
-from hetopt.data.entities import Entities, Floats, Numbers
+from hetopt.data.array_types import Floats, Numbers, Positions
+from hetopt.data.entities import Entities
 from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.programs.arrays import (
     SHARE,
@@ -19,7 +20,6 @@ from hetopt.programs.arrays import (
     Columns,
     Curves,
     Index,
-    Ints,
     Measure,
     RowFamily,
     Rows,
@@ -133,8 +133,8 @@ class Table:
         (rows,) bounds.
     """
 
-    row: Ints
-    column: Ints
+    row: Positions
+    column: Positions
     value: Numbers
     lower: Numbers
     upper: Numbers
@@ -611,7 +611,7 @@ class Separation:
         return _tangents(curves, entities, found, np.where(at > 0, at, FIRST[0])) if len(found) else None
 
 
-def _tangents(curves: Curves, entities: Entities, which: Ints, at: Floats) -> Rows:
+def _tangents(curves: Curves, entities: Entities, which: Positions, at: Floats) -> Rows:
     """Tangents of the concave rows ``which`` at the rates ``at`` (in their units)."""
     who = curves.who[which]
     slope, size = curves.shape.slope(at), curves.size[which]

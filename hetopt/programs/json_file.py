@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidFormulation, UnusableFile
 from hetopt.programs.linear import LinearProgram, Objective
 

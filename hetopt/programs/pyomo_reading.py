@@ -23,7 +23,8 @@ from pyomo.repn import generate_standard_repn
 from pyomo.repn.util import categorize_valid_components
 from scipy import sparse
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.programs.arrays import Rows, Terms
 from hetopt.programs.linear import Cuts, LinearProgram, Names

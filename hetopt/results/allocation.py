@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from hetopt.checks import FrozenDict, shown
-from hetopt.data.entities import Entities, Floats, read_only
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, read_only
 from hetopt.data.gpu_locations import Placed
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.results.certificate import Certificate

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hetopt.data.array_types import Positions
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import held_gpus
 from hetopt.data.instance import Instance
@@ -22,7 +23,7 @@ from hetopt.decisions.system import DecisionSteps, check_replicas
 from hetopt.errors import InvalidPlan, Stalled
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.execution_model import JobPlacement
-from hetopt.simulation.job_states import JobStates, Positions
+from hetopt.simulation.job_states import JobStates
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Positions
 from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.data.instance import Instance
 from hetopt.decisions.system import Decision, JobCopy
 from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
-from hetopt.simulation.job_states import JobStates, Positions, RunningCopies, RunningCopy
+from hetopt.simulation.job_states import JobStates, RunningCopies, RunningCopy
 from hetopt.simulation.log import Recorder
 from hetopt.simulation.view import InstanceView, held_at_start
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, known, mapping, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Tenant
 from hetopt.errors import InvalidOption

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
 from hetopt.data.instance import Instance
 from hetopt.decisions.system import Decision, JobCopy, copy_rate

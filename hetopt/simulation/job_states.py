@@ -12,19 +12,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats, Positions
+from hetopt.data.entities import Entities
 from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import JobCopy
 from hetopt.tolerances import WORK
-
-Positions: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

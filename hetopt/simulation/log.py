@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.gpu_locations import HeldGPUs
 
 

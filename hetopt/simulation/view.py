@@ -14,14 +14,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hetopt.data.array_types import Floats, Positions
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Entities, Floats, Owner, owner_of, owners
+from hetopt.data.entities import Entities, Owner, owner_of, owners
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus, hosts_of
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Tenant
 from hetopt.decisions.system import JobCopy
 from hetopt.simulation.estimate_errors import estimated_left
-from hetopt.simulation.job_states import JobStates, Positions
+from hetopt.simulation.job_states import JobStates
 
 Value = TypeVar("Value")
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Positions
 from hetopt.programs.linear import LinearProgram
-from hetopt.solving.blocks import Blocks, Flags, Indices, restricted
+from hetopt.solving.blocks import Blocks, Flags, restricted
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +28,8 @@ class Classes:
     """
 
     blocks: Blocks
-    members: tuple[Indices, ...]
-    columns: Indices
+    members: tuple[Positions, ...]
+    columns: Positions
 
 
 def classes_of(blocks: Blocks, most: int) -> Classes | None:
@@ -49,7 +49,7 @@ def classes_of(blocks: Blocks, most: int) -> Classes | None:
     return Classes(blocks, tuple(np.split(order, cuts)), columns)
 
 
-def _hashes(blocks: Blocks, columns: Indices) -> Floats:
+def _hashes(blocks: Blocks, columns: Positions) -> Floats:
     """(b,) hash of each block, equal for identical blocks (collisions are rare).
 
     Computed element by element: in a matrix product, rounding depends on the position in the array.
@@ -64,7 +64,7 @@ def _hashes(blocks: Blocks, columns: Indices) -> Floats:
     return np.asarray(key)
 
 
-def _columns(blocks: Blocks) -> Indices:
+def _columns(blocks: Blocks) -> Positions:
     binary = np.flatnonzero(blocks.of >= 0)
     order = binary[np.argsort(blocks.of[binary], kind="stable")]
     size = np.bincount(blocks.of[binary], minlength=len(blocks.row))
@@ -74,7 +74,7 @@ def _columns(blocks: Blocks) -> Indices:
     return columns
 
 
-def _alike(blocks: Blocks, columns: Indices, model: Indices) -> Flags:
+def _alike(blocks: Blocks, columns: Positions, model: Positions) -> Flags:
     """(b,) whether each block is identical to the block ``model``."""
     program, coupled = blocks.program, blocks.coupled
     other = columns[model]
@@ -89,7 +89,7 @@ def _alike(blocks: Blocks, columns: Indices, model: Indices) -> Flags:
     return np.asarray(same)
 
 
-def counting(classes: Classes) -> tuple[LinearProgram, Indices]:
+def counting(classes: Classes) -> tuple[LinearProgram, Positions]:
     """The aggregated program, and the (columns,) original column of each of its columns."""
     blocks, program = classes.blocks, classes.blocks.program
     first = np.array([own[0] for own in classes.members])
@@ -106,7 +106,7 @@ def counting(classes: Classes) -> tuple[LinearProgram, Indices]:
     return restricted(counted, kept)[0], kept
 
 
-def chosen(classes: Classes, kept: Indices, counts: Floats) -> Floats:
+def chosen(classes: Classes, kept: Positions, counts: Floats) -> Floats:
     """A point of the original program in which ``counts`` blocks of each class choose each column."""
     blocks = classes.blocks
     x = np.zeros(len(blocks.program.c))

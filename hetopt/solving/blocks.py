@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Positions
 from hetopt.programs.linear import LinearProgram, Names
 from hetopt.tolerances import PROVEN, scale
 
-Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 
@@ -39,13 +38,13 @@ class Blocks:
     """
 
     program: LinearProgram
-    of: Indices
-    row: Indices
+    of: Positions
+    row: Positions
     must: Flags
-    coupling: Indices
+    coupling: Positions
 
     @cached_property
-    def binary(self) -> Indices:
+    def binary(self) -> Positions:
         """Positions of the binary columns with upper bound 1."""
         return np.flatnonzero((self.of >= 0) & (self.program.col_upper > 0))
 
@@ -121,14 +120,14 @@ def losses(blocks: Blocks, prices: Floats) -> Losses:
     return Losses(bound, column, np.where(blocks.must, np.inf, top))
 
 
-def _continuous(program: LinearProgram, free: Indices, gain: Floats) -> float:
+def _continuous(program: LinearProgram, free: Positions, gain: Floats) -> float:
     """The largest contribution of continuous columns at reduced costs ``gain``; noise on unbounded ones is ignored."""
     end = np.where(gain > 0, program.col_upper[free], program.col_lower[free])
     counts = (gain != 0) & (np.isfinite(end) | (np.abs(gain) > PROVEN * scale(program.c)))
     return float((gain[counts] * end[counts]).sum())
 
 
-def restricted(program: LinearProgram, columns: Indices) -> tuple[LinearProgram, Indices]:
+def restricted(program: LinearProgram, columns: Positions) -> tuple[LinearProgram, Positions]:
     """``program`` with all columns but ``columns`` fixed to 0, and the positions of its non-redundant rows.
 
     The shares are dropped.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.options import Options

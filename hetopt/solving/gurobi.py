@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
 from hetopt.programs.linear import AT_LOWER, AT_UPPER, AT_ZERO, BASIC, Basis, LinearProgram, Point, Status
 from hetopt.solving.options import Options

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.linear import Basis, Cuts, LinearProgram, Names, Point, Status
 from hetopt.solving.conflicts import infeasible, is_infeasible

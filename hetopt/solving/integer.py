@@ -15,11 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram, Point, Status
 from hetopt.solving.aggregation import Classes, chosen, classes_of, counting
-from hetopt.solving.blocks import Blocks, Indices, Losses, blocks_of, restricted
+from hetopt.solving.blocks import Blocks, Losses, blocks_of, restricted
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.sifting import relaxed
@@ -141,7 +141,7 @@ class _Search:
         in_time = point.status != "time_limit"
         return min(self.losses.bound, max(point.bound, outside)) if in_time else self.losses.bound, in_time
 
-    def _solved(self, width: float, everything: bool) -> tuple[Point, Indices]:
+    def _solved(self, width: float, everything: bool) -> tuple[Point, Positions]:
         blocks, losses = self.blocks, self.losses
         columns = np.flatnonzero(losses.column <= width)
         core, rows = restricted(self.program, columns)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hetopt.checks import expect
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.plugins import METHODS
 from hetopt.programs.compiled import Compiled

@@ -18,7 +18,7 @@ from pyomo.common.gc_manager import PauseGC
 from pyomo.opt import TerminationCondition
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
 from hetopt.programs.linear import LinearProgram, Point, Status
 from hetopt.programs.model import linear

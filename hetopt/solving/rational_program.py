@@ -11,7 +11,7 @@ import numpy as np
 from flint import fmpq
 from scipy import sparse
 
-from hetopt.data.entities import Floats, Numbers
+from hetopt.data.array_types import Floats, Numbers
 from hetopt.data.rationals import simple_fractions
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.kernel import Entries, Rational

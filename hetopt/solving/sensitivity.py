@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.programs.linear import BASIC, Basis, LinearProgram, Point, nearest_powers
 from hetopt.programs.model import LARGE
 from hetopt.solving.highs import Session

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import Names
-from hetopt.solving.blocks import Blocks, Flags, Indices, Losses, losses, restricted
+from hetopt.solving.blocks import Blocks, Flags, Losses, losses, restricted
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
@@ -85,7 +85,7 @@ def _promising(blocks: Blocks, loss: Floats) -> Flags:
 class _Part:
     """The relaxation over a growing set of columns, warm in HiGHS, without blocks that have no columns."""
 
-    def __init__(self, blocks: Blocks, columns: Indices, options: Options, share: float = 1.0) -> None:
+    def __init__(self, blocks: Blocks, columns: Positions, options: Options, share: float = 1.0) -> None:
         self.blocks, self.whole = blocks, blocks.program
         stated = blocks.row[blocks.row >= 0]
         lower = self.whole.row_lower.copy()
@@ -107,7 +107,7 @@ class _Part:
         prices[self.rows] = dual
         return value, prices[self.blocks.coupling]
 
-    def add(self, columns: Indices) -> None:
+    def add(self, columns: Positions) -> None:
         """Add columns, and the rows of their blocks."""
         program, A = self.whole, self.whole.A[:, columns]
         new = np.setdiff1d(A.indices, self.rows)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hetopt.checks import at_least, whole
-from hetopt.data.entities import Numbers
+from hetopt.data.array_types import Numbers
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import one_of, require
-from hetopt.data.entities import Numbers, read_only
+from hetopt.data.array_types import Numbers
+from hetopt.data.entities import read_only
 from hetopt.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:

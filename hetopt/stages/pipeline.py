@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import expect, known
-from hetopt.data.entities import Numbers, read_only
+from hetopt.data.array_types import Numbers
+from hetopt.data.entities import read_only
 from hetopt.data.rationals import exact_fractions
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, Item

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import count, known, number, text, unique
+from hetopt.data.array_types import Numbers
 from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S, Server
-from hetopt.data.entities import Numbers, read_only
+from hetopt.data.entities import read_only
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import exact_fractions
 from hetopt.errors import InvalidInstance

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, one_of, text, unique
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.data.saving import save
 from hetopt.data.workload import Parallelism
 from hetopt.errors import InvalidInstance, UnknownName

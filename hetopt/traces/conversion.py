@@ -13,22 +13,13 @@ from numpy.typing import NDArray
 from pyomo.common.gc_manager import PauseGC
 
 from hetopt.checks import choices, expect, one_of, shown, whole
+from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.trace_table import (
-    Integers,
-    Locate,
-    check_cells,
-    check_trace,
-    locate_in,
-    names_of,
-    numbers_of,
-    require_columns,
-)
+from hetopt.traces.trace_table import Locate, check_cells, check_trace, locate_in, names_of, numbers_of, require_columns
 
 TooLarge: TypeAlias = Literal["drop", "cut"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import FrozenDict, at_least, shown, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidOption
 from hetopt.traces.sampling import HOUR, chosen_keys, gpu_shares, name_shares, numbered, streams
 

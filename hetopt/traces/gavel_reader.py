@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import MOST, FrozenDict, one_of
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidInstance
 from hetopt.traces.csv_readers import NO_GPU, default_names
 from hetopt.traces.raw_files import FilePath, Head, csv_cells, head, recognised_by

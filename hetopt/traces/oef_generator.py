@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import at_least, boolean, whole
+from hetopt.data.array_types import Integers
 from hetopt.errors import InvalidOption
 from hetopt.traces.philly_generator import LENGTHS, PhillyBatches
 from hetopt.traces.sampling import HOUR, Lengths, Names, numbered, streams
-from hetopt.traces.trace_table import Integers
 
 MODELS = ("VGG", "ResNet", "DenseNet", "LSTM", "RNN", "Transformer")
 """[OEF, section 6.1.2]."""

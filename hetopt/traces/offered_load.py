@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import at_least, expect
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.traces.catalogue import Catalogue, TrainedModel

@@ -9,10 +9,9 @@ import pandas as pd
 
 from hetopt import checks
 from hetopt.checks import at_least, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidOption
 from hetopt.traces.sampling import DAY, cut_to, numbered, streams
-from hetopt.traces.trace_table import Integers
 
 
 @dataclass(frozen=True)

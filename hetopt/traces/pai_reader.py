@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidInstance, UnusableFile
 from hetopt.traces.csv_readers import NO_GPU, NO_TRAINING
 from hetopt.traces.raw_files import Cells, FilePath, Head, as_path, csv_cells, head, recognised_by

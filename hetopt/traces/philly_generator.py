@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import FrozenDict, any_mapping, at_least, expect, shown, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidOption
 from hetopt.traces.sampling import (
     HOUR,
@@ -28,7 +28,6 @@ from hetopt.traces.sampling import (
     numbered,
     streams,
 )
-from hetopt.traces.trace_table import Integers
 
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 """Levels of the quantiles in :class:`PhillyLike`, from the shortest job to the longest."""

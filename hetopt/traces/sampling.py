@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from hetopt.checks import FrozenDict, any_mapping, at_least, is_text, shown, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidOption
-from hetopt.traces.trace_table import Integers
 
 Names = NDArray[np.object_]
 K = TypeVar("K")

@@ -32,10 +32,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hetopt.checks import MOST, MOST_COUNTED, is_text, shown
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidInstance, Item
-
-Integers = NDArray[np.int64]
 
 REQUIRED = ("job", "arrival", "duration", "gpus")
 """Columns of every trace."""

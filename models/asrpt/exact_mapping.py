@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
+from hetopt.data.array_types import Integers
 from hetopt.errors import InvalidInstance, NotSolved
-from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.programs.linear import Point, Status
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.pyomo_reading import from_pyomo
@@ -43,7 +43,7 @@ def one_minute() -> Options:
     return Options(time_limit=60.0)
 
 
-def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None:
+def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Integers | None:
     """(S, M) replicas as placed by the mapper ``start``; None if it does not find GPUs for all slices.
 
     Raises
@@ -65,7 +65,7 @@ def settled(status: Status | str, value: float, bound: float) -> Status | str:
     return "optimal" if value <= bound * (1 + PROVEN) else status
 
 
-def first_servers_first(counts: Whole, servers: Servers, stage: int = 0) -> Whole:
+def first_servers_first(counts: Integers, servers: Servers, stage: int = 0) -> Integers:
     """(S, M) counts with equal servers in descending order of ``stage``, then lexicographically of all stages."""
     alike: dict[tuple[int, int], list[int]] = {}
     for m, like in enumerate(zip(servers.kind, servers.free.tolist(), strict=True)):

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from hetopt.data.entities import Numbers
+from hetopt.data.array_types import Numbers
 
 BACKWARD = 2.0
 """Ratio of backward to forward operations: gradients of a layer's inputs and of its parameters take a product each."""

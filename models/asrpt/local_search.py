@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hetopt.checks import at_least, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.heavy_edge import gpus_to_use, heavy_edge
-from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
+from hetopt.models.asrpt.placement_costs import PlacementCosts
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.job_graph import AllReduce, algorithm, job_graph
 from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room, in_order
@@ -84,7 +84,7 @@ class SecondsTable:
         return float((counts[:-2] * counts[1:-1] * counts[2:]).sum()) * len(costs.by_kind) <= MOST_ENTRIES
 
     @staticmethod
-    def _counts(costs: PlacementCosts) -> Whole:
+    def _counts(costs: PlacementCosts) -> Integers:
         """(S+2,) how many different numbers of replicas of each stage a server can have; 1 beyond both ends."""
         inner = np.minimum(costs.pipeline.replicas, max(costs.free)) + 1
         return np.concatenate([[1], inner, [1]]).astype(np.int64)
@@ -115,10 +115,10 @@ class Removals(NamedTuple):
         (n,) stages of which replicas are removed, as bits.
     """
 
-    present: Whole
-    ways: Whole
-    table: Whole
-    stages: Whole
+    present: Integers
+    ways: Integers
+    table: Integers
+    stages: Integers
 
 
 class RemovalTable:
@@ -147,7 +147,7 @@ class RemovalTable:
         self.empty[:, len(slices) : -2], self.empty[:, -1] = lookup.first, self.costs.free
         self._known: dict[tuple[bytes, tuple[int, int]], Removals] = {}
 
-    def of(self, m: int, contents: Whole, none: Whole) -> Removals:
+    def of(self, m: int, contents: Integers, none: Integers) -> Removals:
         """The removals from server m with (S,) contents; ``none`` is the row of the empty removal."""
         key = contents.tobytes(), self.costs.equal_key(m)
         if key not in self._known:
@@ -172,7 +172,7 @@ class Exchange(NamedTuple):
 
     server: int
     partner: int
-    gained: Whole
+    gained: Integers
 
 
 class Exchanges:
@@ -191,7 +191,7 @@ class Exchanges:
         (M, S) contents, and the indices of their stages in the table of seconds.
     """
 
-    def __init__(self, ways: RemovalTable, x: Whole) -> None:
+    def __init__(self, ways: RemovalTable, x: Integers) -> None:
         self.ways, self.lookup = ways, ways.lookup
         self.x, self.none = x.copy(), ways.empty + x @ ways.placed
         self.place = self.none[:, x.shape[1] : -2]
@@ -241,7 +241,7 @@ class Exchanges:
             gained[give.present] -= give.ways[i[e]]
             yield Exchange(server, partners[n], gained)
 
-    def after(self, exchange: Exchange) -> Whole:
+    def after(self, exchange: Exchange) -> Integers:
         """(M, S) contents after the exchange."""
         x = self.x.copy()
         x[exchange.server] += exchange.gained
@@ -272,7 +272,7 @@ class Exchanges:
 
 
 @lru_cache(maxsize=4096)
-def _ways(contents: tuple[int, ...]) -> tuple[Whole, Whole]:
+def _ways(contents: tuple[int, ...]) -> tuple[Integers, Integers]:
     """(n, stages) numbers of replicas to remove, at most ``contents``; and 1 where the number is positive.
 
     All ways, or all ways with up to the largest number of replicas for which there are at most :data:`MOST_PARTS`.
@@ -298,7 +298,7 @@ MOST_GROUPINGS = 6
 """Largest number of groupings that are packed; of more, every second, third … one, since they hardly differ."""
 
 
-def packings(pipeline: Pipeline, costs: PlacementCosts) -> list[Whole]:
+def packings(pipeline: Pipeline, costs: PlacementCosts) -> list[Integers]:
     """(M, S) contents of a few placements of whole stages.
 
     Neighbouring stages are joined into groups in descending order of the loss if they are apart. After each join the
@@ -355,7 +355,7 @@ def _split_losses(pipeline: Pipeline, costs: PlacementCosts) -> list[float]:
     return found
 
 
-def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, int]]) -> Whole | None:
+def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, int]]) -> Integers | None:
     many = len(free)
     room = sorted(n * many + m for m, n in enumerate(free))  # what is left and where, fullest server first
     stages: list[int] = []
@@ -378,7 +378,7 @@ def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, i
     return x
 
 
-def _split(pipeline: Pipeline, x: Whole, room: dict[int, int], group: range) -> bool:
+def _split(pipeline: Pipeline, x: Integers, room: dict[int, int], group: range) -> bool:
     """Fill the servers with the most free GPUs with the stages of ``group``; False if a replica fits nowhere."""
     m = max(sorted(room), key=room.__getitem__)
     for s in group:
@@ -399,7 +399,7 @@ MOST_FILLS, ENTRIES = 32, 4_000
 """Largest number of random server orders that are filled, and largest total size of their arrays."""
 
 
-def fills(pipeline: Pipeline, costs: PlacementCosts) -> list[Whole]:
+def fills(pipeline: Pipeline, costs: PlacementCosts) -> list[Integers]:
     """(M, S) contents of one more placement, if it fits.
 
     With replicas of equal size: the best of many first-fit placements, with servers in random order (of a fixed seed)
@@ -423,12 +423,12 @@ def fills(pipeline: Pipeline, costs: PlacementCosts) -> list[Whole]:
 
 
 @lru_cache(maxsize=256)
-def _orders(many: int, servers: int) -> Whole:
+def _orders(many: int, servers: int) -> Integers:
     """(many, servers) random orders of the servers, always the same."""
     return np.random.default_rng(0).random((many, servers)).argsort(axis=1)
 
 
-def _largest_first(pipeline: Pipeline, free: Sequence[int]) -> list[Whole]:
+def _largest_first(pipeline: Pipeline, free: Sequence[int]) -> list[Integers]:
     x, left = np.zeros((len(free), len(pipeline)), dtype=np.int64), list(free)
     for s in (-pipeline.slices).argsort(kind="stable").tolist():
         k, slices = int(pipeline.replicas[s]), int(pipeline.slices[s])
@@ -527,7 +527,7 @@ class _Descents:
         self.seen: set[bytes] = set()
         self.value, self.best = np.inf, np.empty(0, dtype=np.int64)
 
-    def run(self, starts: list[Whole]) -> Whole:
+    def run(self, starts: list[Integers]) -> Integers:
         """The best placement found, as (M, S) contents."""
         seconds = self.costs.seconds(np.array(starts))
         values = seconds.max(axis=(1, 2))
@@ -549,7 +549,7 @@ class _Descents:
     def _done(self) -> bool:
         return self.left <= 0 or self.watch.seconds >= self.time_limit or self.value <= self.costs.bound * (1 + PROVEN)
 
-    def _descend(self, start: Whole) -> None:
+    def _descend(self, start: Integers) -> None:
         """Search from ``start`` until :data:`PATIENCE` steps bring no improvement."""
         self.seen.add(start.tobytes())
         walk = Exchanges(self.ways, start)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
+from hetopt.data.array_types import Integers
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.exact_mapping import (
     REDUCED,
@@ -20,7 +21,7 @@ from hetopt.models.asrpt.exact_mapping import (
     started,
 )
 from hetopt.models.asrpt.local_search import LocalSearch
-from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
+from hetopt.models.asrpt.placement_costs import PlacementCosts
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
@@ -180,7 +181,7 @@ Counted = tuple[int, Any]
 """(number of replicas, the binary variable of this choice)."""
 
 
-def _model(costs: PlacementCosts, given: Whole | None) -> Any:
+def _model(costs: PlacementCosts, given: Integers | None) -> Any:
     largest = int(costs.pipeline.replicas.argmax())
     start = None if given is None else first_servers_first(given, costs.servers, largest)
     pipeline, stages, servers = costs.pipeline, range(len(costs.pipeline)), range(len(costs.free))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
+from hetopt.data.array_types import Integers
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.exact_mapping import (
     REDUCED,
@@ -22,7 +23,6 @@ from hetopt.models.asrpt.exact_mapping import (
     started,
 )
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
@@ -289,7 +289,7 @@ def _rows(model: Any, pipeline: Pipeline, alike: Counter[int]) -> None:
         model.placed[s] = linear(terms) == int(pipeline.replicas[s])
 
 
-def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole | None) -> list[tuple[float, Any]]:
+def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Integers | None) -> list[tuple[float, Any]]:
     """(bytes, variable) of the cuts of AllReduces."""
     parts: list[dict[int, list[Any]]] = [{} for _ in range(len(pipeline))]  # stage -> count -> variables
     for (_, s, _, _, c), f in model.f.items():
@@ -326,7 +326,7 @@ def _label(sizes: Iterable[int]) -> str:
     return "+".join(map(str, sizes))
 
 
-def _counts(pipeline: Pipeline, servers: Servers, chosen: dict[Step, int]) -> Whole:
+def _counts(pipeline: Pipeline, servers: Servers, chosen: dict[Step, int]) -> Integers:
     """(S, M) counts, by decomposition of the flow into a walk per server."""
     left = Counter(chosen)
     counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
@@ -343,7 +343,7 @@ def _counts(pipeline: Pipeline, servers: Servers, chosen: dict[Step, int]) -> Wh
     return counts
 
 
-def _by_partition(graph: JobGraph, counts: Whole, algorithm: AllReduce) -> Whole:
+def _by_partition(graph: JobGraph, counts: Integers, algorithm: AllReduce) -> Integers:
     """(V,) servers for (S, M) counts, with the least cut of each stage's AllReduce."""
     server = []
     for s, row in enumerate(counts):

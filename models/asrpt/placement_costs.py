@@ -15,14 +15,11 @@ from functools import cached_property, reduce
 from itertools import groupby, product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
-
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +41,7 @@ class StageSeconds:
         """(S,) largest seconds that neighbours add to a stage; positive if links are slower than the network card."""
         return np.asarray(np.maximum(-self.saving, 0.0) @ pipeline.replicas)
 
-    def seconds(self, contents: Whole) -> Floats:
+    def seconds(self, contents: Integers) -> Floats:
         """(..., S) seconds of each stage for (..., S) contents; zero for absent stages."""
         stages, most = self.base.shape
         found: Floats = self.base.take(contents + np.arange(0, stages * most, most))  # the fastest lookup
@@ -85,14 +82,14 @@ class PlacementCosts:
         """Key that equal servers share: bandwidths and free GPUs."""
         return self.kind[m], self.free[m]
 
-    def seconds(self, counts: Whole) -> Floats:
+    def seconds(self, counts: Integers) -> Floats:
         """(..., M, S) seconds of each stage on each server, for (..., M, S) contents."""
         if len(self.by_kind) == 1:
             return self.by_kind[0].seconds(counts)
         rows = [self.by_kind[kind].seconds(counts[..., m, :]) for m, kind in enumerate(self.kind)]
         return np.stack(rows, axis=-2)
 
-    def iteration(self, counts: Whole) -> Floats:
+    def iteration(self, counts: Integers) -> Floats:
         """(...) seconds of an iteration for (..., M, S) contents."""
         return np.asarray(self.seconds(counts).max(axis=(-2, -1)))
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hetopt.checks import at_least, whole
+from hetopt.data.array_types import Numbers
 from hetopt.data.cluster import NIC_BYTES_PER_S
-from hetopt.data.entities import Numbers
 from hetopt.data.workload import Stage
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.layers import BACKWARD, Network

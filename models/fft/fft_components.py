@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, choices
-from hetopt.data.entities import Entities, Kind, Numbers
+from hetopt.data.array_types import Numbers
+from hetopt.data.entities import Entities, Kind
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.formulations.formulation import ArrayComponent

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.objectives import is_linear_gain
 from hetopt.programs.arrays import priority_of

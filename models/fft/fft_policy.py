@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item

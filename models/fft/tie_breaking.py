@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats, Positions
+from hetopt.data.entities import Entities
 from hetopt.tolerances import ROUNDING
 
-Choice = NDArray[np.intp]
 
-
-def settled(choice: Choice, cost: Floats, entities: Entities, last: Mapping[str, str]) -> Choice:
+def settled(choice: Positions, cost: Floats, entities: Entities, last: Mapping[str, str]) -> Positions:
     """The plan after all preferred exchanges of places and moves of single jobs at equal cost.
 
     Two jobs of equal demand may exchange their places (waiting is a place), and a job may move to another type with
@@ -36,7 +35,7 @@ def settled(choice: Choice, cost: Floats, entities: Entities, last: Mapping[str,
 class _Places:
     """Place of each job; place k is waiting."""
 
-    def __init__(self, choice: Choice, cost: Floats, entities: Entities, last: Mapping[str, str]) -> None:
+    def __init__(self, choice: Positions, cost: Floats, entities: Entities, last: Mapping[str, str]) -> None:
         n, k = entities.shape
         types = {name: i for i, name in enumerate(entities.types)}
         self.waiting, self.cost, self.demand, self.capacity = k, cost, entities.demand, entities.capacity
@@ -47,7 +46,7 @@ class _Places:
         np.put_along_axis(self.rank, order, np.arange(k)[None, :], axis=1)
         self.alike = {d: np.flatnonzero(entities.demand == d) for d in np.unique(entities.demand).tolist()}
 
-    def settle(self) -> Choice:
+    def settle(self) -> Positions:
         while sum(self._move(p) | self._exchange(p) for p in self._tied()):
             pass
         return np.where(self.at == self.waiting, -1, self.at)

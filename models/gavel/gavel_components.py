@@ -15,7 +15,8 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 
 from hetopt.checks import at_least, boolean, one_of
-from hetopt.data.entities import Entities, Floats, Kind, Numbers
+from hetopt.data.array_types import Floats, Numbers
+from hetopt.data.entities import Entities, Kind
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.concave import AlphaFair, start_inside

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.models import interior_point
 from hetopt.models.concave import AlphaFair, CompletionTime, Concave, LogRate
 from hetopt.models.gavel.gavel_components import (

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import NIC_BYTES_PER_S
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import FrozenDict, check_round_seconds, expect, one_of, whole
+from hetopt.data.array_types import Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
@@ -22,7 +23,7 @@ from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.hadar_policy import placed_plan
 from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, best_schedule, solved
-from hetopt.models.hadar.offline_problem import Integers, OfflineProblem
+from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.models.hadar.prices import Prices, largest_fraction, limits, printed_prices, proven_prices
 from hetopt.models.hadar.round_market import ServerGPUs
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hetopt.data.array_types import Integers, Numbers
 from hetopt.errors import InvalidOption, InvalidPlan
-from hetopt.models.hadar.offline_problem import Integers, Numbers, OfflineProblem
+from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.programs.linear import Point, Status
 from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale

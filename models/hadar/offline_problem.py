@@ -9,24 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetopt.checks import at_least, whole
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers, Numbers
 from hetopt.data.instance import Instance, check_mixed_gangs
 from hetopt.data.rationals import simple_fractions
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
-
-Numbers: TypeAlias = NDArray[Any]
-"""An array of floats, or of Fractions (dtype object)."""
-
-Integers: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from hetopt.checks import at_least
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.job_schedules import best_schedule
-from hetopt.models.hadar.offline_problem import Integers, OfflineProblem
+from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.models.hadar.utilities import utility_of
 from hetopt.tolerances import WORK
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyomo.environ as pyo
 
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.models.hadar.prices import ServerPrices
 from hetopt.programs.mathematics import Mathematics, described
 

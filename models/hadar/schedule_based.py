@@ -11,7 +11,7 @@ import pyomo.environ as pyo
 from scipy import sparse
 
 from hetopt.checks import boolean
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats, Numbers
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.job_schedules import (
     JobSchedule,
@@ -23,7 +23,7 @@ from hetopt.models.hadar.job_schedules import (
     schedules,
     solved,
 )
-from hetopt.models.hadar.offline_problem import Numbers, OfflineProblem
+from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.models.hadar.time_indexed import CAPACITY, CELLS, SLOTS, UTILITY
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.mathematics import Mathematics, described

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hetopt.checks import at_least, choices, lookup, shown
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, Item, UnknownName
 from hetopt.tolerances import EQUAL, scale

@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats, Positions
+from hetopt.data.entities import Entities
 from hetopt.errors import NotSolved
 from hetopt.models.fairness_components import EnvyFree, row_of_pair
 from hetopt.models.objectives import TotalRate
@@ -41,8 +42,6 @@ from hetopt.solving.highs import Session
 from hetopt.solving.optimising import Method, exactly, optimise
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, START, VIOLATED, scale
-
-Ints = NDArray[np.intp]
 
 ROWS_PER_TENANT = 3
 """Rows that a tenant may add in one pass: with one, the number of passes doubles; with more, most rows do not bind."""
@@ -78,7 +77,7 @@ class BundleMarket:
         """Tenants n."""
         return len(self.taste)
 
-    def part(self, rows: Ints) -> BundleMarket:
+    def part(self, rows: Positions) -> BundleMarket:
         """The market of a sample of tenants, scaled to the total weight."""
         grown = self.weight.sum() / self.weight[rows].sum()
         return BundleMarket(self.taste[rows], self.worth[rows] * grown, self.weight[rows] * grown, self.capacity)
@@ -104,16 +103,16 @@ class Menu:
         (r,) duals of these rows, > 0: objective per unit of taste.
     """
 
-    group: Ints
+    group: Positions
     bundles: Floats
     objective: float
     prices: Floats
-    envious: Ints
-    envied: Ints
+    envious: Positions
+    envied: Positions
     dual: Floats
 
 
-def best_menu(market: BundleMarket, group: Ints, envious: Ints, envied: Ints, options: Options) -> Menu:
+def best_menu(market: BundleMarket, group: Positions, envious: Positions, envied: Positions, options: Options) -> Menu:
     """The best bundles for ``group``.
 
     Initially, rows forbid tenant ``envious[r]`` to envy group ``envied[r]``; others are added as they are violated.
@@ -142,7 +141,7 @@ def best_menu(market: BundleMarket, group: Ints, envious: Ints, envied: Ints, op
     return Menu(group, bundles, objective, np.maximum(row_dual[:k], 0.0), rows, columns, dual[binding])
 
 
-def _without_envy(market: BundleMarket, group: Ints, groups: int) -> LinearProgram:
+def _without_envy(market: BundleMarket, group: Positions, groups: int) -> LinearProgram:
     """Columns: the bundles. Rows: capacity."""
     k = len(market.capacity)
     weight = np.bincount(group, market.weight, groups)
@@ -153,7 +152,7 @@ def _without_envy(market: BundleMarket, group: Ints, groups: int) -> LinearProgr
     return LinearProgram.of(worth.ravel(), rows, np.full(k, -np.inf), market.capacity)
 
 
-def add_envy_rows(session: Session, taste: Floats, own: Ints, other: Ints, columns: int) -> None:
+def add_envy_rows(session: Session, taste: Floats, own: Positions, other: Positions, columns: int) -> None:
     """Rows ``taste[r] . (bundle own[r] - bundle other[r]) >= 0``; bundles are the first columns."""
     r, k = taste.shape
     types = np.arange(k)
@@ -163,7 +162,7 @@ def add_envy_rows(session: Session, taste: Floats, own: Ints, other: Ints, colum
     session.add_rows(matrix, np.zeros(r), np.full(r, np.inf), ())
 
 
-def _envy(taste: Floats, bundles: Floats, group: Ints, present: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _envy(taste: Floats, bundles: Floats, group: Positions, present: NDArray[np.bool_]) -> tuple[Positions, Positions]:
     """For each tenant the few groups that it envies most, among pairs without a row."""
     n, groups = present.shape
     value = taste @ bundles.T
@@ -196,8 +195,8 @@ class Splits:
 
     gain: Floats
     bundles: Floats
-    envious: Ints
-    envied: Ints
+    envious: Positions
+    envied: Positions
     dual: Floats
 
 
@@ -216,7 +215,7 @@ def splits(market: BundleMarket, menu: Menu, least: float, options: Options) -> 
     return Splits(gain, bundles, *(np.concatenate(parts) for parts in zip(*answers, strict=True)))
 
 
-def _batches(size: Ints) -> Iterator[Ints]:
+def _batches(size: Positions) -> Iterator[Positions]:
     """Batches of groups with two or more members."""
     several = np.flatnonzero(size > 1)
     several = several[np.argsort(size[several], kind="stable")]
@@ -237,7 +236,7 @@ class _GroupProgram:
     the members of a group, added lazily.
     """
 
-    def __init__(self, market: BundleMarket, menu: Menu, groups: Ints, options: Options) -> None:
+    def __init__(self, market: BundleMarket, menu: Menu, groups: Positions, options: Options) -> None:
         block = np.full(int(menu.group.max()) + 1, -1)
         block[groups] = np.arange(len(groups))
         self.blocks = len(groups)
@@ -275,11 +274,11 @@ class _GroupProgram:
                 return gain, bundles
             self._add_rows(first, second)
 
-    def duals(self) -> tuple[Ints, Ints, Floats]:
+    def duals(self) -> tuple[Positions, Positions, Floats]:
         """(envious, envied, dual) after :meth:`run`."""
         return np.concatenate(self.envious), np.concatenate(self.envied), self.dual
 
-    def _envy(self, bundles: Floats, gaining: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    def _envy(self, bundles: Floats, gaining: NDArray[np.bool_]) -> tuple[Positions, Positions]:
         """For each member the few others of its group that it envies most, among pairs without a row."""
         s = len(bundles)
         value = self.taste @ bundles.T
@@ -290,20 +289,20 @@ class _GroupProgram:
         found = (excess[tenants, most] > VIOLATED * scale(value)) & gaining[self.block[tenants]]
         return tenants[found], most[found]
 
-    def _add_rows(self, first: Ints, second: Ints) -> None:
+    def _add_rows(self, first: Positions, second: Positions) -> None:
         self.free[first, second] = False
         add_envy_rows(self.session, self.taste[first], first, second, len(self.gain))
         self.envious.append(self.members[first])
         self.envied.append(self.members[second])
 
 
-def _costs(cost: Floats, block: Ints, columns: int) -> sparse.csr_array:
+def _costs(cost: Floats, block: Positions, columns: int) -> sparse.csr_array:
     """Rows with the cost of each block's y, which are the first columns; ``cost`` is (members, k)."""
     entries = (cost.ravel(), (np.repeat(block, cost.shape[1]), np.arange(cost.size)))
     return sparse.csr_array(entries, shape=(int(block.max()) + 1, columns))
 
 
-def _seen(member_taste: Floats, outsider_taste: Floats, outsider: Ints, member: Ints) -> sparse.csr_array:
+def _seen(member_taste: Floats, outsider_taste: Floats, outsider: Positions, member: Positions) -> sparse.csr_array:
     """Rows ``seen[outsider] - outsider_taste[outsider].y[member] >= 0``, one per pair."""
     s, k = member_taste.shape
     r = len(outsider)
@@ -320,11 +319,13 @@ def _program(gain: Floats, rows: sparse.csr_array, blocks: int) -> LinearProgram
     return LinearProgram.of(gain, rows, lower, np.concatenate([np.ones(blocks), np.full(r - blocks, np.inf)]))
 
 
-Duals = tuple[Ints, Ints, Floats]
+Duals = tuple[Positions, Positions, Floats]
 """(envious, envied, dual) of envy rows."""
 
 
-def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, duals: Duals, seconds: float, passes: int) -> Point:
+def proven_point(
+    compiled: Compiled, kind: Positions, bundles: Floats, duals: Duals, seconds: float, passes: int
+) -> Point:
     """The point of ``bundles`` and the bound of ``duals``.
 
     Parameters
@@ -376,7 +377,7 @@ def _shares(entities: Entities, bundles: Floats) -> Floats:
     return np.asarray(gpus * fits / entities.demand[:, None])
 
 
-def _between_entities(entities: Entities, kind: Ints, duals: Duals) -> Duals:
+def _between_entities(entities: Entities, kind: Positions, duals: Duals) -> Duals:
     """Pairs of entities and the dual (<= 0) of their row."""
     top = entities.per_gpu.max(axis=1)
     worth = entities.weight * top
@@ -395,7 +396,7 @@ def _between_entities(entities: Entities, kind: Ints, duals: Duals) -> Duals:
     return first, second, -scaled / (entities.weight[first] * entities.weight[second] * top[first])
 
 
-def _across(weight: Floats, members: list[Ints], duals: Duals) -> list[Duals]:
+def _across(weight: Floats, members: list[Positions], duals: Duals) -> list[Duals]:
     """Duals between tenants of the market, divided among their entities by weight."""
     result: list[Duals] = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
     for a, b, dual in zip(*(f.tolist() for f in duals), strict=True):
@@ -404,7 +405,7 @@ def _across(weight: Floats, members: list[Ints], duals: Duals) -> list[Duals]:
     return result
 
 
-def _within(entities: Entities, members: list[Ints]) -> list[Duals]:
+def _within(entities: Entities, members: list[Positions]) -> list[Duals]:
     """Duals between entities of one taste: from those with less worth per weight to those with more."""
     worth = entities.weight * entities.per_gpu.max(axis=1)
     result: list[Duals] = []
@@ -417,7 +418,7 @@ def _within(entities: Entities, members: list[Ints]) -> list[Duals]:
     return result
 
 
-def _overlaps(a: Floats, b: Floats) -> tuple[Ints, Ints, Floats]:
+def _overlaps(a: Floats, b: Floats) -> tuple[Positions, Positions, Floats]:
     """Pairs (i, j) and parts (sum 1) that transport ``a`` to ``b`` in proportion, with few pairs.
 
     Only row and column sums matter: both are laid along the interval [0, 1], and the parts are the overlaps.
@@ -508,7 +509,7 @@ def _solve(market: BundleMarket, gap: float, options: Options, began: float) -> 
         group, envious, envied = _split(menu, members, parts)
 
 
-def _first_groups(market: BundleMarket, options: Options, began: float) -> Ints:
+def _first_groups(market: BundleMarket, options: Options, began: float) -> Positions:
     """Groups of tenants with the same favourite bundle in the menu of a sample."""
     if market.size <= SINGLE_GROUPS_UP_TO:
         return np.arange(market.size)
@@ -530,13 +531,13 @@ def _joined(menu: Menu) -> Menu:
     return Menu(group, bundles, menu.objective, menu.prices, pair // groups, pair % groups, dual)
 
 
-def _alike(bundles: Floats) -> Ints:
+def _alike(bundles: Floats) -> Positions:
     """Class of each of the ``bundles``; equal up to rounding means same class."""
     rounded = np.round(bundles / (EQUAL * scale(bundles)))
     return np.asarray(np.unique(rounded, axis=0, return_inverse=True)[1]).ravel()
 
 
-def _parts(market: BundleMarket, tenants: Ints, bundles: Floats, most: int) -> Ints:
+def _parts(market: BundleMarket, tenants: Positions, bundles: Floats, most: int) -> Positions:
     """The part, 0 … most - 1, of each of ``tenants`` of a group, given the directions ``bundles`` of its split."""
     alike = _alike(bundles)
     if alike.max() < most:
@@ -549,7 +550,7 @@ def _parts(market: BundleMarket, tenants: Ints, bundles: Floats, most: int) -> I
     return parts if parts.any() else alike
 
 
-def _split(menu: Menu, members: list[Ints], parts: list[Ints]) -> tuple[Ints, Ints, Ints]:
+def _split(menu: Menu, members: list[Positions], parts: list[Positions]) -> tuple[Positions, Positions, Positions]:
     """New groups, and the initial rows: the binding ones, towards every part of the envied group."""
     group, children, groups = menu.group.copy(), [], len(members)
     for g, (tenants, part) in enumerate(zip(members, parts, strict=True)):
@@ -562,7 +563,7 @@ def _split(menu: Menu, members: list[Ints], parts: list[Ints]) -> tuple[Ints, In
     return group, np.repeat(menu.envious, counts[menu.envied]), np.concatenate(envied)
 
 
-def market_of(entities: Entities) -> tuple[BundleMarket, Ints]:
+def market_of(entities: Entities) -> tuple[BundleMarket, Positions]:
     """The market of distinct tastes, and the tenant of the market for each entity.
 
     Entities with equal taste can take the same bundle per weight: the mean of envy-free bundles is envy-free.

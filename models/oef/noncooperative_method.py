@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.models.fairness_components import EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import Compiled

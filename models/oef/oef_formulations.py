@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetopt.checks import boolean
-from hetopt.data.entities import Entities, Floats, Kind, Numbers
+from hetopt.data.array_types import Floats, Numbers
+from hetopt.data.entities import Entities, Kind
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import LinearGain, TotalRate

@@ -9,7 +9,8 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.errors import InvalidInstance, Item
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import INTEGRAL

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hetopt.checks import FrozenDict, boolean, check_round_seconds, expect, one_of
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption

@@ -9,10 +9,10 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect, one_of, shown, whole
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.array_types import Floats, Positions
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption
@@ -34,11 +34,8 @@ from hetopt.models.queues.job_orders import held_gpu_counts, spent
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import WORK
 
-Kinds: TypeAlias = NDArray[np.intp]
-"""(n,) integers: for each job its queue, or the position of its GPU type (-1 for none)."""
 
-
-def random_types(jobs: Entities, kind: Kinds, seed: int) -> Kinds:
+def random_types(jobs: Entities, kind: Positions, seed: int) -> Positions:
     """(n,) types: each new job gets a type that can run it, drawn uniformly at random.
 
     Parameters
@@ -55,7 +52,7 @@ def random_types(jobs: Entities, kind: Kinds, seed: int) -> Kinds:
     return kind
 
 
-def least_service_types(jobs: Entities, kind: Kinds) -> Kinds:
+def least_service_types(jobs: Entities, kind: Positions) -> Positions:
     """(n,) types: each new job gets the type whose jobs have the fewest GPU-seconds left in total, in a tie the first.
 
     Several new jobs are assigned one after another in the order of arrival, and each counts for the next.
@@ -71,7 +68,7 @@ def least_service_types(jobs: Entities, kind: Kinds) -> Kinds:
     return kind
 
 
-def _current(jobs: Entities, kind: Kinds) -> Kinds:
+def _current(jobs: Entities, kind: Positions) -> Positions:
     """A copy without types that can no longer run their job, and with the held type for running jobs without a type."""
     kind = np.where(jobs.allowed[np.arange(len(kind)), kind], kind, -1)
     for job, ((held, _),) in running_gangs(jobs).items():
@@ -79,7 +76,7 @@ def _current(jobs: Entities, kind: Kinds) -> Kinds:
     return kind
 
 
-def _new(jobs: Entities, kind: Kinds) -> Iterator[tuple[int, list[int]]]:
+def _new(jobs: Entities, kind: Positions) -> Iterator[tuple[int, list[int]]]:
     """Jobs without a type in the order of arrival, each with the types that can run it, if there are any."""
     new = np.flatnonzero((kind < 0) & jobs.allowed.any(axis=1))
     for job in new[np.argsort(jobs.source.job_array("arrival")[new], kind="stable")].tolist():
@@ -141,7 +138,7 @@ class _History:
     service: Floats
     waited: Floats
     start: Floats
-    kind: Kinds
+    kind: Positions
 
 
 @dataclass(frozen=True)
@@ -264,7 +261,7 @@ class Tiresias:
             past.kind = least_service_types(jobs, past.kind)
         return past
 
-    def _queue(self, service: Floats) -> Kinds:
+    def _queue(self, service: Floats) -> Positions:
         """(n,) the queue of each job, from 0."""
         return np.searchsorted(np.array(self.thresholds) * (1 - WORK), service, side="right")
 

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
+from hetopt.data.array_types import Integers
 from hetopt.data.workload import Job, Stage
-from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 
@@ -27,7 +27,7 @@ def random_case(rng: np.random.Generator, stages: int, most: int, servers: int) 
     return Pipeline.of(job), Servers.alike(free.tolist(), gpus=8)
 
 
-def every_placement(pipeline: Pipeline, servers: Servers) -> Iterator[Whole]:
+def every_placement(pipeline: Pipeline, servers: Servers) -> Iterator[Integers]:
     """All (S, M) tables of replicas that fit."""
     ways = [list(_compositions(k, len(servers))) for k in pipeline.replicas.tolist()]
     for rows in product(*ways):

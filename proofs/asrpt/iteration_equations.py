@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from hetopt.data.array_types import Integers
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
-from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
@@ -36,7 +36,7 @@ class PlacedJob:
     """
 
     placing: StagedCase
-    x: Whole
+    x: Integers
 
     @property
     def instance(self) -> Instance:

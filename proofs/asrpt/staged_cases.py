@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from hetopt.data.array_types import Integers
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import exact_fractions, number_text
 from hetopt.data.workload import Job, Stage
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.proofs.asrpt.all_placements import every_placement
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -111,7 +111,7 @@ class StagedCase:
         return servers_of(self.free, self.nic, self.intra)
 
     @cached_property
-    def placements(self) -> list[Whole]:
+    def placements(self) -> list[Integers]:
         """All (S, M) tables of replicas."""
         return list(every_placement(self.pipeline, self.servers))
 
@@ -140,7 +140,7 @@ class StagedCase:
         return exact(self._empty.fewest(self.pipeline))
 
     @property
-    def greedy_placement(self) -> Whole:
+    def greedy_placement(self) -> Integers:
         """The placement of :attr:`greedy`."""
         offer = self._empty.candidate(self.pipeline, consolidate=True)
         assert offer is not None, "there is room"
@@ -153,12 +153,12 @@ class StagedCase:
     def _empty(self) -> Fleet:
         return Fleet(self.servers, HeavyEdge(), Asynchronous())
 
-    def text_of(self, x: Whole) -> str:
+    def text_of(self, x: Integers) -> str:
         """A placement as text, server by server."""
         columns = ("+".join(f"{n} of S{s + 1}" for s, n in enumerate(column) if n) for column in x.T.tolist())
         return " | ".join(column or "nothing" for column in columns)
 
-    def picture(self, title: str, x: Whole, alpha: Fraction) -> SharesPicture:
+    def picture(self, title: str, x: Integers, alpha: Fraction) -> SharesPicture:
         """Picture of the replicas of each stage on each server, with the iteration time ``alpha`` in the title."""
         stages = [f"S{s + 1}" for s in range(len(x))]
         return placement_picture(f"{title}: {number_text(alpha)} s", stages, x.tolist(), self.free)

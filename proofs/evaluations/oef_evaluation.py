@@ -31,7 +31,8 @@ import numpy as np
 import pandas as pd
 
 import hetopt
-from hetopt.data.entities import Floats, owners
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import owners
 from hetopt.data.instance import Instance
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import FrozenDict, at_least, text, whole
+from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import System

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
-from hetopt.data.entities import Numbers
+from hetopt.data.array_types import Numbers
 from hetopt.data.instance import Instance
 from hetopt.data.rates import rate_with
 from hetopt.data.rationals import exact_fractions, simple_fractions

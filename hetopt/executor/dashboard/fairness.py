@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.rates import rate_with
 from hetopt.executor.snapshot import Snapshot
 from hetopt.executor.telling import ENDED

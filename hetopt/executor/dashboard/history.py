@@ -10,7 +10,7 @@ from itertools import chain, count
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.executor import tables
 from hetopt.executor.queue import capacity_of, form_of, known_nodes
 

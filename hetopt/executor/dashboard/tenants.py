@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.executor.dashboard import words
 from hetopt.executor.dashboard.drawing import LEFT, REST, WIDTH, Time, colours, figure, legend, of_tenants
 from hetopt.executor.dashboard.fairness import by_tenant

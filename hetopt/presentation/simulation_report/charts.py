@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.experiments.comparison import by_reason
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.presentation.fonts import label

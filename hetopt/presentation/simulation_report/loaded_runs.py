@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError
 from hetopt.experiments.run_folder import WorkloadRuns, check_same_jobs, instance_of

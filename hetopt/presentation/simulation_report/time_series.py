@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.metrics.log_reading import end_of
 from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from hetopt.data.entities import Floats
+from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import end_of, seats_of
