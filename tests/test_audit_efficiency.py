@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 import hetopt
 from hetopt import auditing
 from hetopt.data.rates import largest_relative_envy
-from hetopt.experiments.comparison import compare
+from hetopt.experiments.comparison import compare, measure
 from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import WeightedRate
 from hetopt.proofs.strategies import job_instances, shares, tenant_instances
@@ -296,3 +296,11 @@ def test_whole_tenants_have_no_limit_of_time():
         auditing.envy_free(instance, [[0.5], [0.5]], level="free reuse", time_limited=True)
     limited = hetopt.audit(instance, [[1], [0]], time_limited=True)
     assert limited.by_tenant["sharing_incentive (free reuse)"].holds
+
+
+def test_an_entity_that_can_use_no_gpu_does_not_spoil_the_comparison() -> None:
+    """As in the audit, which finds the sharing incentive met: its fair rate is 0."""
+    instance = hetopt.Instance.from_speedups([[1, 0], [1, 2]], capacity=[0, 2])
+    allocation = hetopt.solve(oef.cooperative(), instance)
+    assert hetopt.audit(instance, allocation).sharing_incentive.holds
+    assert measure(instance, allocation)["sharing"] == 1.0

@@ -233,7 +233,7 @@ def measure(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     return {
         "total": float(rate.sum()),
         "least": float((rate / entities.weight).min()),
-        "sharing": float((rate / fair).min()),
+        "sharing": float(np.divide(rate, fair, out=np.ones_like(rate), where=fair > 0).min()),
         "envy": largest_relative_envy(entities, gpus),
         "pareto": max(0.0, -pareto_efficient(instance, plan).slack),
         "gpus": float(gpus.sum()),
