@@ -148,5 +148,5 @@ def test_work_lost_with_a_server() -> None:
     log, instance = by_hand()
     jobs = log.jobs.assign(wasted=[8.0, 0.0, 2.0, 0.0])
     assert wasted_share(replace(log, jobs=jobs), instance).tolist() == [8 / 40, 0, 0.5, 0]
-    with pytest.raises(MetricUnavailable, match="has no column .wasted., which this metric needs; known: arrival"):
+    with pytest.raises(MetricUnavailable, match=r"has no column .wasted., which this metric needs; known: arrival"):
         wasted_share(log, instance)
