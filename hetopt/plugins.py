@@ -36,7 +36,7 @@ from functools import cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, get_type_hints
 
-from hetopt.checks import choices
+from hetopt.checks import choices, shown
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 
 PLAIN = (bool, int, float, str, list, dict, type(None))
@@ -84,6 +84,8 @@ class PluginGroup:
         InvalidOption
             The module cannot be imported.
         """
+        if not isinstance(name, str):
+            raise InvalidOption(f"the {self.what} is {shown(name)}; it must be a name, or module:Name")
         point = self.points.get(name)
         if point is None and ":" in name:
             if not all(part.isidentifier() for half in name.split(":", 1) for part in half.split(".")):

@@ -6,16 +6,12 @@ Where a paper does not specify the length of a round or the placement, a comment
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
-from hetopt import plugins
-from hetopt.checks import FrozenDict, choices
-from hetopt.decisions.placers import FirstFree, HierarchicalPlacer, MoreWorkersFirst, Placer, TensorSkew
+from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.rounders import ByPriority, WholeGPUs
 from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS, ROUND_SECONDS, OnChange, System
-from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
 from hetopt.models import gavel as gavel_policies
@@ -25,37 +21,18 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
+from hetopt.plugins import PLACERS
 
 OEF_PLACER = "more-workers-first"
 """OEF's own [OEF, section 4.3]."""
-
-PLACERS: Mapping[str, Placer] = FrozenDict(
-    {
-        "hierarchical": HierarchicalPlacer(),
-        "more-workers-first": MoreWorkersFirst(),
-        "tensor-skew": TensorSkew(),
-        "first-free": FirstFree(),
-    }
-)
-"""Name in settings of systems -> placer: those of FFT, OEF and Tiresias, and the first free GPUs."""
 
 
 def fft(round_seconds: float = ROUND_SECONDS, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
     """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
 
-    ``placer`` is a name in :data:`PLACERS` or a registered one, or ``module:Name`` of a user's placer.
+    ``placer`` is the name of a registered placer, or ``module:Name`` of a user's placer.
     """
-    return System(FFT(round_seconds, restart_seconds), placer=_placer(placer))
-
-
-def _placer(name: str) -> Placer:
-    if name in PLACERS:
-        return PLACERS[name]
-    if isinstance(name, str) and (":" in name or name in plugins.PLACERS.points):
-        own: Placer = plugins.PLACERS.make(name)
-        return own
-    known = choices(str(name), [*PLACERS, *plugins.PLACERS.points])
-    raise InvalidOption(f"is {name!r}; {known}; module:Name works for your own placer", "placer")
+    return System(FFT(round_seconds, restart_seconds), placer=PLACERS.make(placer))
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:
@@ -122,7 +99,7 @@ def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool) -> Sys
         OnChange(policy, round_seconds),
         rounder=WholeGPUs(),
         selection=LongestStarved(mix=mix),
-        placer=_placer(placer),
+        placer=PLACERS.make(placer),
     )
 
 
