@@ -133,7 +133,7 @@ def drive(plan: dict[str, Any]) -> None:
         engine: Engine = SlurmEngine(store.cluster, seconds=5.0)
     else:
         engine = local.LocalEngine(read_slots(Path(plan["slots"])), store.cluster)
-    terms = tending.Terms(
+    terms = tending.LeaseTimeouts(
         ttl_seconds=plan["ttl"],
         margin_seconds=5.0 if slurm else 0.5,  # here Slurm's alone are dead by nothing but the time that passes
         profile_seconds=0.3,
