@@ -127,6 +127,11 @@ class SuspiciousSpeedups(UserWarning):
 class UnusableFile(HetoptError, OSError):
     """A file cannot be read or written: it is absent, a folder, protected, or already there."""
 
+    @classmethod
+    def of(cls, problem: Exception, path: object, what: str) -> Self:
+        """The error for one of the operating system about ``path``, which cannot be ``what`` (read, written)."""
+        return cls(f"cannot be {what}: {getattr(problem, 'strerror', None) or problem}").in_file(str(path))
+
 
 class InvalidFormulation(HetoptError, ValueError):
     """Components do not fit together, or do not fit the instance."""

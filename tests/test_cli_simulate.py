@@ -89,7 +89,7 @@ def test_a_refused_run_is_reported(run: Run) -> None:
     ("words", "message"),
     [
         (("simulate", "philly-like"), "needs a cluster; name one, such as lab36"),
-        (("simulate", "absent.csv", "--cluster", "lab36"), "absent.csv cannot be read"),
+        (("simulate", "absent.csv", "--cluster", "lab36"), "absent.csv: cannot be read"),
         ((*SMALL, "-p", "gave1"), "no system or policy 'gave1'"),
         ((*SMALL, "-p", " , "), "--policies is empty"),
         ((*SMALL, "-p", "srtf", "--seeds", "0"), "--seeds is 0"),

@@ -338,6 +338,7 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
         (TraceWorkload("philly-like", "oef/testbed", models="fft"), InvalidInstance, "GPU type"),
         (TraceWorkload("oef/eq1"), InvalidInstance, "has no jobs; a simulation needs some"),
         (TraceWorkload("hadar/m5", load=0.5), InvalidOption, "^load does not apply to hadar/m5"),
+        (TraceWorkload("philly-like", "lab36", kind="philly"), InvalidOption, "^kind does not apply to philly-like"),
         (TraceWorkload("hadar/m5", too_large="cut"), InvalidOption, "^too_large does not apply"),
         (TraceWorkload("hadar/m5", settings={"jobs": 3}), InvalidOption, "^settings does not apply"),
         (TraceWorkload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, "has no setting 'gpus'"),

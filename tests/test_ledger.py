@@ -178,6 +178,8 @@ def test_other_words_are_no_verdicts() -> None:
         ClaimVerdict.OPEN,
         "could not be decided: the verdict 'perhaps' is not one of true, false, open, untestable",
     )
+    with pytest.raises(InvalidOption, match="claim 'toy/claim' has the procedure 3"):
+        claim(3)
     with pytest.raises(InvalidOption, match="claim 'toy/claim' expects 'maybe'; a verdict is one of true, false"):
         claim(at_most(7), expected="maybe")
 

@@ -81,7 +81,7 @@ def test_the_browser_is_opened_where_asked(run: Run, folder: Path, monkeypatch: 
         (["--seed", "3"], "it must be one of 0"),
         (["--fairness", "unfair"], "no definition of finish-time fairness 'unfair'"),
         (["--out", "page.pdf"], "--out is 'page.pdf'; the page is HTML, so its name must end with .html"),
-        (["--out", "/nowhere/page.html"], "/nowhere/page.html cannot be written"),
+        (["--out", "/nowhere/page.html"], "/nowhere/page.html: cannot be written"),
     ],
 )
 def test_bad_options_are_one_line(run: Run, folder: Path, words: list[str], message: str) -> None:

@@ -172,7 +172,7 @@ def test_gpu_types_named_like_a_column_make_no_tables() -> None:
 
 
 def test_bad_folders(tmp_path: Path) -> None:
-    with pytest.raises(UnusableFile, match=r"servers\.csv cannot be read: No such file"):
+    with pytest.raises(UnusableFile, match=r"servers\.csv: cannot be read: No such file"):
         hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("server,T4,V100\ns,4,8/2\nt,x,1\n")
     with pytest.raises(InvalidInstance, match=r"/servers\.csv: row 't': servers\['t'\]\.gpus\['T4'\] is 'x'"):
@@ -221,7 +221,7 @@ def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:
     """Also a table that the new instance lacks would be read together with the new ones."""
     (tmp_path / "jobs.csv").write_text("precious")
     lab = instances.load("lab36")
-    with pytest.raises(UnusableFile, match=r"jobs\.csv exists already; use overwrite=True"):
+    with pytest.raises(UnusableFile, match=r"jobs\.csv: exists already; use overwrite=True"):
         tables.write_csv(lab, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["jobs.csv"]
     tables.write_csv(lab, tmp_path, overwrite=True)

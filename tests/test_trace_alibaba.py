@@ -111,7 +111,7 @@ def test_files_elsewhere_and_compressed(tmp_path: Path) -> None:
             tmp_path / f"{name}.csv.gz", header=False, index=False
         )
         (folder / f"pai_{name}_table.csv").unlink()
-    with pytest.raises(UnusableFile, match=r"pai_job_table\.csv cannot be read: No such file"):
+    with pytest.raises(UnusableFile, match=r"pai_job_table\.csv: cannot be read: No such file"):
         read_pai(folder)
     with pytest.raises(UnusableFile, match=r"has no pai_task_table\.csv; name it with tasks="):
         read_pai(tmp_path / "job.csv.gz")

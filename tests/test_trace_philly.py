@@ -166,7 +166,7 @@ def test_what_is_no_log(text: str, message: str, tmp_path: Path) -> None:
 def test_a_log_without_any_job_to_use(tmp_path: Path) -> None:
     with pytest.raises(InvalidInstance, match="has no job that can be used: 2 with no attempt"):
         read_philly(write(tmp_path, [job("a", "2017-10-01 00:00:00"), job("b", None)]))
-    with pytest.raises(UnusableFile, match="none cannot be read: No such file"):
+    with pytest.raises(UnusableFile, match="none: cannot be read: No such file"):
         read_philly(tmp_path / "none")
 
 

@@ -133,7 +133,7 @@ def test_what_is_no_trace_is_not_written(change: dict[str, Any], message: str, t
         )
     assert not list(tmp_path.iterdir())
     write_plain(table, tmp_path / "t")
-    with pytest.raises(UnusableFile, match="t exists already; use overwrite=True"):
+    with pytest.raises(UnusableFile, match="t: exists already; use overwrite=True"):
         write_plain(table, tmp_path / "t")
     write_plain(table.iloc[:1], tmp_path / "t", overwrite=True)
     assert len(read_plain(tmp_path / "t")) == 1

@@ -59,7 +59,8 @@ def test_every_kind_is_announced_and_says_what_it_reads() -> None:
 def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("colour,size\nred,5\n")
     with pytest.raises(
-        InvalidInstance, match=r"t\.csv: begins like no known trace \('colour,size'\); give kind= .--kind., one of"
+        InvalidInstance,
+        match=r"t\.csv: is not in a known trace format; it begins with 'colour,size'; give kind= .--kind., one of",
     ):
         read_trace(tmp_path / "t.csv")
     with pytest.raises(InvalidInstance, match=f"one of {', '.join(trace_kinds())}, or module:Name"):
@@ -69,12 +70,12 @@ def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
     for content, message in (
         (b"", "is empty"),
         (b"\n\n", "is empty"),
-        (b"\xff\xfe\x00\x80", "begins like no known trace"),
+        (b"\xff\xfe\x00\x80", "is not in a known trace format"),
     ):
         (tmp_path / "t.csv").write_bytes(content)
         with pytest.raises(InvalidInstance, match=message):
             read_trace(tmp_path / "t.csv")
-    with pytest.raises(UnusableFile, match="none cannot be read: No such file"):
+    with pytest.raises(UnusableFile, match="none: cannot be read: No such file"):
         read_trace(tmp_path / "none")
 
 
@@ -108,7 +109,7 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert read_trace(own, "own_traces:read", copies=3)["duration"].tolist() == [3.0]
     assert read_trace(own, "own_traces:made")["duration"].tolist() == [2.0]
     assert make_reader("own_traces:made", {"copies": 4})(own)["duration"].tolist() == [4.0]
-    with pytest.raises(InvalidInstance, match="begins like no known trace"):
+    with pytest.raises(InvalidInstance, match="is not in a known trace format"):
         read_trace(own)
     announce(monkeypatch, mine="own_traces:read", half="not_installed:read", unmarked="own_traces:nothing")
     assert detect_kind(own) == "mine", "and a package that is half installed, or has no test, takes nothing away"

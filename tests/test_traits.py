@@ -47,6 +47,16 @@ def test_wrappers_pass_traits_on() -> None:
     assert not traits_of(Rounded(oef.cooperative())).fractional
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("round_seconds", 0), ("round_seconds", "1"), ("fractional", "yes"), ("places", 1), ("speeds", 3)],
+)
+def test_bad_traits_are_refused(key: str, value: object) -> None:
+    with pytest.raises(hetopt.InvalidOption) as caught:
+        Traits(**{key: value})  # type: ignore[arg-type]
+    assert caught.value.key == f"Traits.{key}"
+
+
 def test_no_traits_are_the_defaults_and_other_ones_are_refused() -> None:
     def policy(instance: hetopt.Instance, state: None = None) -> None:
         raise NotImplementedError

@@ -42,8 +42,8 @@ def envy_free(
     Returns
     -------
     Verdict
-        Its witness is the worst :class:`~hetopt.auditing.verdict.Envy`. With a single entity the slack is its own
-        rate.
+        Its witness is the worst :class:`~hetopt.auditing.verdict.Envy`. With a single entity the slack is its rate
+        divided by its rate with the whole cluster.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     e, o, slack = _worst_pair(held)

@@ -345,21 +345,23 @@ def write(instance: InstanceData, path: str | os.PathLike[str], *, overwrite: bo
 def _parser(path: str | os.PathLike[str]) -> Any:
     ending = Path(path).suffix.lower()
     if ending not in PARSERS:
-        raise InvalidOption(f"{path} ends with {ending!r}; it must end with one of {', '.join(PARSERS)}")
+        what = f"ends with {ending!r}" if ending else "has no suffix"
+        raise InvalidOption(f"{what}; the name must end with one of {', '.join(PARSERS)}").in_file(str(path))
     return PARSERS[ending]
 
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > LARGEST:
-            raise UnusableFile(f"{path} is larger than 1 GiB; make the instance from arrays or tables instead")
-        return path.read_bytes().decode("utf-8-sig")
+        size = path.stat().st_size
+        if size <= LARGEST:
+            return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise InvalidInstance(f"{path} is not UTF-8 text (byte {problem.start}); it must be YAML or JSON") from None
+        error = InvalidInstance(f"is not UTF-8 text (byte {problem.start}); it must be YAML or JSON")
+        raise error.in_file(str(path)) from None
     except (OSError, ValueError) as problem:
-        if isinstance(problem, UnusableFile):
-            raise
-        raise UnusableFile(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
+        raise UnusableFile.of(problem, path, "read") from None
+    large = UnusableFile(f"has {size:,} bytes, more than {LARGEST:,}; make the instance from arrays or tables instead")
+    raise large.in_file(str(path))
 
 
 def _located(error: DocumentError, label: str | os.PathLike[str], text: str) -> InvalidInstance:

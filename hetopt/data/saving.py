@@ -105,7 +105,7 @@ def _system_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         yield
     except FileExistsError:
         raise UnusableFile(
-            f"{path} exists already; use overwrite=True (--overwrite on the command line) to replace it"
-        ) from None
+            "exists already; use overwrite=True (--overwrite on the command line) to replace it"
+        ).in_file(str(path)) from None
     except (OSError, ValueError) as problem:  # ValueError: a NUL in the name, text that is not Unicode
-        raise UnusableFile(f"{path} cannot be {what}: {getattr(problem, 'strerror', None) or problem}") from None
+        raise UnusableFile.of(problem, path, what) from None

@@ -374,7 +374,7 @@ def _csv(path: Path) -> pd.DataFrame:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
         header = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, nrows=1).iloc[0].tolist()
     except OSError as problem:
-        raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
+        raise UnusableFile.of(problem, path, "read") from None
     except ValueError as problem:  # pandas' own errors and wrong encodings
         raise InvalidInstance(f"is not CSV: {problem}").in_file(str(path)) from None
     if twice := [column for column in header if header.count(column) > 1]:

@@ -16,9 +16,7 @@ from hetopt.errors import (
     InvalidFormulation,
     InvalidInstance,
     InvalidOption,
-    MissingPackage,
     PolicyFailed,
-    SolverUnavailable,
 )
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
@@ -34,8 +32,8 @@ from hetopt.simulation.simulator import simulate
 ProgressCallback = Callable[[RunKey, float], None]
 """Called with a run and the finished part of its jobs; 1 when it is stored."""
 
-REFUSALS = (InvalidInstance, InvalidFormulation, InvalidOption, SolverUnavailable, MissingPackage)
-"""Errors of a system that cannot run an instance in this environment; all others are failures of its policy."""
+REFUSALS = (InvalidInstance, InvalidFormulation, InvalidOption)
+"""Errors of a system that cannot run an instance; all others, also missing packages, are failures of its policy."""
 
 RunResult: TypeAlias = tuple[RunRecord, Log | None]
 """The record of a run, and its log unless the system refused it."""

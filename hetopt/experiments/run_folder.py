@@ -133,7 +133,7 @@ def instance_of(run: StoredRun) -> Instance:
     try:
         return workload_of(run.record.settings["workload"]).instance(run.key.seed)
     except (KeyError, TypeError) as problem:
-        raise InvalidInstance(f"{run.folder}: its workload cannot be read: {problem}") from None
+        raise InvalidInstance(f"has a workload that cannot be read: {problem}").in_file(str(run.folder)) from None
 
 
 SAME = ("arrival", "demand", "work")

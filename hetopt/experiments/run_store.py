@@ -196,7 +196,7 @@ class RunRecord:
         except (OSError, ValueError) as problem:
             data, fault = {}, f"it is not a record of a run: {problem}"
         if fault:
-            raise InvalidInstance(f"{path}: {fault}; remove its folder and run it again")
+            raise InvalidInstance(f"{fault}; remove its folder and run it again").in_file(str(path))
         key = RunKey(**{item.name: data.pop(item.name) for item in fields(RunKey)})
         own = {item.name: data[item.name] for item in fields(cls) if item.name in data}
         own["summary"] = {name: _known_number(value) for name, value in data["summary"].items()}
@@ -317,7 +317,7 @@ class RunStore:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise UnusableFile(f"{folder} cannot be made: {problem.strerror or problem}") from None
+            raise UnusableFile.of(problem, folder, "made") from None
         for name in TABLES if log is not None else ():
             content, ending = self._encoded(getattr(log, name))
             save(content, folder / f"{name}.{ending}", overwrite=True)
@@ -345,10 +345,10 @@ class RunStore:
             The folder does not exist, holds no run, or has an invalid file.
         """
         if not self.path.is_dir():
-            raise UnusableFile(f"{self.path} is not a folder; hetopt simulate … --out FOLDER makes one")
+            raise UnusableFile("is not a folder; hetopt simulate … --out FOLDER makes one").in_file(str(self.path))
         found = [StoredRun(file.parent) for file in sorted(self.path.rglob("run.json"))]
         if not found:
-            raise InvalidInstance(f"{self.path} holds no run; hetopt simulate … --out {self.path} makes some")
+            raise InvalidInstance("holds no run; hetopt simulate … --out FOLDER makes some").in_file(str(self.path))
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
 
     def table(self, keys: Iterable[RunKey] | None = None) -> pd.DataFrame:
@@ -409,14 +409,12 @@ class StoredRun:
         try:
             return read_table(self.folder, name)
         except FileNotFoundError:
-            raise UnusableFile(
-                f"{self.folder} has no table {name!r}; {self.record.refused or 'run it again'}"
-            ) from None
+            problem = UnusableFile(f"has no table {name!r}; {self.record.refused or 'run it again'}")
+            raise problem.in_file(str(self.folder)) from None
         except (ValueError, OSError, EOFError, ImportError) as problem:
             text = " ".join(str(problem).split())
-            raise InvalidInstance(
-                f"{self.folder}: table {name!r} cannot be read: {text}; remove {self.folder} and run it again"
-            ) from None
+            error = InvalidInstance(f"table {name!r} cannot be read: {text}; remove the folder and run it again")
+            raise error.in_table(name).in_file(str(self.folder)) from None
 
     @cached_property
     def log(self) -> Log:

@@ -137,6 +137,8 @@ class TraceWorkload:
         UnknownName, UnusableFile, InvalidInstance, InvalidOption
             The trace, cluster or catalogue does not exist or is invalid.
         """
+        if self.is_generated and self.kind is not None:
+            raise InvalidOption(f"does not apply to {self.trace}, a generator; leave it out", "kind")
         if self.is_instance and not self.is_generated:
             return self._existing()
         if self.cluster is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetopt.checks import expect
+from hetopt.checks import boolean, check_round_seconds, expect, shown
 from hetopt.errors import InvalidOption
 from hetopt.stages.speed_models import SpeedModel
 
@@ -38,6 +38,13 @@ class Traits:
     forks: bool = False
     terminates: bool = False
     speeds: SpeedModel | None = None
+
+    def __post_init__(self) -> None:
+        check_round_seconds(self, or_none=True)
+        for key in ("fractional", "places", "mixes", "forks", "terminates"):
+            boolean(getattr(self, key), f"Traits.{key}")
+        if self.speeds is not None and not callable(getattr(self.speeds, "on", None)):
+            raise InvalidOption(f"is {shown(self.speeds)}; it must have a method on()", "Traits.speeds")
 
 
 def traits_of(policy: object) -> Traits:

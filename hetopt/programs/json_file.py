@@ -71,11 +71,9 @@ def from_json(source: str | Path) -> LinearProgram:
     try:
         text = Path(source).read_text(encoding="utf-8")
     except UnicodeDecodeError as found:
-        raise InvalidFormulation(f"{source}: {found}; it must be JSON in UTF-8") from None
+        raise InvalidFormulation(f"is not JSON in UTF-8: {found}").in_file(str(source)) from None
     except (OSError, ValueError) as found:  # ValueError: a NUL in the name
-        raise UnusableFile(
-            f"{str(source)[:200]}: {getattr(found, 'strerror', None) or found}; it cannot be read"
-        ) from None
+        raise UnusableFile.of(found, str(source)[:200], "read") from None
     try:
         return _program(json.loads(text, parse_constant=_no_number))
     except RecursionError:

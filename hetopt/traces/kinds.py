@@ -78,7 +78,8 @@ def detect_kind(path: FilePath) -> str:
         if callable(recognises) and recognises(start):
             kinds.append(name)
     if len(kinds) != 1:
-        unknown = f"begins like no known trace ({shown(start.lines[0])})" if start.lines else "holds no known trace"
+        begins = f"; it begins with {shown(start.lines[0])}" if start.lines else ""
+        unknown = f"is not in a known trace format{begins}"
         problem = f"may be of kind {' or '.join(kinds)}" if kinds else unknown
         advice = f"give kind= (--kind), one of {', '.join(TRACES.points)}, or module:Name"
         raise InvalidInstance(f"{problem}; {advice}").in_file(str(path))

@@ -98,7 +98,7 @@ def read_pai(
     arrival, ended = (_seconds(jobs[key], locate_job) for key in ("start_time", "end_time"))
     task_file = tasks or _beside(folder, "task")
     if task_file is None:
-        raise UnusableFile(f"{folder} has no pai_task_table.csv; name it with tasks=")
+        raise UnusableFile("has no pai_task_table.csv; name it with tasks=").in_file(str(folder))
     cells = _table(task_file, TASK)
     gpus, gpu_type, unknown = _gpus(cells, index)
     if (instance_file := instances or _beside(folder, "instance")) is not None:

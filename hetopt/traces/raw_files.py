@@ -177,7 +177,7 @@ def _translated_errors(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
+        raise UnusableFile.of(problem, path, "read") from None
     except UnicodeDecodeError:
         other = InvalidInstance("is not text in UTF-8; save it as that")
         raise other.in_file(str(path), _line_of_other_encoding(path)) from None

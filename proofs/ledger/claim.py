@@ -300,6 +300,10 @@ class Claim:
                 f"claim {self.key!r} expects {shown(self.expected)}; a verdict is one of {', '.join(ClaimVerdict)}"
             ) from None
         object.__setattr__(self, "expected", verdict)
+        if not callable(getattr(self.procedure, "decide", None)):
+            raise InvalidOption(
+                f"claim {self.key!r} has the procedure {shown(self.procedure)}, without a method decide"
+            )
         first = self.key.partition("/")[0]
         paper = PAPERS.get(first, Paper(first, first))
         object.__setattr__(self, "paper", self.paper or paper.name)
