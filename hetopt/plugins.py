@@ -173,12 +173,12 @@ def parameters(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
 def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: str) -> dict[str, Any]:
     """Convert ``settings`` to the types annotated on ``made``.
 
-    Text becomes a member of an enum, a mapper or a predictor; a mapping becomes a dataclass.
+    Text becomes a member of an enum, or the mapper, predictor or placer of that name; a mapping becomes a dataclass.
 
     Raises
     ------
     InvalidOption, UnknownName
-        The member, mapper, predictor or field does not exist; or the setting must be an object of a class to which
+        The member, plugin or field does not exist; or the setting must be an object of a class to which
         it cannot be converted.
     """
     try:
@@ -221,7 +221,7 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
 def _group_of(hint: type) -> PluginGroup | None:
     """The group of plugins of that class; None if there is none."""
     name = f"{hint.__module__}:{hint.__qualname__}"
-    return next((group for group in (MAPPERS, PREDICTORS) if group.protocol == name), None)
+    return next((group for group in (MAPPERS, PREDICTORS, PLACERS) if group.protocol == name), None)
 
 
 def raised(problem: BaseException) -> str:
@@ -242,7 +242,7 @@ TRACES = PluginGroup("trace reader", "hetopt.traces", ("path", "settings"))
 SYSTEMS = PluginGroup("system", "hetopt.systems", (), method="steps")
 GENERATORS = PluginGroup("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
 PROGRAMS = PluginGroup("program", "hetopt.programs", (), method="")
-PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
+PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"), protocol="hetopt.decisions.placers:Placer")
 ESTIMATORS = PluginGroup("estimator", "hetopt.estimators", ("models", "measured", "types"))
 ENGINES = PluginGroup("engine", "hetopt.engines", ("grant",), method="start")
 

@@ -6,16 +6,12 @@ Where a paper does not specify the length of a round or the placement, a comment
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
-from hetopt import plugins
-from hetopt.checks import FrozenDict, choices
-from hetopt.decisions.placers import FirstFree, HierarchicalPlacer, MoreWorkersFirst, Placer, TensorSkew
+from hetopt.decisions.placers import HierarchicalPlacer, MoreWorkersFirst, Placer
 from hetopt.decisions.rounders import ByPriority, WholeGPUs
 from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS, ROUND_SECONDS, OnChange, System
-from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
 from hetopt.models import gavel as gavel_policies
@@ -26,36 +22,16 @@ from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
 
-OEF_PLACER = "more-workers-first"
+FFT_PLACER: Placer = HierarchicalPlacer()
+"""FFT's own [FFT, section 4.3]."""
+
+OEF_PLACER: Placer = MoreWorkersFirst()
 """OEF's own [OEF, section 4.3]."""
 
-PLACERS: Mapping[str, Placer] = FrozenDict(
-    {
-        "hierarchical": HierarchicalPlacer(),
-        "more-workers-first": MoreWorkersFirst(),
-        "tensor-skew": TensorSkew(),
-        "first-free": FirstFree(),
-    }
-)
-"""Name in settings of systems -> placer: those of FFT, OEF and Tiresias, and the first free GPUs."""
 
-
-def fft(round_seconds: float = ROUND_SECONDS, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
-    """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
-
-    ``placer`` is a name in :data:`PLACERS` or a registered one, or ``module:Name`` of a user's placer.
-    """
-    return System(FFT(round_seconds, restart_seconds), placer=_placer(placer))
-
-
-def _placer(name: str) -> Placer:
-    if name in PLACERS:
-        return PLACERS[name]
-    if isinstance(name, str) and (":" in name or name in plugins.PLACERS.points):
-        own: Placer = plugins.PLACERS.make(name)
-        return own
-    known = choices(str(name), [*PLACERS, *plugins.PLACERS.points])
-    raise InvalidOption(f"is {name!r}; {known}; module:Name works for your own placer", "placer")
+def fft(round_seconds: float = ROUND_SECONDS, restart_seconds: float = 0.0, placer: Placer = FFT_PLACER) -> System:
+    """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3]."""
+    return System(FFT(round_seconds, restart_seconds), placer=placer)
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:
@@ -78,13 +54,13 @@ def gavel_ftf(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     return _gavel(gavel_policies.finish_time_fairness(), round_seconds)
 
 
-# Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs
-# may use several types, at the speed of the slowest [OEF, section 4.4].
+# Sharing among tenants. With `mix`, a gang that fits on no single type of its tenant's GPUs may use several types, at
+# the speed of the slowest [OEF, section 4.4].
 
 
 def gavel_tenants(
     round_seconds: float = ROUND_SECONDS,
-    placer: str = OEF_PLACER,
+    placer: Placer = OEF_PLACER,
     mix: bool = False,
     tenant_gpus: float = math.inf,
 ) -> System:
@@ -97,32 +73,32 @@ def gavel_tenants(
     return _shared(policy, round_seconds, placer, mix)
 
 
-def gandiva_fair(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def gandiva_fair(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
     """Gandiva_fair among tenants, a baseline of OEF, with OEF's rounding and placement."""
     return _shared(gandiva_fair_policy(), round_seconds, placer, mix)
 
 
-def equal_split_tenants(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def equal_split_tenants(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
     """Equal division of every GPU type among tenants, which OEF calls max-min [OEF, section 2.3.3]."""
     return _shared(equal_split(), round_seconds, placer, mix)
 
 
-def oef_cooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def oef_cooperative(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
     """Cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
     return _shared(oef.cooperative(), round_seconds, placer, mix)
 
 
-def oef_noncooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def oef_noncooperative(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
     """Non-cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
     return _shared(oef.noncooperative(), round_seconds, placer, mix)
 
 
-def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool) -> System:
+def _shared(policy: Policy, round_seconds: float, placer: Placer, mix: bool) -> System:
     return System(
         OnChange(policy, round_seconds),
         rounder=WholeGPUs(),
         selection=LongestStarved(mix=mix),
-        placer=_placer(placer),
+        placer=placer,
     )
 
 

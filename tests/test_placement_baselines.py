@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName, plugins
-from hetopt.decisions.placers import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, first_seats, pack
+from hetopt.decisions.placers import (
+    LARGEST_TENSOR,
+    PACK_LIMIT,
+    FirstFree,
+    HierarchicalPlacer,
+    Placer,
+    TensorSkew,
+    first_seats,
+    pack,
+)
 from hetopt.decisions.system import check_placement
-from hetopt.models.systems import PLACERS
 from hetopt.registry import make_system
 from hetopt.traces.paper_models import FFT
 
@@ -148,21 +156,23 @@ def test_the_first_seats_are_counted_through(free: list[int], gpus: int) -> None
 
 
 def test_systems_have_placers_by_name() -> None:
-    assert make_system("fft").placer == PLACERS["hierarchical"]
+    assert make_system("fft").placer == HierarchicalPlacer()
     assert make_system("fft", {"placer": "tensor-skew"}).placer == TensorSkew()
     for name in ("gavel-tenants", "gandiva-fair", "equal-split-tenants", "oef-cooperative", "oef-noncooperative"):
         system = make_system(name, {"placer": "first-free", "mix": True})
         assert system.placer == FirstFree()
         assert system.selection == hetopt.LongestStarved(mix=True)
-        assert make_system(name).placer == PLACERS["more-workers-first"]
+        assert make_system(name).placer == hetopt.MoreWorkersFirst()
     own = make_system("fft", {"placer": "hetopt.decisions.placers:FirstFree"})
     assert own.placer == FirstFree()
     with pytest.raises(InvalidOption, match=r"which is not a placer\(plan, instance\)"):
         make_system("fft", {"placer": "hetopt.tolerances:scale"})
     with pytest.raises(UnknownName, match="placer 'absent:Name' cannot be loaded"):
         make_system("fft", {"placer": "absent:Name"})
-    with pytest.raises(InvalidOption, match=r"placer is 'first'; did you mean 'first-free'\? known: first-free, hier"):
+    with pytest.raises(UnknownName, match=r"no placer 'first'; did you mean 'first-free'\? known: first-free, hier"):
         make_system("fft", {"placer": "first"})
+    with pytest.raises(InvalidOption, match=r"setting placer of system 'fft' is 5; it must be of class Placer"):
+        make_system("fft", {"placer": 5})
 
 
 def test_systems_find_placers_that_packages_announce(monkeypatch: pytest.MonkeyPatch) -> None:
