@@ -246,7 +246,7 @@ PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"), protocol
 ESTIMATORS = PluginGroup("estimator", "hetopt.estimators", ("models", "measured", "types"))
 ENGINES = PluginGroup("engine", "hetopt.engines", ("grant",), method="start")
 
-INSTANCES = "hetopt.instances"
-METHODS = "hetopt.methods"
-CLAIMS = "hetopt.claims"
-COMMANDS = "hetopt.commands"
+INSTANCES = PluginGroup("collection of instances", "hetopt.instances", (), method="")
+METHODS = PluginGroup("method", "hetopt.methods", (), method="")
+CLAIMS = PluginGroup("collection of claims", "hetopt.claims", (), method="")
+COMMANDS = PluginGroup("command", "hetopt.commands", (), method="")

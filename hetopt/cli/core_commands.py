@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -318,7 +317,7 @@ def demo_command(
 
 def _add_commands() -> None:
     """Add the commands of installed packages, by entry points of the group :data:`~hetopt.plugins.COMMANDS`."""
-    for point in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):
+    for point in COMMANDS.points.values():
         try:
             command, text = point.load(), None
         except Exception as problem:  # a broken package must not disable other commands
