@@ -230,5 +230,9 @@ class UnknownName(HetoptError, KeyError):
     """There is no policy, instance, GPU type … of that name; the message lists the known ones."""
 
 
+class MetricUnavailable(InvalidOption, UnknownName):
+    """The log of a simulation lacks what a metric needs."""
+
+
 class LargeModel(UserWarning):
     """A Pyomo model will have millions of terms; building it takes seconds to minutes, and gigabytes."""

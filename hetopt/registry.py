@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetopt.checks import choices, lookup
 from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
+from hetopt.data.instance_files import PARSERS
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.formulations.formulation import Formulation
@@ -295,11 +297,6 @@ def is_named(name: str) -> bool:
     return name in _libraries()
 
 
-def is_nearly_named(name: str) -> bool:
-    """Whether that may be a misspelt name of an instance."""
-    return bool(get_close_matches(name, _libraries(), 1, cutoff=0.8))
-
-
 def named_instance(name: str) -> Instance:
     """The instance of that name.
 
@@ -309,3 +306,27 @@ def named_instance(name: str) -> Instance:
         There is none; the nearest is named.
     """
     return lookup(_libraries(), name, "instance").load(name)  # type: ignore[no-any-return]
+
+
+def find_instance(name: str) -> Instance:
+    """The instance in a file or a folder of CSV files, or the included instance of that name.
+
+    A name has precedence over a file or folder with this name, unless the file has the suffix of an instance.
+
+    Raises
+    ------
+    InvalidInstance
+        The file is not an instance.
+    UnknownName, UnusableFile
+        It does not exist.
+    """
+    path = Path(name)
+    is_file = path.suffix.lower() in PARSERS
+    if not is_file and is_named(name):
+        return named_instance(name)
+    if path.is_dir():
+        return Instance.read_csv(name)
+    misspelt = get_close_matches(name, _libraries(), 1, cutoff=0.8)
+    if is_file or path.exists() or (path.suffix and not misspelt):
+        return Instance.read(name)
+    return named_instance(name)  # raises an error with similar names

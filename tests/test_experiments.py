@@ -317,6 +317,8 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     hetopt.instances.load("hadar/m3").write(path)
     assert len(TraceWorkload(str(path)).instance().jobs) == 3
+    m5.write_csv(tmp_path / "tables")
+    assert TraceWorkload(str(trace), str(tmp_path / "tables")).instance().cluster == m5.cluster
     generated = TraceWorkload("philly-like", "lab36", count=50, load=0.5)
     assert generated.instance(1) == generated.instance(1)
     assert generated.instance(1) != generated.instance(2)

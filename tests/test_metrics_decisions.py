@@ -11,7 +11,7 @@ from metric_cases import Span, by_hand, log_of, simulations, spans_of
 from simulated import table_1
 
 from hetopt import Cluster, Instance, Job, Log, simulate
-from hetopt.errors import UnknownName
+from hetopt.errors import MetricUnavailable
 from hetopt.metrics import changes, decision_seconds, stragglers
 from hetopt.models import fft
 
@@ -39,7 +39,7 @@ def test_seconds_of_decisions() -> None:
     timed = replace(log, decision_seconds=pd.Series([1.0, 2.0, 6.0]))
     assert decision_seconds(timed)[["mean", "median", "max"]].tolist() == [3, 2, 6]
     assert decision_seconds(timed)["p99"] == pytest.approx(2 + 0.98 * 4)
-    with pytest.raises(UnknownName, match=r"log.decision_seconds is empty"):
+    with pytest.raises(MetricUnavailable, match=r"log.decision_seconds is empty"):
         decision_seconds(log)
     assert len(changes(log, instance)) == 3  # does not need it
 

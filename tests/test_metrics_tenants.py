@@ -15,7 +15,7 @@ from simulated import Shortest
 
 from hetopt import Cluster, Instance, Job, JobType, Log, Plan, Tenant, simulate
 from hetopt.auditing import envy_matrix, sharing_incentive
-from hetopt.errors import InvalidInstance, UnknownName
+from hetopt.errors import InvalidInstance, MetricUnavailable
 from hetopt.metrics import efficiency, envy, envy_over_time, estimated_and_actual, sharing, sharing_over_time
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -98,7 +98,7 @@ def test_job_types_share_the_weight_of_those_present() -> None:
 def test_missing_information_is_named() -> None:
     log, instance = case()
     plain = replace(log, estimated=pd.DataFrame())
-    with pytest.raises(UnknownName, match=r"log.estimated is empty, which this metric needs"):
+    with pytest.raises(MetricUnavailable, match=r"log.estimated is empty, which this metric needs"):
         estimated_and_actual(plain, instance)
     assert sharing(plain, instance).loc["w"] == 0
     with pytest.raises(InvalidInstance, match=r"log.estimated has no row for the decision at 8 s"):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from metric_cases import by_hand, log_of, moments, simulations, spans_of
 
 from hetopt import Cluster, GPUType, Instance, Job, Log, Server, simulate
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, MetricUnavailable
 from hetopt.metrics import cru, cru_per_round, gru, utilisation, utilisation_over_time
 from hetopt.metrics.log_reading import by_type
 from hetopt.models import hadare
@@ -65,7 +65,7 @@ def test_a_server_without_gpus_is_none() -> None:
 
 def test_without_servers_there_is_no_cru() -> None:
     log, instance = by_hand()
-    with pytest.raises(InvalidOption, match="the log does not have the servers of jobs"):
+    with pytest.raises(MetricUnavailable, match="the log does not have the servers of jobs"):
         cru(replace(log, spans=log.spans.assign(servers="")), instance)
 
 

@@ -18,7 +18,7 @@ from hetopt.formulations.policies import Policy
 from hetopt.plugins import MAPPERS, parameters
 from hetopt.presentation import console
 from hetopt.programs.mathematics import Mathematics
-from hetopt.registry import is_named, is_nearly_named, make_mapper, make_policy, make_program, named_instance
+from hetopt.registry import find_instance, make_mapper, make_policy, make_program
 from hetopt.solving.options import Options
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> Instance:
-    """The instance in a file or a folder of CSV files, or the included instance of that name.
-
-    A name has precedence over a file or folder with this name, unless the file has the suffix of an instance.
+    """:func:`~hetopt.registry.find_instance`, with tenants or jobs.
 
     Raises
     ------
@@ -37,25 +35,10 @@ def load(name: str) -> Instance:
     UnknownName, UnusableFile
         It does not exist.
     """
-    instance = _found(name)
+    instance = find_instance(name)
     if not instance.tenants and not instance.jobs:
         raise InvalidInstance("has neither tenants nor jobs; add at least one of them").in_file(name)
     return instance
-
-
-def _found(name: str) -> Instance:
-    from hetopt.data.instance import read
-    from hetopt.data.instance_files import PARSERS
-
-    path = Path(name)
-    is_file = path.suffix.lower() in PARSERS
-    if not is_file and is_named(name):
-        return named_instance(name)
-    if path.is_dir():
-        return Instance.read_csv(name)
-    if is_file or path.exists() or (path.suffix and not is_nearly_named(name)):
-        return read(name)
-    return named_instance(name)  # does not exist; the error lists similar names
 
 
 def load_at(name: str, seconds: float | None = None) -> Instance:

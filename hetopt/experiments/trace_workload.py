@@ -17,7 +17,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.instance_files import PARSERS
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
-from hetopt.registry import generator_names, is_named, make_generator, named_instance
+from hetopt.registry import find_instance, generator_names, is_named, make_generator
 from hetopt.traces.catalogue import Catalogue
 from hetopt.traces.conversion import Tenants, TooLarge, drop_unknown_models, to_instance, unknown_models
 from hetopt.traces.kinds import read_trace
@@ -127,8 +127,7 @@ class TraceWorkload:
     @property
     def is_instance(self) -> bool:
         """Whether it is an instance."""
-        path = Path(self.trace)
-        return (path.suffix.lower() in PARSERS and self.kind is None) or (is_named(self.trace) and not path.exists())
+        return is_named(self.trace) or (Path(self.trace).suffix.lower() in PARSERS and self.kind is None)
 
     def instance(self, seed: int = 0) -> Instance:
         """The instance for that seed.
@@ -142,7 +141,7 @@ class TraceWorkload:
             return self._existing()
         if self.cluster is None:
             raise InvalidOption(f"trace {self.trace!r} needs a cluster; name one, such as lab36")
-        cluster, table = cluster_of(self.cluster), self.table(seed)
+        cluster, table = find_instance(self.cluster).cluster, self.table(seed)
         models = self._catalogue(cluster, table)
         options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
         source = f"{self.trace}, seed {seed}"
@@ -173,7 +172,7 @@ class TraceWorkload:
 
     def _existing(self) -> Instance:
         try:
-            given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
+            given = find_instance(self.trace)
         except InvalidInstance as problem:
             raise problem.with_hint("if it is a trace, give its kind (e.g. --kind philly)") from None
         if not given.jobs:
@@ -185,7 +184,7 @@ class TraceWorkload:
                 )
         if self.count is not None:
             given = given.with_jobs(job.name for job in given.jobs[: self.count])
-        return given if self.cluster is None else given.replace(cluster=cluster_of(self.cluster))
+        return given if self.cluster is None else given.replace(cluster=find_instance(self.cluster).cluster)
 
     def _catalogue(self, cluster: Cluster, table: pd.DataFrame) -> Catalogue:
         if self.models is not None:
@@ -232,9 +231,3 @@ def workload_of(settings: Mapping[str, Any]) -> ExperimentWorkload:
     except (ImportError, AttributeError, ValueError, TypeError) as problem:
         raise InvalidInstance(f"the settings {arguments} do not describe a workload: {problem}") from None
     return found
-
-
-def cluster_of(name: str) -> Cluster:
-    """The servers of a named instance or of an instance file."""
-    given = named_instance(name) if is_named(name) or not Path(name).suffix else Instance.read(name)
-    return given.cluster

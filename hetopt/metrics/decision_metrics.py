@@ -8,7 +8,7 @@ import pandas as pd
 from hetopt.checks import expect
 from hetopt.data.array_types import Positions
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption, UnknownName
+from hetopt.errors import InvalidOption, MetricUnavailable
 from hetopt.metrics.completion_times import describe
 from hetopt.metrics.log_reading import job_times, places, types_of
 from hetopt.metrics.step_functions import step_sums
@@ -30,12 +30,12 @@ def decision_seconds(log: Log) -> pd.Series[float]:
 
     Raises
     ------
-    UnknownName
+    MetricUnavailable
         The log has decisions, but not their durations.
     """
     seconds = expect(Log, log, "log", InvalidOption).decision_seconds
     if seconds.empty and len(log.rounds):
-        raise UnknownName("log.decision_seconds is empty, which this metric needs; hetopt.simulate measures it")
+        raise MetricUnavailable("log.decision_seconds is empty, which this metric needs; hetopt.simulate measures it")
     return pd.Series(describe(np.asarray(seconds, dtype=float)), name="decision_seconds", dtype=float)
 
 

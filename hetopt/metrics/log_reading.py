@@ -14,7 +14,7 @@ import pandas as pd
 from hetopt.checks import choices, expect
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
+from hetopt.errors import InvalidInstance, InvalidOption, MetricUnavailable
 from hetopt.simulation.log import Log
 
 
@@ -116,12 +116,12 @@ def column(log: Log, table: str, name: str) -> pd.Series[Any]:
 
     Raises
     ------
-    UnknownName
+    MetricUnavailable
         The table does not have it, because the log was not written by this simulator.
     """
     frame: pd.DataFrame = getattr(log, table)
     if name not in frame:
-        raise UnknownName(
+        raise MetricUnavailable(
             f"log.{table} has no column {name!r}, which this metric needs; {choices(name, map(str, frame.columns))}"
         )
     return frame[name]

@@ -137,7 +137,7 @@ def wasted_share(log: Log, instance: Instance) -> pd.Series[float]:
 
     Raises
     ------
-    UnknownName
+    MetricUnavailable
         The log has no lost work.
     """
     jobs = job_times(log, instance)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption, UnknownName
+from hetopt.errors import MetricUnavailable
 from hetopt.metrics.completion_times import completion, counts, jct, totals
 from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
 from hetopt.metrics.definitions import METRICS
@@ -65,7 +65,7 @@ def _or_nan(compute: Callable[[], Any], otherwise: Any = np.nan) -> Any:
     """The result of ``compute``, or ``otherwise`` where the log lacks its columns."""
     try:
         return compute()
-    except (UnknownName, InvalidOption):
+    except MetricUnavailable:
         return otherwise
 
 

@@ -17,7 +17,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.rates import cluster_envy, cluster_rate, cross_rates
-from hetopt.errors import InvalidInstance, UnknownName
+from hetopt.errors import InvalidInstance, MetricUnavailable
 from hetopt.metrics.decision_metrics import decisions_of
 from hetopt.metrics.log_reading import by_type, job_times
 from hetopt.metrics.step_functions import step_sums
@@ -113,14 +113,14 @@ def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
 
     Raises
     ------
-    UnknownName
+    MetricUnavailable
         The log has no estimates: the policy does not share among tenants, or something else wrote the log.
     InvalidInstance
         The log has no estimates for some decisions, or other tenants than the instance.
     """
     job_times(log, instance)
     if log.estimated.empty:
-        raise UnknownName(
+        raise MetricUnavailable(
             "log.estimated is empty, which this metric needs; only policies that share among tenants have estimates"
         )
     starts = log.rounds["start"]
@@ -154,7 +154,7 @@ def efficiency(log: Log, instance: Instance) -> pd.DataFrame:
 
     Raises
     ------
-    UnknownName
+    MetricUnavailable
         As :func:`estimated_and_actual`.
     """
     table = estimated_and_actual(log, instance)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption
+from hetopt.errors import MetricUnavailable
 from hetopt.metrics.log_reading import by_type, job_times, servers_of
 from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals, training_begins
@@ -51,13 +51,13 @@ def cru_per_round(log: Log, instance: Instance) -> pd.Series[float]:
 
     Raises
     ------
-    InvalidOption
+    MetricUnavailable
         The log does not have the servers of jobs.
     """
     job_times(log, instance)
     hosts = servers_of(log, instance)
     if any(not own for own in hosts):
-        raise InvalidOption(
+        raise MetricUnavailable(
             "the log does not have the servers of jobs, so busy servers are unknown; simulate with a "
             "placer, or take utilisation(), which counts GPUs"
         )
@@ -85,7 +85,7 @@ def cru(log: Log, instance: Instance) -> float:
 
     Raises
     ------
-    InvalidOption
+    MetricUnavailable
         The log does not have the servers of jobs.
     """
     per_round = cru_per_round(log, instance).to_numpy()

@@ -17,11 +17,12 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption
-from hetopt.experiments.trace_workload import MADE_BY, cluster_of
+from hetopt.experiments.trace_workload import MADE_BY
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.asrpt_policies import NonPreemptivePolicy
 from hetopt.models.asrpt.asrpt_workload import GroupNetworks
 from hetopt.prediction.predictors import Perfect, Predictor
+from hetopt.registry import find_instance
 from hetopt.traces.pai_generator import PAILike
 
 TRAINING = 0.8
@@ -119,7 +120,7 @@ def draw_trace(trace: RecurringTrace, seed: int) -> DrawnTrace:
     """The trace for this seed; the last trace is cached, since many systems run on it."""
     table = PAILike(single_gpu=trace.single_gpu).table(trace.jobs, seed)
     table[["arrival", "duration"]] *= trace.shrink
-    cluster = cluster_of(trace.cluster)
+    cluster = find_instance(trace.cluster).cluster
     drawn = GroupNetworks.drawn(table, _catalogue(cluster), cluster, seed=seed)
     return DrawnTrace(table.iloc[: trace.past], table.iloc[trace.past :], drawn)
 
@@ -209,7 +210,7 @@ class Recurring:
         if self.nic_gbps is not None:
             at_least(self.nic_gbps, "Recurring.nic_gbps", 0.0, InvalidOption, strict=True)
         if self.servers is not None:
-            whole(self.servers, "Recurring.servers", 1, len(cluster_of(self.trace.cluster).servers))
+            whole(self.servers, "Recurring.servers", 1, len(find_instance(self.trace.cluster).cluster.servers))
         if self.skip + self.jobs > (later := self.trace.jobs - self.trace.past):
             raise InvalidOption(
                 f"skip {self.skip} plus jobs {self.jobs} exceed the {later} jobs after the training jobs"
@@ -225,7 +226,7 @@ class Recurring:
         drawn = draw_trace(self.trace, seed)
         rows = drawn.later.iloc[self.skip : self.skip + self.jobs]
         jobs = drawn.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
-        cluster = cluster_of(self.trace.cluster)
+        cluster = find_instance(self.trace.cluster).cluster
         servers = cluster.servers[: self.servers]
         if self.nic_gbps is not None:
             servers = tuple(replace(server, nic_bytes_per_s=self.nic_gbps * 1e9 / 8) for server in servers)
