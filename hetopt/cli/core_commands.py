@@ -93,7 +93,7 @@ def solve_command(
     if plot is not None:
         save(result, plot, f"{policy} on {instance.name or file}")
         if not as_json:
-            console.say(f"picture: {plot}")
+            console.print_line(f"picture: {plot}")
 
 
 @app.command("audit")
@@ -201,7 +201,7 @@ def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> N
         return
     save_figure(draw_mapping(mapped.mappings.values(), title), plot)
     if not quiet:
-        console.say(f"picture: {plot}")
+        console.print_line(f"picture: {plot}")
 
 
 @app.command("export")
@@ -221,7 +221,7 @@ def export_command(
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
     with error_context(file, instance):
         export(chosen, out, instance, overwrite=overwrite)
-    console.say(f"written: {out}")
+    console.print_line(f"written: {out}")
 
 
 @app.command("show")
@@ -262,7 +262,7 @@ def instances_command(
     instance = named_instance(name)
     if write is not None:
         instance.write(write, overwrite=overwrite)
-        console.say(f"written: {write}")
+        console.print_line(f"written: {write}")
     else:
         views.show_instance(instance, as_json)
 
@@ -312,7 +312,7 @@ def demo_command(
         comparison = comparison.extended(compare(alike, {key: policies[key] for key in comparison.refused}), label)
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
     views.show_comparison(comparison, name)
-    console.say(f"report: {path.resolve()}")
+    console.print_line(f"report: {path.resolve()}")
 
 
 def _add_commands() -> None:
