@@ -65,7 +65,7 @@ def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
     axes.set_xlim(left=0)
     axes.set_xlabel("GPUs")
     axes.set_title(f"GPUs of {_of(entities, shown)}")
-    types = [label(kind, k + 1, 16) for k, kind in enumerate(entities.types)]
+    types = [label(gpu_type, k + 1, 16) for k, gpu_type in enumerate(entities.types)]
     axes.legend(bars, types, title="GPU type", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -103,7 +103,7 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
         return
     places = range(len(prices))
     axes.barh(places, prices.to_numpy(), color=[COLOURS[k % len(COLOURS)] for k in places])
-    axes.set_yticks(places, [label(str(kind), k + 1, 16) for k, kind in enumerate(prices.index)])
+    axes.set_yticks(places, [label(str(gpu_type), k + 1, 16) for k, gpu_type in enumerate(prices.index)])
     axes.invert_yaxis()
     axes.set_xlabel("gain of the objective by one GPU more")
     axes.set_title("Prices of the GPU types")

@@ -99,7 +99,7 @@ def _hosts(comparison: Comparison, name: str) -> str:
 
 
 def _describe(instance: Instance) -> str:
-    capacity = ", ".join(f"{n} {kind}" for kind, n in instance.cluster.capacity.items())
+    capacity = ", ".join(f"{n} {gpu_type}" for gpu_type, n in instance.cluster.capacity.items())
     parts = [f"{len(instance.cluster.servers)} servers with {capacity}"]
     if instance.tenants:
         parts.append(f"{len(instance.tenants)} tenants")
