@@ -21,6 +21,8 @@ group                 here                 an entry point is
 ``hetopt.commands``   :data:`COMMANDS`     a command of ``hetopt``, a function with Typer's annotations
 ===================== ==================== ===========================================================================
 
+Of entry points with the same name in one group, only one is used.
+
 A factory is a function or class that returns the plugin; its parameters are settings. Where a group accepts both, the
 names of the parameters decide: see :attr:`PluginGroup.parameters`.
 """
@@ -36,7 +38,7 @@ from functools import cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, get_type_hints
 
-from hetopt.checks import choices
+from hetopt.checks import choices, shown
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 
 PLAIN = (bool, int, float, str, list, dict, type(None))
@@ -84,6 +86,8 @@ class PluginGroup:
         InvalidOption
             The module cannot be imported.
         """
+        if not isinstance(name, str):
+            raise InvalidOption(f"the {self.what} is {shown(name)}; it must be a name, or module:Name")
         point = self.points.get(name)
         if point is None and ":" in name:
             if not all(part.isidentifier() for half in name.split(":", 1) for part in half.split(".")):
@@ -173,12 +177,12 @@ def parameters(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
 def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: str) -> dict[str, Any]:
     """Convert ``settings`` to the types annotated on ``made``.
 
-    Text becomes a member of an enum, or the mapper, predictor or placer of that name; a mapping becomes a dataclass.
+    Text becomes a member of an enum, a mapper or a predictor; a mapping becomes a dataclass.
 
     Raises
     ------
     InvalidOption, UnknownName
-        The member, plugin or field does not exist; or the setting must be an object of a class to which
+        The member, mapper, predictor or field does not exist; or the setting must be an object of a class to which
         it cannot be converted.
     """
     try:
@@ -221,7 +225,7 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
 def _group_of(hint: type) -> PluginGroup | None:
     """The group of plugins of that class; None if there is none."""
     name = f"{hint.__module__}:{hint.__qualname__}"
-    return next((group for group in (MAPPERS, PREDICTORS, PLACERS) if group.protocol == name), None)
+    return next((group for group in (MAPPERS, PREDICTORS) if group.protocol == name), None)
 
 
 def raised(problem: BaseException) -> str:
@@ -242,7 +246,7 @@ TRACES = PluginGroup("trace reader", "hetopt.traces", ("path", "settings"))
 SYSTEMS = PluginGroup("system", "hetopt.systems", (), method="steps")
 GENERATORS = PluginGroup("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
 PROGRAMS = PluginGroup("program", "hetopt.programs", (), method="")
-PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"), protocol="hetopt.decisions.placers:Placer")
+PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
 ESTIMATORS = PluginGroup("estimator", "hetopt.estimators", ("models", "measured", "types"))
 ENGINES = PluginGroup("engine", "hetopt.engines", ("grant",), method="start")
 

@@ -74,8 +74,8 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
         A registered name (:func:`policy_names`) or ``module:Name``.
     settings:
         Arguments of the function or class behind the name; if that is a policy, a function
-        ``(instance, state=None, …)``, its further arguments. An enum may be given by the text of a member, a mapper, a
-        predictor or a placer by its name, a dataclass as a mapping of its fields.
+        ``(instance, state=None, …)``, its further arguments. An enum may be given by the text of a member, a mapper or
+        a predictor by its name, a dataclass as a mapping of its fields.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hetopt.decisions.placers import HierarchicalPlacer, MoreWorkersFirst, Placer
+from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.rounders import ByPriority, WholeGPUs
 from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS, ROUND_SECONDS, OnChange, System
@@ -21,17 +21,18 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
+from hetopt.plugins import PLACERS
 
-FFT_PLACER: Placer = HierarchicalPlacer()
-"""FFT's own [FFT, section 4.3]."""
-
-OEF_PLACER: Placer = MoreWorkersFirst()
+OEF_PLACER = "more-workers-first"
 """OEF's own [OEF, section 4.3]."""
 
 
-def fft(round_seconds: float = ROUND_SECONDS, restart_seconds: float = 0.0, placer: Placer = FFT_PLACER) -> System:
-    """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3]."""
-    return System(FFT(round_seconds, restart_seconds), placer=placer)
+def fft(round_seconds: float = ROUND_SECONDS, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
+    """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
+
+    ``placer`` is the name of a registered placer, or ``module:Name`` of a user's placer.
+    """
+    return System(FFT(round_seconds, restart_seconds), placer=PLACERS.make(placer))
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:
@@ -54,13 +55,13 @@ def gavel_ftf(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     return _gavel(gavel_policies.finish_time_fairness(), round_seconds)
 
 
-# Sharing among tenants. With `mix`, a gang that fits on no single type of its tenant's GPUs may use several types, at
-# the speed of the slowest [OEF, section 4.4].
+# Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs
+# may use several types, at the speed of the slowest [OEF, section 4.4].
 
 
 def gavel_tenants(
     round_seconds: float = ROUND_SECONDS,
-    placer: Placer = OEF_PLACER,
+    placer: str = OEF_PLACER,
     mix: bool = False,
     tenant_gpus: float = math.inf,
 ) -> System:
@@ -73,32 +74,32 @@ def gavel_tenants(
     return _shared(policy, round_seconds, placer, mix)
 
 
-def gandiva_fair(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
+def gandiva_fair(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Gandiva_fair among tenants, a baseline of OEF, with OEF's rounding and placement."""
     return _shared(gandiva_fair_policy(), round_seconds, placer, mix)
 
 
-def equal_split_tenants(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
+def equal_split_tenants(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Equal division of every GPU type among tenants, which OEF calls max-min [OEF, section 2.3.3]."""
     return _shared(equal_split(), round_seconds, placer, mix)
 
 
-def oef_cooperative(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
+def oef_cooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
     return _shared(oef.cooperative(), round_seconds, placer, mix)
 
 
-def oef_noncooperative(round_seconds: float = ROUND_SECONDS, placer: Placer = OEF_PLACER, mix: bool = False) -> System:
+def oef_noncooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Non-cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
     return _shared(oef.noncooperative(), round_seconds, placer, mix)
 
 
-def _shared(policy: Policy, round_seconds: float, placer: Placer, mix: bool) -> System:
+def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool) -> System:
     return System(
         OnChange(policy, round_seconds),
         rounder=WholeGPUs(),
         selection=LongestStarved(mix=mix),
-        placer=placer,
+        placer=PLACERS.make(placer),
     )
 
 

@@ -318,7 +318,7 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
     hetopt.instances.load("hadar/m3").write(path)
     assert len(TraceWorkload(str(path)).instance().jobs) == 3
     m5.write_csv(tmp_path / "tables")
-    assert TraceWorkload(str(trace), str(tmp_path / "tables")).instance().cluster == m5.cluster
+    assert TraceWorkload("hadar/m5", str(tmp_path / "tables")).instance() == m5
     generated = TraceWorkload("philly-like", "lab36", count=50, load=0.5)
     assert generated.instance(1) == generated.instance(1)
     assert generated.instance(1) != generated.instance(2)

@@ -16,6 +16,7 @@ from hetopt.decisions.placers import (
     PACK_LIMIT,
     FirstFree,
     HierarchicalPlacer,
+    MoreWorkersFirst,
     Placer,
     TensorSkew,
     first_seats,
@@ -162,17 +163,17 @@ def test_systems_have_placers_by_name() -> None:
         system = make_system(name, {"placer": "first-free", "mix": True})
         assert system.placer == FirstFree()
         assert system.selection == hetopt.LongestStarved(mix=True)
-        assert make_system(name).placer == hetopt.MoreWorkersFirst()
+        assert make_system(name).placer == MoreWorkersFirst()
     own = make_system("fft", {"placer": "hetopt.decisions.placers:FirstFree"})
     assert own.placer == FirstFree()
     with pytest.raises(InvalidOption, match=r"which is not a placer\(plan, instance\)"):
         make_system("fft", {"placer": "hetopt.tolerances:scale"})
     with pytest.raises(UnknownName, match="placer 'absent:Name' cannot be loaded"):
         make_system("fft", {"placer": "absent:Name"})
-    with pytest.raises(UnknownName, match=r"no placer 'first'; did you mean 'first-free'\? known: first-free, hier"):
-        make_system("fft", {"placer": "first"})
-    with pytest.raises(InvalidOption, match=r"setting placer of system 'fft' is 5; it must be of class Placer"):
+    with pytest.raises(InvalidOption, match="the placer is 5; it must be a name"):
         make_system("fft", {"placer": 5})
+    with pytest.raises(UnknownName, match="there is no placer 'first'; did you mean 'first-free'"):
+        make_system("fft", {"placer": "first"})
 
 
 def test_systems_find_placers_that_packages_announce(monkeypatch: pytest.MonkeyPatch) -> None:
