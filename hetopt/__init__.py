@@ -9,52 +9,70 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hetopt.auditing.audit_report import Audit, audit
-    from hetopt.auditing.verdict import Verdict
-    from hetopt.data.cluster import Cluster, GPUType, Server
-    from hetopt.data.entities import Entities
-    from hetopt.data.instance import Instance, read
-    from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
-    from hetopt.decisions.placers import HierarchicalPlacer, MoreWorkersFirst
-    from hetopt.decisions.rounders import PrintedWholeGPUs, Rounded, WholeGPUs, WholeJobs
-    from hetopt.decisions.selection import LongestStarved
-    from hetopt.errors import (
-        HetoptError,
-        InvalidFormulation,
-        InvalidInstance,
-        InvalidOption,
-        InvalidPlan,
-        LargeModel,
-        NotLinear,
-        NotSolved,
-        SolverUnavailable,
-        Stalled,
-        SuspiciousSpeedups,
-        UnknownName,
-        UnusableFile,
+    from hetopt.auditing.audit_report import Audit as Audit, audit as audit
+    from hetopt.auditing.verdict import Verdict as Verdict
+    from hetopt.data.cluster import Cluster as Cluster, GPUType as GPUType, Server as Server
+    from hetopt.data.entities import Entities as Entities
+    from hetopt.data.instance import Instance as Instance, read as read
+    from hetopt.data.workload import (
+        Job as Job,
+        JobType as JobType,
+        Parallelism as Parallelism,
+        Stage as Stage,
+        Tenant as Tenant,
     )
-    from hetopt.formulations.exporting import export
-    from hetopt.formulations.formulation import ArrayComponent, Formulation
-    from hetopt.formulations.policies import Policy, solve
-    from hetopt.formulations.session import FormulationSession
-    from hetopt.formulations.traits import Traits
-    from hetopt.programs.arrays import Arrays, Columns, Measure, Rows, on_own, on_shares
-    from hetopt.programs.compiled import measure
-    from hetopt.programs.json_file import from_json
-    from hetopt.programs.linear import Cuts, LinearProgram
-    from hetopt.programs.model import Component, Model
-    from hetopt.programs.pyomo_reading import from_pyomo
-    from hetopt.results.allocation import Allocation, Placement, Plan
-    from hetopt.results.certificate import Certificate
-    from hetopt.simulation.log import Log
-    from hetopt.simulation.overheads import Overheads
-    from hetopt.simulation.simulator import simulate
-    from hetopt.solving.exact import ExactOptimum, exact_optimum
-    from hetopt.solving.highs import Session
-    from hetopt.solving.optimising import Method, optimise, register_method
-    from hetopt.solving.options import Options
-    from hetopt.solving.pyomo_solvers import to_pyomo
-    from hetopt.solving.sensitivity import Sensitivity, sensitivity
+    from hetopt.decisions.placers import HierarchicalPlacer as HierarchicalPlacer, MoreWorkersFirst as MoreWorkersFirst
+    from hetopt.decisions.rounders import (
+        PrintedWholeGPUs as PrintedWholeGPUs,
+        Rounded as Rounded,
+        WholeGPUs as WholeGPUs,
+        WholeJobs as WholeJobs,
+    )
+    from hetopt.decisions.selection import LongestStarved as LongestStarved
+    from hetopt.errors import (
+        HetoptError as HetoptError,
+        InvalidFormulation as InvalidFormulation,
+        InvalidInstance as InvalidInstance,
+        InvalidOption as InvalidOption,
+        InvalidPlan as InvalidPlan,
+        LargeModel as LargeModel,
+        NotLinear as NotLinear,
+        NotSolved as NotSolved,
+        SolverUnavailable as SolverUnavailable,
+        Stalled as Stalled,
+        SuspiciousSpeedups as SuspiciousSpeedups,
+        UnknownName as UnknownName,
+        UnusableFile as UnusableFile,
+    )
+    from hetopt.formulations.exporting import export as export
+    from hetopt.formulations.formulation import ArrayComponent as ArrayComponent, Formulation as Formulation
+    from hetopt.formulations.policies import Policy as Policy, solve as solve
+    from hetopt.formulations.session import FormulationSession as FormulationSession
+    from hetopt.formulations.traits import Traits as Traits
+    from hetopt.programs.arrays import (
+        Arrays as Arrays,
+        Columns as Columns,
+        Measure as Measure,
+        Rows as Rows,
+        on_own as on_own,
+        on_shares as on_shares,
+    )
+    from hetopt.programs.compiled import measure as measure
+    from hetopt.programs.json_file import from_json as from_json
+    from hetopt.programs.linear import Cuts as Cuts, LinearProgram as LinearProgram
+    from hetopt.programs.model import Component as Component, Model as Model
+    from hetopt.programs.pyomo_reading import from_pyomo as from_pyomo
+    from hetopt.results.allocation import Allocation as Allocation, Placement as Placement, Plan as Plan
+    from hetopt.results.certificate import Certificate as Certificate
+    from hetopt.simulation.log import Log as Log
+    from hetopt.simulation.overheads import Overheads as Overheads
+    from hetopt.simulation.simulator import simulate as simulate
+    from hetopt.solving.exact import ExactOptimum as ExactOptimum, exact_optimum as exact_optimum
+    from hetopt.solving.highs import Session as Session
+    from hetopt.solving.optimising import Method as Method, optimise as optimise, register_method as register_method
+    from hetopt.solving.options import Options as Options
+    from hetopt.solving.pyomo_solvers import to_pyomo as to_pyomo
+    from hetopt.solving.sensitivity import Sensitivity as Sensitivity, sensitivity as sensitivity
 
 __version__ = "0.1.0"
 
@@ -99,82 +117,8 @@ _WHERE = {
 
 _MODULE = {name: module for module, names in _WHERE.items() for name in names.split()}
 
-__all__ = [
-    "Allocation",
-    "ArrayComponent",
-    "Arrays",
-    "Audit",
-    "Certificate",
-    "Cluster",
-    "Columns",
-    "Component",
-    "Cuts",
-    "Entities",
-    "ExactOptimum",
-    "Formulation",
-    "FormulationSession",
-    "GPUType",
-    "HetoptError",
-    "HierarchicalPlacer",
-    "Instance",
-    "InvalidFormulation",
-    "InvalidInstance",
-    "InvalidOption",
-    "InvalidPlan",
-    "Job",
-    "JobType",
-    "LargeModel",
-    "LinearProgram",
-    "Log",
-    "LongestStarved",
-    "Measure",
-    "Method",
-    "Model",
-    "MoreWorkersFirst",
-    "NotLinear",
-    "NotSolved",
-    "Options",
-    "Overheads",
-    "Parallelism",
-    "Placement",
-    "Plan",
-    "Policy",
-    "PrintedWholeGPUs",
-    "Rounded",
-    "Rows",
-    "Sensitivity",
-    "Server",
-    "Session",
-    "SolverUnavailable",
-    "Stage",
-    "Stalled",
-    "SuspiciousSpeedups",
-    "Tenant",
-    "Traits",
-    "UnknownName",
-    "UnusableFile",
-    "Verdict",
-    "WholeGPUs",
-    "WholeJobs",
-    "audit",
-    "exact_optimum",
-    "export",
-    "from_json",
-    "from_pyomo",
-    "measure",
-    "on_own",
-    "on_shares",
-    "optimise",
-    "read",
-    "register_method",
-    "sensitivity",
-    "simulate",
-    "solve",
-    "to_pyomo",
-]
-
-
 if not TYPE_CHECKING:
+    __all__ = sorted(_MODULE)  # type checkers take the names that are imported "as" themselves
 
     def __getattr__(name: str) -> Any:
         """A public name, or a module of hetopt without an explicit import."""

@@ -21,6 +21,8 @@ group                 here                 an entry point is
 ``hetopt.commands``   :data:`COMMANDS`     a command of ``hetopt``, a function with Typer's annotations
 ===================== ==================== ===========================================================================
 
+Of entry points with the same name in one group, only one is used.
+
 A factory is a function or class that returns the plugin; its parameters are settings. Where a group accepts both, the
 names of the parameters decide: see :attr:`PluginGroup.parameters`.
 """
@@ -248,7 +250,7 @@ PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
 ESTIMATORS = PluginGroup("estimator", "hetopt.estimators", ("models", "measured", "types"))
 ENGINES = PluginGroup("engine", "hetopt.engines", ("grant",), method="start")
 
-INSTANCES = "hetopt.instances"
-METHODS = "hetopt.methods"
-CLAIMS = "hetopt.claims"
-COMMANDS = "hetopt.commands"
+INSTANCES = PluginGroup("collection of instances", "hetopt.instances", (), method="")
+METHODS = PluginGroup("method", "hetopt.methods", (), method="")
+CLAIMS = PluginGroup("collection of claims", "hetopt.claims", (), method="")
+COMMANDS = PluginGroup("command", "hetopt.commands", (), method="")

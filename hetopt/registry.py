@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,17 +65,6 @@ def generator_names() -> list[str]:
     return list(GENERATORS.points)
 
 
-def factory(name: str) -> Callable[..., Formulation | Policy]:
-    """The policy of that name or of ``module:Name``, or the function or class that returns it.
-
-    Raises
-    ------
-    UnknownName
-        Nothing is registered under that name, or the module or the attribute does not exist.
-    """
-    return POLICIES.factory(name)
-
-
 def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formulation | Policy:
     """The policy of that name with these settings.
 
@@ -92,11 +80,11 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     Raises
     ------
     UnknownName
-        See :func:`factory`.
+        Nothing is registered under that name, or the module or the attribute does not exist.
     InvalidOption
         A setting is unknown or not accepted.
     """
-    if isinstance(made := factory(name), Formulation):
+    if isinstance(made := POLICIES.factory(name), Formulation):
         if settings:
             raise InvalidOption(
                 f"policy {name!r} is a Formulation and has no settings; leave out {', '.join(settings)}"
@@ -295,8 +283,7 @@ def _refuse(others: PluginGroup, made: Callable[..., object], name: str, wanted:
 @cache
 def _libraries() -> Mapping[str, Any]:
     """Instance name -> module that contains it."""
-    points = sorted(entry_points(group=INSTANCES), key=lambda point: point.name)
-    modules = [point.load() for point in points]
+    modules = [INSTANCES.load(name) for name in INSTANCES.points]
     return {name: module for module in reversed(modules) for name in module.names()}
 
 

@@ -19,6 +19,7 @@ from hetopt.cli import core_commands as cli
 from hetopt.cli import main as command_line
 from hetopt.data.instance import read
 from hetopt.data.instance_files import write
+from hetopt.plugins import COMMANDS
 from hetopt.presentation import allocation_pictures as pictures
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_rounded, format_significant
@@ -250,7 +251,7 @@ def test_a_command_that_cannot_be_loaded_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     point = EntryPoint("broken", "nowhere.at_all:command", "hetopt.commands")
-    monkeypatch.setattr(cli, "entry_points", lambda group: [point] if group == "hetopt.commands" else [])
+    monkeypatch.setitem(COMMANDS.__dict__, "points", {"broken": point})
     cli._add_commands()
     error = capsys.readouterr().err
     assert "no command 'broken' from 'nowhere.at_all:command': ModuleNotFoundError" in error
@@ -258,7 +259,7 @@ def test_a_command_that_cannot_be_loaded_leaves_the_others(
 
 def test_a_command_that_cannot_be_loaded_is_reported_when_called(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("broken", "nowhere.at_all:command", "hetopt.commands")
-    monkeypatch.setattr(command_line, "entry_points", lambda name, **_: [point] if name == "broken" else [])
+    monkeypatch.setitem(COMMANDS.__dict__, "points", {"broken": point})
     code, _, err = run("broken")
     assert code == 2
     assert "No such command 'broken'" in err

@@ -14,6 +14,7 @@ import pytest
 from hetopt import Instance, instances
 from hetopt.data.instance import read
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableFile
+from hetopt.plugins import CLAIMS
 from hetopt.proofs.ledger import counterexample_files
 from hetopt.proofs.ledger.claim import QUICK, Claim, ClaimEvidence, ClaimVerdict, Effort, Finding, ProofCheck
 from hetopt.proofs.ledger.counterexample_files import instance_of, slug, store_counterexample, stored_names
@@ -282,7 +283,7 @@ def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, 
         def load(self) -> Any:
             return made
 
-    monkeypatch.setattr("hetopt.proofs.ledger.discovery.entry_points", lambda group: [Point()] if group else [])
+    monkeypatch.setitem(CLAIMS.__dict__, "points", {"mine": Point()})
     all_claims.cache_clear()
     try:
         with pytest.raises(InvalidOption, match=re.escape(message)):

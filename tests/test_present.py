@@ -15,8 +15,9 @@ from hetopt import Instance, InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.objectives import SwitchingCost, TotalRate
+from hetopt.plugins import POLICIES
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.registry import factory, make_policy, policy_names
+from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY
 
 JOBS = Instance.from_jobs([[2, 4], [1, 3]], 1, work=[8, 8], capacity=[1, 1], arrival=[0, 600])
@@ -26,7 +27,7 @@ OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
 OF_JOBS |= {"gavel-shortest-job-first", "isolated"}
 OF_JOBS |= {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
-OF_JOBS |= {name for name in policy_names() if factory(name).__module__.startswith("hetopt.models.queues")}
+OF_JOBS |= {name for name in policy_names() if POLICIES.factory(name).__module__.startswith("hetopt.models.queues")}
 
 
 def run(policy: Any, instance: Instance) -> hetopt.Allocation | hetopt.Plan:

@@ -17,16 +17,17 @@ from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.noncooperative_method import by_prices
 from hetopt.models.oef.oef_formulations import SortedTypes
+from hetopt.plugins import POLICIES
 from hetopt.programs.compiled import Compiled
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.registry import factory, make_policy, policy_names
+from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
 OF_JOBS |= {"gavel-shortest-job-first", "isolated"}
 IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
-IN_TURN |= {name for name in policy_names() if factory(name).__module__.startswith("hetopt.models.queues")}
+IN_TURN |= {name for name in policy_names() if POLICIES.factory(name).__module__.startswith("hetopt.models.queues")}
 """They solve no program, and A-SRPT starts no job at first: tests/test_asrpt.py, tests/test_hadar_policy.py,
 tests/test_queues.py."""
 KEPT = {"oef-cooperative", "oef-noncooperative", "efficiency-only", "gavel-total-throughput", "ceei"}

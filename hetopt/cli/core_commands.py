@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,7 +93,7 @@ def solve_command(
     if plot is not None:
         save(result, plot, f"{policy} on {instance.name or file}")
         if not as_json:
-            console.say(f"picture: {plot}")
+            console.print_line(f"picture: {plot}")
 
 
 @app.command("audit")
@@ -202,7 +201,7 @@ def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> N
         return
     save_figure(draw_mapping(mapped.mappings.values(), title), plot)
     if not quiet:
-        console.say(f"picture: {plot}")
+        console.print_line(f"picture: {plot}")
 
 
 @app.command("export")
@@ -222,7 +221,7 @@ def export_command(
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
     with error_context(file, instance):
         export(chosen, out, instance, overwrite=overwrite)
-    console.say(f"written: {out}")
+    console.print_line(f"written: {out}")
 
 
 @app.command("show")
@@ -263,7 +262,7 @@ def instances_command(
     instance = named_instance(name)
     if write is not None:
         instance.write(write, overwrite=overwrite)
-        console.say(f"written: {write}")
+        console.print_line(f"written: {write}")
     else:
         views.show_instance(instance, as_json)
 
@@ -313,12 +312,12 @@ def demo_command(
         comparison = comparison.extended(compare(alike, {key: policies[key] for key in comparison.refused}), label)
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
     views.show_comparison(comparison, name)
-    console.say(f"report: {path.resolve()}")
+    console.print_line(f"report: {path.resolve()}")
 
 
 def _add_commands() -> None:
     """Add the commands of installed packages, by entry points of the group :data:`~hetopt.plugins.COMMANDS`."""
-    for point in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):
+    for point in COMMANDS.points.values():
         try:
             command, text = point.load(), None
         except Exception as problem:  # a broken package must not disable other commands

@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from typing import Any
 
 import typer
@@ -22,16 +21,16 @@ from hetopt.presentation import console
 
 def app_for(words: Sequence[str]) -> typer.Typer:
     """The application with only the command of these words if possible, since importing all commands takes seconds."""
-    for point in entry_points(group=COMMANDS, name=words[0] if words else ""):
+    if words and (point := COMMANDS.points.get(words[0])):
         try:
             command = point.load()
-        except Exception as problem:
+        except Exception as problem:  # any other problem is reported with all commands
             if missing := MissingPackage.of(problem):
                 raise missing from None
-            break  # reported with all commands
-        app = new_app()
-        app.command(point.name)(command)
-        return app
+        else:
+            app = new_app()
+            app.command(point.name)(command)
+            return app
     from hetopt.cli.core_commands import app
 
     return app

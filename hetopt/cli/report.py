@@ -61,7 +61,7 @@ def report(
     if as_json:
         print(json.dumps(numbers(folder, path), indent=2))
     else:
-        console.say(f"page: {path}")
+        console.print_line(f"page: {path}")
     if show:
         webbrowser.open(path.resolve().as_uri())
 

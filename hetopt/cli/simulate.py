@@ -153,19 +153,19 @@ def simulate(
         print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
         return
     if instance.source:
-        console.say(instance.source)
+        console.print_line(instance.source)
     if workload.is_instance and seeds > 1:
-        console.say("the jobs of an instance are the same with every seed; only errors and failures differ")
+        console.print_line("the jobs of an instance are the same with every seed; only errors and failures differ")
     _show(table, workload.name)
     took = table["makespan"][table["refused"].isna()] if "makespan" in table else pd.Series(dtype=float)
     if around.mtbf_hours and not (took <= 3600.0 * around.failing_hours).all():
-        console.say(
+        console.print_line(
             f"servers fail in the first {around.failing_hours:g} h only, and runs took longer; "
             "--environment failing_hours=… for more"
         )
     kept = total - len(records)
-    console.say(f"{len(records)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
-    console.say(f"hetopt report {out}")
+    console.print_line(f"{len(records)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
+    console.print_line(f"hetopt report {out}")
 
 
 def system_variants(
@@ -209,7 +209,7 @@ def _show(table: pd.DataFrame, name: str) -> None:
         for system, left in ran.groupby("system")["unfinished"].sum().items():
             if left:
                 jobs = f"{left:g} {'job' if left == 1 else 'jobs'}"
-                console.say(f"{system}: {jobs} did not finish; completion times are of the other jobs")
+                console.print_line(f"{system}: {jobs} did not finish; completion times are of the other jobs")
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
 

@@ -47,9 +47,9 @@ def submit(
         if as_json:
             print(json.dumps({"job": given}))
             return
-        console.say(f"{given}: submitted")
+        console.print_line(f"{given}: submitted")
         if store.controller() is None:
-            console.say("no controller runs yet; `hetopt run` starts it")
+            console.print_line("no controller runs yet; `hetopt run` starts it")
 
 
 def run(
@@ -209,16 +209,16 @@ def losses(
     else:
         for job, table in found:
             if table.empty:
-                console.say(f"{job} has told no loss yet (job.tick(step, loss=...)), or what it told was pruned")
+                console.print_line(f"{job} has told no loss yet (job.tick(step, loss=...)), or what it told was pruned")
                 continue
             first, last = table.iloc[0], table.iloc[-1]
             whose = f" (of copy {last['copy']:.0f} alone)" if last["copy"] and last["own"] else ""
             said = f"{job}: {first['loss']:.4g} at step {first['step']:.0f}"
-            console.say(f"{said}, {last['loss']:.4g} at {last['step']:.0f}{whose}")
+            console.print_line(f"{said}, {last['loss']:.4g} at {last['step']:.0f}{whose}")
     if plot is not None:
         curves.draw([pair for pair in found if len(pair[1])]).savefig(plot, dpi=150)
         if not as_json:
-            console.say(f"picture: {plot}")
+            console.print_line(f"picture: {plot}")
 
 
 def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
@@ -226,17 +226,17 @@ def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFo
     with opened(state) as store:
         before = queue.cancel(store, job)
         if before == "queued":
-            console.say(f"{job}: cancelled")
+            console.print_line(f"{job}: cancelled")
         elif store.controller() is None:
-            console.say(f"{job}: will be stopped once a controller runs (`hetopt run`)")
+            console.print_line(f"{job}: will be stopped once a controller runs (`hetopt run`)")
         else:
-            console.say(f"{job}: is being stopped")
+            console.print_line(f"{job}: is being stopped")
 
 
 def retry(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
     """Let a job that has failed run again, from its last checkpoint."""
     with opened(state) as store:
-        console.say(f"{job}: queued again, from step {queue.retry(store, job)}")
+        console.print_line(f"{job}: queued again, from step {queue.retry(store, job)}")
 
 
 def drain(
@@ -247,7 +247,7 @@ def drain(
     """Empty a node: nothing new starts there, and what runs moves away."""
     with opened(state) as store:
         queue.drain(store, node, undo=undo)
-        console.say(f"{node}: " + ("in use again" if undo else "is being drained"))
+        console.print_line(f"{node}: " + ("in use again" if undo else "is being drained"))
 
 
 def prune(
@@ -264,7 +264,7 @@ def prune(
     directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
     events = "1 event" if found.events == 1 else f"{found.events} events"
     done = "would go" if dry_run else "went"
-    console.say(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} of the books {done}")
+    console.print_line(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} of the books {done}")
     for problem in found.problems:
         console.note(f"{problem}; it stays for now")
     if found.problems:

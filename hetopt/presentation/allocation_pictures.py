@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB", "#332288", "#999933", "#882255")
 """Paul Tol's bright scheme, extended: distinct for colour-blind readers and in print."""
-MOST = 40
+MOST_BARS = 40
 """Most bars, and rows of the envy matrix, of a picture."""
 NUMBERED = 10
 """Most entities of an envy matrix that shows numbers."""
-WIDTH = 11.5
+FIGURE_WIDTH = 11.5
 """Width in inches of the text of the report, so that letters keep their size."""
 
 
 def _shown(entities: Entities) -> list[int]:
-    """Positions of at most :data:`MOST` entities, evenly spread."""
+    """Positions of at most :data:`MOST_BARS` entities, evenly spread."""
     n = len(entities.names)
-    return [int(i) for i in np.unique(np.linspace(0, n - 1, min(n, MOST)).round())]
+    return [int(i) for i in np.unique(np.linspace(0, n - 1, min(n, MOST_BARS)).round())]
 
 
 def _labels(entities: Entities, shown: list[int], most: int = 20) -> list[str]:
@@ -65,7 +65,7 @@ def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
     axes.set_xlim(left=0)
     axes.set_xlabel("GPUs")
     axes.set_title(f"GPUs of {_of(entities, shown)}")
-    types = [label(kind, k + 1, 16) for k, kind in enumerate(entities.types)]
+    types = [label(gpu_type, k + 1, 16) for k, gpu_type in enumerate(entities.types)]
     axes.legend(bars, types, title="GPU type", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -103,7 +103,7 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
         return
     places = range(len(prices))
     axes.barh(places, prices.to_numpy(), color=[COLOURS[k % len(COLOURS)] for k in places])
-    axes.set_yticks(places, [label(str(kind), k + 1, 16) for k, kind in enumerate(prices.index)])
+    axes.set_yticks(places, [label(str(gpu_type), k + 1, 16) for k, gpu_type in enumerate(prices.index)])
     axes.invert_yaxis()
     axes.set_xlabel("gain of the objective by one GPU more")
     axes.set_title("Prices of the GPU types")
@@ -136,7 +136,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
     under_bars = bars + below <= matrix + 1
     height = max(matrix, bars + below) if under_bars else max(bars, matrix + below)
     with font_settings((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
-        figure = Figure(figsize=(WIDTH, height + 0.4 * bool(title)), layout="constrained")
+        figure = Figure(figsize=(FIGURE_WIDTH, height + 0.4 * bool(title)), layout="constrained")
         left, right = figure.subfigures(1, 2, squeeze=False)[0]
         shares, *rest = _column(left, [height - below, below] if under_bars and priced else [height])
         envy, *more = _column(right, [height - below, below] if priced and not under_bars else [height])
@@ -144,7 +144,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
         draw_envy(envy, judged)
         for axes in (*rest, *more):
             draw_prices(axes, result)
-        figure.suptitle(heading(title, WIDTH))
+        figure.suptitle(heading(title, FIGURE_WIDTH))
         figure.draw_without_rendering()  # lays out with these fonts
     return figure
 

@@ -17,7 +17,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_folder, save
 from hetopt.experiments.comparison import COLUMNS, PLACED, Column, Comparison, by_reason, by_tenant
-from hetopt.presentation.allocation_pictures import COLOURS, WIDTH, draw
+from hetopt.presentation.allocation_pictures import COLOURS, FIGURE_WIDTH, draw
 from hetopt.presentation.fonts import font_settings, label
 from hetopt.presentation.formatting import format_decimals
 from hetopt.results.allocation import Plan
@@ -99,7 +99,7 @@ def _hosts(comparison: Comparison, name: str) -> str:
 
 
 def _describe(instance: Instance) -> str:
-    capacity = ", ".join(f"{n} {kind}" for kind, n in instance.cluster.capacity.items())
+    capacity = ", ".join(f"{n} {gpu_type}" for gpu_type, n in instance.cluster.capacity.items())
     parts = [f"{len(instance.cluster.servers)} servers with {capacity}"]
     if instance.tenants:
         parts.append(f"{len(instance.tenants)} tenants")
@@ -154,7 +154,7 @@ def overview(comparison: Comparison) -> Figure:
     """The trade-off picture as a figure."""
     height = max(5.0, 0.6 + 0.25 * len(comparison.table))
     with font_settings(map(str, comparison.table.index)):
-        figure = Figure(figsize=(WIDTH, height))
+        figure = Figure(figsize=(FIGURE_WIDTH, height))
         axes = figure.add_axes((0.07, 0.12, 0.58, 0.8))
         draw_trade_off(axes, comparison)
         figure.draw_without_rendering()

@@ -54,14 +54,9 @@ def readable(text: str) -> str:
     return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
 
 
-def say(*parts: str | Text) -> None:
-    """Print one line on standard output, never wrapped."""
+def print_line(*parts: str | tuple[str, str]) -> None:
+    """Print one line on standard output, never wrapped; a part may be a pair of text and style."""
     OUT.print(Text.assemble(*parts), soft_wrap=True)
-
-
-def bold(text: str) -> Text:
-    """Text in bold, if the terminal supports it."""
-    return Text(text, style="bold")
 
 
 def note(text: str) -> None:
@@ -135,7 +130,7 @@ def show_table(
     light:
         Whether to omit lines between columns.
     """
-    say(Text(title, style="italic"))  # the table's own title would be wrapped at its width
+    print_line((title, "italic"))  # the table's own title would be wrapped at its width
     table = Table(box=SIMPLE if light else HEAVY_HEAD, pad_edge=not light)
     for i, name in enumerate(head):
         text = i == 0 or i >= len(head) - sentences

@@ -12,7 +12,7 @@ import pandas as pd
 from rich.text import Text
 
 from hetopt.data.instance import Instance
-from hetopt.presentation.console import OUT, bold, readable, say, show_frame, show_table
+from hetopt.presentation.console import OUT, print_line, readable, show_frame, show_table
 from hetopt.presentation.formatting import (
     format_bytes,
     format_decimals,
@@ -60,16 +60,16 @@ def show_result(result: Allocation | Plan, policy: str) -> None:
     else:
         show_frame(result.gpus, f"{policy}: whole GPUs in this round")
         for what, amount in result.given_up.items():
-            say(f"given up ({what}): {format_rounded(float(amount))}")
+            print_line(f"given up ({what}): {format_rounded(float(amount))}")
     certificate = result.certificate
     if certificate is not None:
-        say(
+        print_line(
             f"{certificate.status}: objective {certificate.objective:.6g}, bound {certificate.bound:.6g}, "
             f"violation {certificate.violation:.1e}, {certificate.seconds:.3f} s with {certificate.solver} "
             f"({certificate.method})"
         )
         if certificate.exact is not None:
-            say(f"proven in rational numbers: objective {certificate.exact.objective}")
+            print_line(f"proven in rational numbers: objective {certificate.exact.objective}")
 
 
 def result_json(result: Allocation | Plan, policy: str, name: str) -> dict[str, Any]:
@@ -100,11 +100,11 @@ def show_audit(verdicts: Audit, policy: str) -> None:
     measured = table[table["slack"].notna()].groupby("unit", sort=False).groups
     for i, (unit, names) in enumerate(measured.items()):
         of = f" of {', '.join(map(str, names))}" if i else ", below 0 if violated"
-        say("  ", bold("slack"), f"{of}: {unit}")
+        print_line("  ", ("slack", "bold"), f"{of}: {unit}")
     shown = {str(key) for _, verdict in verdicts for key in (verdict.name, verdict.level)}
     for name, text in PROPERTIES.items():
         if name in shown:
-            say("  ", bold(name), f": {text}")
+            print_line("  ", (name, "bold"), f": {text}")
 
 
 def show_names(listed: Mapping[str, str], title: str, about: str, as_json: bool) -> None:
@@ -122,7 +122,7 @@ def show_instance(instance: Instance, as_json: bool) -> None:
 
         print(json.dumps(encode(instance), indent=2))
         return
-    say(bold(instance.name))
+    print_line((instance.name, "bold"))
     if instance.source:
         OUT.print(instance.source)
     show_frame(pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type"), "cluster")
@@ -147,9 +147,9 @@ def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] 
     if first.waiting:
         show_table("waiting", ["job", "why"], [(job, str(why)) for job, why in first.waiting.items()], sentences=1)
     used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
-    say(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
+    print_line(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
     lost = [f"{what} {format_rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
-    say(f"given up by rounding and placement: {', '.join(lost) or 'nothing'}")
+    print_line(f"given up by rounding and placement: {', '.join(lost) or 'nothing'}")
 
 
 def show_comparison(comparison: Comparison, name: str) -> None:
@@ -161,7 +161,7 @@ def show_comparison(comparison: Comparison, name: str) -> None:
         title = "rounded to whole GPUs and placed on servers: the first round"
         _policies(title, comparison.placed, PLACED)
     if not comparison.instance.jobs:
-        say("  no jobs: nothing to place on servers")
+        print_line("  no jobs: nothing to place on servers")
     failures = {
         "no result": comparison.refused,
         "cannot be measured": comparison.unmeasured,
@@ -169,7 +169,7 @@ def show_comparison(comparison: Comparison, name: str) -> None:
     }
     for what, reasons in failures.items():
         for why, names in by_reason(reasons).items():
-            say(f"  {what}: ", bold(", ".join(names)), f": {why}")
+            print_line(f"  {what}: ", (", ".join(names), "bold"), f": {why}")
 
 
 def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, Column]) -> None:
@@ -184,7 +184,7 @@ def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, Column]) ->
     ]
     show_table(title, ["policy", *columns], rows, light=True)
     for key, column in columns.items():
-        say("  ", bold(key), f": {column.meaning}")
+        print_line("  ", (key, "bold"), f": {column.meaning}")
 
 
 MOST_SERVERS = 10
@@ -196,7 +196,7 @@ def show_mappings(mapped: MappedJobs) -> None:
     for name, mapping in mapped.mappings.items():
         _show_replicas(f"{name}: replicas of its stages on servers with {mapped.gpu_type[name]}", mapping)
         for key, text in _facts(mapping).items():
-            say("  ", bold(key), f": {readable(text)}")
+            print_line("  ", (key, "bold"), f": {readable(text)}")
     if mapped.refused:
         show_table("not mapped", ["job", "why"], mapped.refused.items(), sentences=1)
 

@@ -15,7 +15,7 @@ from matplotlib.font_manager import FontProperties, findfont, fontManager, get_f
 FONT = "DejaVu Sans"
 """Part of matplotlib: Latin, Greek, Cyrillic and more, but no Chinese, Japanese or Korean."""
 
-LETTER = 0.115
+TITLE_LETTER_WIDTH = 0.115
 """Mean width of a letter in a title, in inches."""
 
 
@@ -99,7 +99,7 @@ def label(name: str, number: int, most: int = 24) -> str:
 
 def heading(title: str, inches: float) -> str:
     """``title``, cut in the middle to that width in the font of titles."""
-    return cut(title, int(inches / LETTER))
+    return cut(title, int(inches / TITLE_LETTER_WIDTH))
 
 
 def cut(name: str, most: int) -> str:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hetopt.data.array_types import Floats
-from hetopt.presentation.allocation_pictures import COLOURS, WIDTH
+from hetopt.presentation.allocation_pictures import COLOURS, FIGURE_WIDTH
 from hetopt.presentation.fonts import font_settings, heading, label, labels
 from hetopt.presentation.formatting import format_bytes, format_seconds
 from hetopt.stages.mapping import GPUMapping
@@ -64,7 +64,7 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
     used = dict.fromkeys(name for one in shown for name in _servers(one))
     numbers = {name: i + 1 for i, name in enumerate(used)}
     panels = [_Panel(one, numbers) for one in shown]
-    width = max([WIDTH * (0.66 if len(used) <= 12 else 1), *(panel.width for panel in panels)])
+    width = max([FIGURE_WIDTH * (0.66 if len(used) <= 12 else 1), *(panel.width for panel in panels)])
     above = 0.45 * bool(title)
     height = above + sum(panel.height(width) for panel in panels)
     with font_settings((title, *used, *(one.graph.pipeline.name for one in shown))):
@@ -102,7 +102,7 @@ class _Panel:
 
     @cached_property
     def column(self) -> float:
-        return float(np.clip((WIDTH - 1.2 * LEFT) / self.page.columns, LEAST_COLUMN, MOST_COLUMN))
+        return float(np.clip((FIGURE_WIDTH - 1.2 * LEFT) / self.page.columns, LEAST_COLUMN, MOST_COLUMN))
 
     @cached_property
     def width(self) -> float:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,7 +93,7 @@ def register_method(method: Method) -> None:
 
 @cache
 def _installed() -> dict[str, Method]:
-    return {entry.name: entry.load() for entry in entry_points(group=METHODS)}
+    return {name: METHODS.load(name) for name in METHODS.points}
 
 
 def method_for(compiled: Compiled, options: Options) -> Method | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,10 @@ class Catalogue(Mapping[str, TrainedModel]):
                 )
         reference = self.reference or self.types[0]
         object.__setattr__(self, "reference", known(reference, self.types, "reference", "GPU type"))
-        object.__setattr__(self, "_by_name", {model.name: model for model in models})
+
+    @cached_property
+    def _by_name(self) -> dict[str, TrainedModel]:
+        return {model.name: model for model in self.models}
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -132,10 +136,9 @@ class Catalogue(Mapping[str, TrainedModel]):
 
     def __getitem__(self, name: str) -> TrainedModel:
         try:
-            found: TrainedModel = self._by_name[name]  # type: ignore[attr-defined]
+            return self._by_name[name]
         except (KeyError, TypeError):
             raise UnknownName(f"there is no model {name!r} in {self.name!r}; {choices(str(name), self)}") from None
-        return found
 
     def __iter__(self) -> Iterator[str]:
         return (model.name for model in self.models)

@@ -112,8 +112,8 @@ class FleetScheduler:
     def _start(self, name: str, placement: CandidatePlacement) -> JobStart:
         fleet = self.scheduler.fleets[placement.fleet]
         assert fleet is not None
-        kind, names = self.cluster.type_names[placement.fleet], fleet.servers.names
-        hosts = {names[slot.server]: {kind: slot.gpus} for slot in placement.slots}
+        gpu_type, names = self.cluster.type_names[placement.fleet], fleet.servers.names
+        hosts = {names[slot.server]: {gpu_type: slot.gpus} for slot in placement.slots}
         staged = bool(self.present[name].stages)
         return JobStart(name, hosts, {names[s.server]: s.replicas for s in placement.slots} if staged else {})
 
@@ -219,11 +219,13 @@ class NonPreemptivePolicy(ABC):
 
 def _adopted(instance: Instance, name: str, options: TypeOptions, fleets: Sequence[Fleet | None]) -> CandidatePlacement:
     placed = instance.placed[name]
-    kinds = {t for gpus in placed.values() for t, n in gpus.items() if n}
+    gpu_types = {t for gpus in placed.values() for t, n in gpus.items() if n}
     for option in options.of(instance.job[name]):
-        fleet, kind = fleets[option.fleet], instance.cluster.type_names[option.fleet]
-        if kinds == {kind} and fleet is not None:
-            gpus = [(fleet.servers.names.index(server), n[kind]) for server, n in placed.items() if n.get(kind, 0)]
+        fleet, gpu_type = fleets[option.fleet], instance.cluster.type_names[option.fleet]
+        if gpu_types == {gpu_type} and fleet is not None:
+            gpus = [
+                (fleet.servers.names.index(server), n[gpu_type]) for server, n in placed.items() if n.get(gpu_type, 0)
+            ]
             if (placement := fleet.on(option.pipeline, gpus)) is not None:
                 return placement
     raise InvalidInstance(

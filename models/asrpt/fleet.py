@@ -60,9 +60,18 @@ class Fleet:
         mapper must treat equal servers equally.
     position:
         Position of the fleet in the cluster.
+    cache:
+        Mappings that a fleet of the same servers has found; shared with it.
     """
 
-    def __init__(self, servers: Servers, mapper: Mapper, timing: Timing, position: int = 0) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        mapper: Mapper,
+        timing: Timing,
+        position: int = 0,
+        cache: dict[Any, Mapped | None] | None = None,
+    ) -> None:
         self.servers, self.mapper, self.timing, self.position = servers, mapper, timing, position
         self.free: list[int] = servers.free.tolist()
         self.total = self.available = servers.total
@@ -71,7 +80,7 @@ class Fleet:
         self._with: list[list[int]] = [[] for _ in range(max(self.free) + 1)]  # free GPUs -> servers, in order
         for m, n in enumerate(self.free):
             self._with[n].append(m)
-        self._known: dict[Any, Mapped | None] = {}
+        self._cache: dict[Any, Mapped | None] = {} if cache is None else cache
 
     def copy(self) -> Fleet:
         """An independent copy; the cache of mappings is shared."""
@@ -139,18 +148,18 @@ class Fleet:
     def _mapped(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> CandidatePlacement | None:
         if pipeline.silent:
             slots = tuple(ServerSlots(m, n, (n,)) for m, n in gpus)
-            if (known := self._known.get(pipeline)) is None:
-                known = self._known[pipeline] = (), self.timing.least(pipeline, self.servers)
-            return CandidatePlacement(self.position, slots, known[1])
+            if (found := self._cache.get(pipeline)) is None:
+                found = self._cache[pipeline] = (), self.timing.least(pipeline, self.servers)
+            return CandidatePlacement(self.position, slots, found[1])
         order = sorted(gpus, key=lambda slot: -slot[1])
         pattern = tuple(n for _, n in order)
         key = (pipeline, pattern) if self._alike else (pipeline, pattern, tuple(self._kind[m] for m, _ in order))
-        if key not in self._known:
-            self._known[key] = self._map(pipeline, order)
-        known = self._known[key]
-        if known is None:
+        if key not in self._cache:
+            self._cache[key] = self._map(pipeline, order)
+        found = self._cache[key]
+        if found is None:
             return None
-        columns, seconds = known
+        columns, seconds = found
         slices = pipeline.slice_counts
         slots = tuple(
             ServerSlots(m, sum(n * t for n, t in zip(own, slices, strict=True)), own)
@@ -177,8 +186,7 @@ class Fleet:
 
         At most alpha_max, at least the true minimum; greedy filling can split a stage that fits on another server.
         """
-        empty = Fleet(self.servers, self.mapper, self.timing)
-        empty._known = self._known
+        empty = Fleet(self.servers, self.mapper, self.timing, cache=self._cache)
         placement = empty.candidate(pipeline, consolidate=True)
         return None if placement is None else placement.seconds
 

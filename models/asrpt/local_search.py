@@ -93,7 +93,7 @@ class SecondsTable:
 MOST_PARTS = 32
 """Largest number of removals per server that are tried: all of them, or those with the fewest replicas."""
 
-FEW = 10
+MOST_EXCHANGES = 10
 """Number of best exchanges that are tried; the search hardly recovers from worse ones."""
 
 NOTHING = 1 << 62
@@ -206,7 +206,7 @@ class Exchanges:
         return float(seconds.take(worst)), *divmod(worst, seconds.shape[1])
 
     def best(self, server: int, stage: int, aim: float) -> Iterator[Exchange]:
-        """The :data:`FEW` feasible exchanges of ``server`` with the least lateness afterwards.
+        """The :data:`MOST_EXCHANGES` feasible exchanges of ``server`` with the least lateness afterwards.
 
         Only exchanges of replicas of ``stage`` or of its neighbours: others do not change its seconds.
 
@@ -232,7 +232,7 @@ class Exchanges:
         i, j = np.divmod(allowed.ravel().nonzero()[0], ends[-1])
         mine = np.concatenate([give.table[:, stages:-2], give.table[:, :stages]], axis=1)
         total = late.take(theirs[:, :-2].take(j, axis=0) + mine.take(i, axis=0)) @ self.ones - before.take(j)
-        for _ in range(min(FEW, len(total))):
+        for _ in range(min(MOST_EXCHANGES, len(total))):
             e = int(total.argmin())
             total[e] = np.inf
             n = bisect_right(ends, int(j[e]))

@@ -145,9 +145,9 @@ def open_market(
 def placed_gpus(instance: Instance) -> dict[str, ServerGPUs]:
     """Job -> its GPUs, for jobs that are placed."""
     servers = {server.name: h for h, server in enumerate(instance.cluster.servers)}
-    kinds = {t: k for k, t in enumerate(instance.cluster.type_names)}
+    types = {t: k for k, t in enumerate(instance.cluster.type_names)}
     placed = {
-        name: tuple(sorted((servers[m], kinds[t], n) for m, own in hosts.items() for t, n in own.items() if n))
+        name: tuple(sorted((servers[m], types[t], n) for m, own in hosts.items() for t, n in own.items() if n))
         for name, hosts in instance.placed.items()
     }
     return {name: placed for name, placed in placed.items() if placed}

@@ -314,4 +314,4 @@ def _gpus_in_slot(problem: OfflineProblem, schedule: JobSchedule, slot: int) -> 
     """(server, GPU type, GPUs) as positions."""
     servers = {server.name: h for h, server in enumerate(problem.instance.cluster.servers)}
     own = schedule.by_slot.get(slot, ())
-    return tuple((servers[problem.cells[c][0]], int(problem.kind[c]), n) for c, n in own)
+    return tuple((servers[problem.cells[c][0]], int(problem.gpu_type[c]), n) for c, n in own)

@@ -62,14 +62,14 @@ class JobSchedule:
 
     def work(self, problem: OfflineProblem) -> Any:
         """Work done, as a fraction of ``Job.work``; the slowest GPU of a slot determines the speed (1b)."""
-        return sum(min(problem.speed[self.job, problem.kind[c]] for c, _ in own) for own in self.by_slot.values())
+        return sum(min(problem.speed[self.job, problem.gpu_type[c]] for c, _ in own) for own in self.by_slot.values())
 
     def hosts(self, problem: OfflineProblem) -> dict[int, dict[str, dict[str, int]]]:
         """Slot -> server -> GPU type -> GPUs."""
         result: dict[int, dict[str, dict[str, int]]] = {}
         for t, c, n in self.gpus:
-            server, kind = problem.cells[c]
-            result.setdefault(t, {}).setdefault(server, {})[kind] = n
+            server, gpu_type = problem.cells[c]
+            result.setdefault(t, {}).setdefault(server, {})[gpu_type] = n
         return result
 
 
@@ -116,7 +116,7 @@ def cheapest(
         (C,) of the slot: price per GPU, and GPUs that may be taken.
     """
     need, cells = int(problem.demand[job]), []
-    able = [c for c, k in enumerate(problem.kind.tolist()) if room[c] > 0 and problem.speed[job, k] >= level]
+    able = [c for c, k in enumerate(problem.gpu_type.tolist()) if room[c] > 0 and problem.speed[job, k] >= level]
     for c in sorted(able, key=lambda c: (prices[c], c)):
         taken = min(int(room[c]), need)
         cells.append((c, taken))
@@ -236,7 +236,7 @@ def _enumerated(
 
 def _gangs(problem: OfflineProblem, job: int) -> Iterator[tuple[Any, CellGPUs]]:
     """All (speed, GPUs by cell) that the gang may have in a slot."""
-    speed = [problem.speed[job, k] for k in problem.kind.tolist()]
+    speed = [problem.speed[job, k] for k in problem.gpu_type.tolist()]
     able = [c for c in range(len(problem.cells)) if speed[c] > 0]
 
     def ways(i: int, left: int) -> Iterator[CellGPUs]:
@@ -349,5 +349,5 @@ def _check_slot(problem: OfflineProblem, name: str, job: int, slot: int, cells: 
     if gpus != problem.demand[job] or min(n for _, n in cells) < 1:
         raise InvalidPlan(f"job {name!r} has {gpus} GPUs in slot {slot}; its gang has {problem.demand[job]}")
     for c, _ in cells:
-        if not problem.speed[job, problem.kind[c]] > 0:
+        if not problem.speed[job, problem.gpu_type[c]] > 0:
             raise InvalidPlan(f"job {name!r} is on {problem.cells[c]} in slot {slot}, where it cannot run")

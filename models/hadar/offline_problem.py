@@ -35,7 +35,7 @@ class OfflineProblem:
         Length L of a slot in seconds.
     cells:
         C pairs (server, GPU type).
-    kind:
+    gpu_type:
         (C,) position of the cell's GPU type.
     capacity:
         (C,) GPUs c_h^r.
@@ -57,7 +57,7 @@ class OfflineProblem:
     instance: Instance
     seconds: float
     cells: tuple[tuple[str, str], ...]
-    kind: Integers
+    gpu_type: Integers
     capacity: Integers
     demand: Integers
     work: Numbers

@@ -136,7 +136,7 @@ def printed_prices(problem: OfflineProblem, eta: float | None = None) -> Prices:
     best = {j: _alone(problem, j) / int(problem.demand[j]) for j in worth}
     high = [
         max((best[j] for j in worth if problem.speed[j, k] > 0), default=max(best.values()))
-        for k in problem.kind.tolist()
+        for k in problem.gpu_type.tolist()
     ]
     return Prices(np.full(len(high), low), np.maximum(high, low), problem.capacity)
 
@@ -177,7 +177,7 @@ def proven_prices(problem: OfflineProblem, delta: float | None = None) -> Prices
 
 def largest_fraction(problem: OfflineProblem) -> float:
     """delta: the largest fraction of a cell that a gang may take."""
-    able = (problem.speed > 0)[:, problem.kind]
+    able = (problem.speed > 0)[:, problem.gpu_type]
     taken = np.minimum(problem.demand[:, None], problem.capacity) / problem.capacity
     return float(np.where(able, taken, 0.0).max())
 

@@ -293,8 +293,8 @@ def _kept(market: GPUMarket, bid: Bid) -> GangOffer | None:
     """The payoff of the current GPUs; None if the job has none, or they are in use."""
     if not (bid.now and market.has(bid.now)):
         return None
-    kinds = {k for _, k, _ in bid.now}
-    level = next((level for level in bid.levels if kinds <= set(level.types)), None)
+    types = {k for _, k, _ in bid.now}
+    level = next((level for level in bid.levels if types <= set(level.types)), None)
     if level is None:
         return None
     return GangOffer(level.kept - level.slots * market.cost(bid.now) - _communication_cost(bid, bid.now), bid.now)

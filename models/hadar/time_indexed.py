@@ -150,8 +150,8 @@ class TimeIndexed:
         cells = dict(zip(problem.cells, problem.capacity.tolist(), strict=True))
         demand = {j: int(problem.demand[i]) for j, i in jobs.items()}
         level = {j: [float(v) for v in problem.levels(i)] for j, i in jobs.items()}
-        kinds = dict(zip((r for _, r in problem.cells), problem.kind.tolist(), strict=True))
-        speed = {(j, r): float(problem.speed[i, k]) for j, i in jobs.items() for r, k in kinds.items()}
+        types = dict(zip((r for _, r in problem.cells), problem.gpu_type.tolist(), strict=True))
+        speed = {(j, r): float(problem.speed[i, k]) for j, i in jobs.items() for r, k in types.items()}
         slots = {j: range(int(problem.first[i]), problem.slots) for j, i in jobs.items()}
         here = [(j, t) for j in jobs for t in slots[j]]
         seats = [(j, h, r, t) for j, t in here for h, r in cells if speed[j, r]]

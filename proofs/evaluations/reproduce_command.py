@@ -70,7 +70,7 @@ def reproduce(
     size = f"{scale:g} of the jobs" if evaluation.scaled else "all jobs"
     title = f"{evaluation.paper}: {size}, {seeds} seed{'s' * (seeds > 1)}"
     show(table, title, evaluation.common_reason)
-    console.say(f"runs: {folder}")
+    console.print_line(f"runs: {folder}")
 
 
 def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
@@ -90,9 +90,9 @@ def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
             remarks.setdefault(text, []).append(row["id"])
     console.show_table(title, ["claim", "paper", "ours", "ours / paper", "what"], rows, sentences=1)
     if common_reason:
-        console.say(f"All: {common_reason}")
+        console.print_line(f"All: {common_reason}")
     for text, ids in remarks.items():
-        console.say(f"{', '.join(dict.fromkeys(ids))}: {text}")
+        console.print_line(f"{', '.join(dict.fromkeys(ids))}: {text}")
 
 
 def _short_list(workloads: str) -> str:

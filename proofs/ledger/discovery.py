@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from hetopt.checks import lookup, shown
 from hetopt.errors import InvalidOption, UnknownName
@@ -23,8 +23,7 @@ def all_claims() -> dict[str, Claim]:
     InvalidOption
         Two claims have the same key, or a registered function fails or returns something other than claims.
     """
-    points = sorted(entry_points(group=CLAIMS), key=lambda point: point.name)
-    claims = [claim for point in points for claim in _claims_from(point)]
+    claims = [claim for point in CLAIMS.points.values() for claim in _claims_from(point)]
     order = list(HEADINGS)
     claims.sort(key=lambda claim: order.index(claim.paper) if claim.paper in order else len(order))
     found: dict[str, Claim] = {}
@@ -43,7 +42,7 @@ def _claims_from(point: EntryPoint) -> list[Claim]:
     for claim in claims:
         if not isinstance(claim, Claim):
             raise InvalidOption(
-                f"{point.value!r} returns {shown(claim)}; an entry point of {CLAIMS} must return only claims"
+                f"{point.value!r} returns {shown(claim)}; an entry point of {CLAIMS.group} must return only claims"
             )
     return claims
 

@@ -119,9 +119,11 @@ def verify(
         if new_folder and not stored:
             keep.rmdir()
         if not as_json:
-            console.say("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
+            console.print_line(
+                "\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller"
+            )
     if html is not None and not as_json:
-        console.say(f"page: {html}")
+        console.print_line(f"page: {html}")
     broken_files = unreadable()
     for name in broken_files:
         console.note(f"instance {name} cannot be read")
@@ -215,7 +217,7 @@ def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
         console.show_table(paper, ["claim", "s", "verdict", "evidence"], rows, sentences=1, light=True)
     counts = Counter(result.claim.label_of(result.evidence.verdict) for result in results)
     total = ", ".join(f"{count} {label}" for label, count in counts.items())
-    console.say(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
+    console.print_line(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
     for key in (result.claim.key for result in results if not result.as_expected):
         console.note(f"{key}: not the expected verdict")
 

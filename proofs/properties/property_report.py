@@ -68,7 +68,7 @@ def show(found: Sequence[MatrixRow]) -> None:
     """Print a table per policy and kind: property, result, and smallest counterexample."""
     for row in found:
         if row.why:
-            console.say(f"{row.policy} does not support {row.kind}: {row.why}")
+            console.print_line(f"{row.policy} does not support {row.kind}: {row.why}")
             continue
         rows = [[cell.about.key, cell.text, _explanation(cell)] for cell in row.cells]
         title, head = f"{row.policy}, {row.kind}", ["property", "on instances", "meaning, or the counterexample"]

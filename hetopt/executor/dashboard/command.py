@@ -39,16 +39,16 @@ def dashboard(
     try:
         if once is not None:
             save(page(reader.look(), live=False).encode("utf-8", "replace"), once, overwrite=True)
-            console.say(f"page: {once}")
+            console.print_line(f"page: {once}")
             return
         with DashboardServer(reader, host, port, token) as server:
-            console.say(f"the dashboard is at {server.url}; Ctrl-C ends it")
+            console.print_line(f"the dashboard is at {server.url}; Ctrl-C ends it")
             for line in _hints(token is not None, server.where.loopback):
-                console.say(line)
+                console.print_line(line)
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
-                console.say("")
+                console.print_line("")
     finally:
         reader.close()
 

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from hetopt.metrics.definitions import Unit, metric_of
-from hetopt.presentation.allocation_pictures import WIDTH
+from hetopt.presentation.allocation_pictures import FIGURE_WIDTH
 from hetopt.presentation.fonts import text_width
 from hetopt.presentation.formatting import DisplayUnit, time_unit
 
-LETTER = 0.0088
+LETTER_WIDTH_PER_POINT = 0.0088
 """Width of a letter in inches per point of its size: the mean with a margin."""
 
 
@@ -48,12 +48,12 @@ class AxesGrid:
     def figure(self, *, sharex: bool = False, sharey: bool | Literal["col"] = False) -> tuple[Figure, Any]:
         """The figure, and its axes as an array (rows, columns)."""
         inside = self.rows * self.height + (self.rows - 1) * self.below
-        whole, wide = self.top + inside + self.bottom, WIDTH - self.left - self.right
-        figure = Figure(figsize=(WIDTH, whole))
+        whole, wide = self.top + inside + self.bottom, FIGURE_WIDTH - self.left - self.right
+        figure = Figure(figsize=(FIGURE_WIDTH, whole))
         axes = figure.subplots(self.rows, self.columns, sharex=sharex, sharey=sharey, squeeze=False)
         figure.subplots_adjust(
-            left=self.left / WIDTH,
-            right=1 - self.right / WIDTH,
+            left=self.left / FIGURE_WIDTH,
+            right=1 - self.right / FIGURE_WIDTH,
             bottom=self.bottom / whole,
             top=1 - self.top / whole,
             wspace=self.beside * self.columns / (wide - (self.columns - 1) * self.beside),
@@ -70,7 +70,7 @@ def unit_of(metric: str, values: Iterable[float]) -> DisplayUnit:
 
 def width_of(names: Iterable[str], size: float = 9.0) -> float:
     """Width in inches of the longest of these names in letters of this size (points)."""
-    return LETTER * size * max(map(text_width, names), default=0)
+    return LETTER_WIDTH_PER_POINT * size * max(map(text_width, names), default=0)
 
 
 def time_axis(axes: Axes, begin: float, end: float) -> None:

@@ -234,7 +234,7 @@ def _what_was_run(folder: RunFolder, loaded: Mapping[str, LoadedRuns], styles: M
 def _workload(part: WorkloadRuns, loaded: LoadedRuns) -> str:
     lines = []
     if (instance := loaded.instance) is not None:
-        there = ", ".join(f"{number} {escape(kind)}" for kind, number in instance.cluster.capacity.items())
+        there = ", ".join(f"{number} {escape(gpu_type)}" for gpu_type, number in instance.cluster.capacity.items())
         tenants = f", {len(instance.tenants)} tenants" if instance.tenants else ""
         lines.append(f"{len(instance.cluster.servers)} servers with {there}; {len(instance.jobs)} jobs{tenants}")
     elif capacity := part.runs[0].record.capacity:

@@ -125,8 +125,8 @@ def busiest_window(logs: Iterable[Log], length: float | None = None) -> Window:
     return start, start + length
 
 
-MOST = 40
-"""Most groups of a Gantt chart."""
+MOST_GANTT_ROWS = 40
+"""Most rows of a Gantt chart: groups of GPUs, or jobs."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def _adjacent(rows: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def chosen_jobs(logs: Sequence[Log], window: Window, most: int = MOST) -> list[str]:
+def chosen_jobs(logs: Sequence[Log], window: Window, most: int = MOST_GANTT_ROWS) -> list[str]:
     """The jobs with most GPU-seconds in the window, summed over all logs, in order of arrival."""
     total: dict[str, float] = {}
     arrival: dict[str, float] = {}
@@ -306,7 +306,7 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
     parts = [f"<p>Seed {loaded.seed}, from {first} to {last} {unit.name}: {why}.</p>"]
     everywhere = [log for log in logs.values() if not (log.spans["servers"] == "").any()]
     sizes = server_sizes(everywhere, loaded.instance) or {}
-    if len(sizes) > MOST:
+    if len(sizes) > MOST_GANTT_ROWS:
         everywhere, sizes = [], {}
     jobs = chosen_jobs(list(logs.values()), shown)
     wide = 0.2 + width_of(short_names([*sizes, *jobs], 24), 8)
