@@ -203,7 +203,7 @@ def test_copies_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_many_servers_are_shown_by_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timelines, "MOST", 8)
+    monkeypatch.setattr(timelines, "MOST_GANTT_ROWS", 8)
     Experiment((TRACE,), (SystemVariant("fft"),)).run(RunStore(tmp_path))
     found = Page(page(RunFolder.of(tmp_path)))
     assert "A row per server" not in found.text

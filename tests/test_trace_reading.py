@@ -65,7 +65,7 @@ def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
         read_trace(tmp_path / "t.csv")
     with pytest.raises(InvalidInstance, match=f"one of {', '.join(trace_kinds())}, or module:Name"):
         detect_kind(tmp_path)
-    with pytest.raises(InvalidInstance, match="holds no known trace"):
+    with pytest.raises(InvalidInstance, match="is not in a known trace format"):
         detect_kind(tmp_path)
     for content, message in (
         (b"", "is empty"),
