@@ -309,7 +309,7 @@ BAD: list[tuple[list[str], str]] = [
     (["asrpt/fig2", "-p", "fft", *M, "--gpu-type", "GPU"], "--gpu-type: the policy chooses the type"),
     (["asrpt/fig2", *M, "--plot", "x.gif"], "must end in one of .png"),
     (["asrpt/fig2", *M, "--plot", "no/x.png"], "the folder no of x.png does not exist"),
-    (["asrpt/fig2", *M, "--plot", "/proc/x.png"], "/proc/x.png cannot be written"),
+    (["asrpt/fig2", *M, "--plot", "/proc/x.png"], "/proc/x.png: cannot be written"),
     (["asrpt/fig2", "-p", "fft", *M, "--plot", "x.gif"], "must end in one of .png"),
 ]
 

@@ -125,13 +125,13 @@ def never(*_: object, **__: object) -> None:
 
 
 PLACES = [
-    (["solve", "oef/eq6", "-p", "ceei", "--plot", "/proc/a.png"], "/proc/a.png cannot be written"),
-    (["solve", "oef/eq6", "-p", "ceei", "--plot", "folder.png"], "folder.png cannot be written: it is a folder"),
-    (["demo", "--out", "afile"], "afile cannot be used as a folder: it is a file"),
-    (["demo", "--out", "/proc/demo"], "/proc/demo cannot be used as a folder"),
-    (["export", "oef/eq6", "-p", "ceei", "--out", "there.lp"], "there.lp exists already; use"),
-    (["export", "oef/eq6", "-p", "ceei", "--out", "no/such.lp"], "no/such.lp cannot be written: No such file"),
-    (["instances", "oef/eq6", "--write", "there.yaml"], "there.yaml exists already; use overwrite=True (--overwrite"),
+    (["solve", "oef/eq6", "-p", "ceei", "--plot", "/proc/a.png"], "/proc/a.png: cannot be written"),
+    (["solve", "oef/eq6", "-p", "ceei", "--plot", "folder.png"], "folder.png: cannot be written: it is a folder"),
+    (["demo", "--out", "afile"], "afile: cannot be used as a folder: it is a file"),
+    (["demo", "--out", "/proc/demo"], "/proc/demo: cannot be used as a folder"),
+    (["export", "oef/eq6", "-p", "ceei", "--out", "there.lp"], "there.lp: exists already; use"),
+    (["export", "oef/eq6", "-p", "ceei", "--out", "no/such.lp"], "no/such.lp: cannot be written: No such file"),
+    (["instances", "oef/eq6", "--write", "there.yaml"], "there.yaml: exists already; use overwrite=True (--overwrite"),
 ]
 
 

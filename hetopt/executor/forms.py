@@ -34,7 +34,7 @@ def read_form(form: type[Form], path: Path) -> Form:
             raise InvalidOption(f"{path} has more than {MOST_BYTES} bytes; such a file never has")
         text = content.decode()
     except OSError as problem:
-        raise UnusableFile(f"{path} cannot be read: {problem.strerror}") from None
+        raise UnusableFile.of(problem, path, "read") from None
     except UnicodeDecodeError:
         raise InvalidOption(f"{path} is no text in UTF-8") from None
     try:

@@ -99,15 +99,15 @@ class StateStore:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             mode = self.folder.stat().st_mode & 0o777
         except (FileExistsError, NotADirectoryError):
-            raise UnusableFile(f"{self.folder} is not a folder") from None
+            raise UnusableFile("is not a folder").in_file(str(self.folder)) from None
         except OSError as problem:
-            raise UnusableFile(f"{self.folder} cannot be made: {problem.strerror}") from None
+            raise UnusableFile.of(problem, self.folder, "made") from None
         if mode & 0o077:
             raise UnusableFile(
                 f"{self.folder} may be entered by others (mode {mode:o}); it must be 700: chmod 700 {self.folder}"
             )
         if not os.access(self.folder, os.W_OK | os.X_OK):
-            raise UnusableFile(f"{self.folder} cannot be written")
+            raise UnusableFile("cannot be written").in_file(str(self.folder))
         if (kind := file_system(self.folder)) in NETWORKED:
             raise UnusableFile(
                 f"{self.folder} lies on {kind}; the state must be on a local disk (lease directories may be shared, "
@@ -176,7 +176,7 @@ class StateStore:
                 self._watching = sqlite3.connect(self.folder / DATABASE, timeout=WAIT_SECONDS, check_same_thread=False)
             return int(self._watching.execute("PRAGMA data_version").fetchone()[0])
         except sqlite3.Error as problem:
-            raise UnusableFile(f"{self.folder / DATABASE} cannot be read: {problem}") from None
+            raise UnusableFile.of(problem, self.folder / DATABASE, "read") from None
 
     def now(self) -> float:
         """The cluster's seconds."""
