@@ -111,7 +111,7 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
         ),
         ({"tenants": TENANTS.set_axis(["x", "x"])}, "row 'x' of table tenants: occurs twice"),
         ({"tenants": pd.concat([TENANTS, TENANTS[["T4"]]], axis=1)}, "table tenants: has the column 'T4' twice"),
-        ({"tenants": TENANTS.set_axis(["x", None])}, "tenant name is nan; it must be a non-empty name"),
+        ({"tenants": TENANTS.set_axis(["x", None])}, "table tenants: has no name in row 2"),
         ({"jobs": JOBS.drop(columns="work")}, "row 'j' of table jobs: work is missing; give the work of every job"),
         ({"jobs": JOBS.assign(work=np.nan)}, "row 'j' of table jobs: work is missing"),
         ({"jobs": JOBS.assign(demand=9)}, "jobs['j'].demand is 9 GPUs, but the cluster has 6"),
@@ -198,7 +198,7 @@ BAD_FILES = [
     ("servers", "server,T4\ns,-1\n", "servers.csv: row 's': servers['s'].gpus['T4'] is -1.0; it must be"),
     ("servers", "server,T4\ns,0\n", ": the cluster is empty"),
     ("tenants", "tenant,T5\nu,1\n", "tenants.csv: has the unknown column 'T5'; known: T4, memory_bytes, weight"),
-    ("tenants", "tenant,T4\nu,1\nu,1\n", "tenants.csv: row 'u': occurs twice; every tenant needs its own name"),
+    ("tenants", "tenant,T4\nu,1\nu,1\n", "tenants.csv: row 'u': occurs twice; every row needs its own name"),
     ("jobs", "job,T4,work,demand\nj,1,5,7\n", ": jobs['j'].demand is 7 GPUs, but the cluster has 4"),
     ("jobs", "job,T4,work\nj,1,x\n", "jobs.csv: row 'j': jobs['j'].work is 'x'; it must be a finite number > 0"),
     ("done", "job,work\nj,5\n", "done.csv: done names job 'j', which does not exist"),
@@ -229,3 +229,23 @@ def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:
     assert not (tmp_path / "jobs.csv").exists()
     tables.write_csv(instances.load("lab36/jobs"), tmp_path, overwrite=True)
     assert hetopt.Instance.read_csv(tmp_path) == instances.load("lab36/jobs")
+
+
+@pytest.mark.parametrize(
+    ("table", "cells", "row"),
+    [
+        ("jobs", "job,T4,work\nj,1,1\nj,1,1\n", "j"),
+        ("jobs", "job,T4,work,tenant\nj,1,1,absent\n", "j"),
+        ("jobs", "job,T4,work,demand\nj,1,1,99\n", "j"),
+        ("servers", "server,T4\ns,1\ns,2\n", "s"),
+        ("gpu_types", "gpu_type,memory_bytes\nT4,-1\n", "T4"),
+    ],
+)
+def test_errors_of_rows_have_their_fields(tmp_path: Path, table: str, cells: str, row: str) -> None:
+    (tmp_path / "servers.csv").write_text("server,T4\ns,1\n")
+    (tmp_path / "tenants.csv").write_text("tenant,T4\nu,1\n")
+    (tmp_path / f"{table}.csv").write_text(cells)
+    with pytest.raises(InvalidInstance) as caught:
+        hetopt.Instance.read_csv(tmp_path)
+    error = caught.value
+    assert (error.table, error.row, error.file) == (table, row, str(tmp_path / f"{table}.csv"))

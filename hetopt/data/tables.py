@@ -75,6 +75,13 @@ def table_rows(
             raise InvalidInstance(
                 f"has no column{called} for GPU type {t!r}; give one (0 where there is none)"
             ).in_table(key)
+    if key != "instance":  # whose name may be empty
+        for i, name in enumerate(table.index.tolist(), 1):
+            if not isinstance(name, tuple) and pd.isna(name):
+                raise InvalidInstance(f"has no name in row {i}").in_table(key)
+    if table.index.has_duplicates:
+        twice = table.index[table.index.duplicated()].tolist()[0]
+        raise InvalidInstance("occurs twice; every row needs its own name").in_table(key, twice)
     rows = []
     for name, cells in zip(table.index.tolist(), table.astype(object).to_numpy().tolist(), strict=True):
         row = dict(zip(columns, cells, strict=True))
@@ -281,7 +288,7 @@ def from_tables(
     names = (
         [str(t) for t in gpu_types.index] if gpu_types is not None else [c for c in servers.columns if c not in SERVER]
     )
-    kinds = [GPUType(n, **own) for n, _, own in table_rows(gpu_types, "gpu_types", (), GPU_TYPE)]
+    kinds = [made("gpu_types", n, GPUType, n, **own) for n, _, own in table_rows(gpu_types, "gpu_types", (), GPU_TYPE)]
     rows = table_rows(servers, "servers", names, SERVER)
     servers_made = tuple(made("servers", name, Server, name, gpus, **own) for name, gpus, own in rows)
     cluster = Cluster(tuple(kinds or map(GPUType, names)), servers_made)
@@ -292,7 +299,12 @@ def from_tables(
     ]
     if pipelines:
         raise InvalidInstance(f"names the job {next(iter(pipelines))!r}, which is not in table jobs").in_table("stages")
-    instance = make(cluster, tenants=_tenants(tenants, names), jobs=tuple(job_rows), **state_fields(state, names))
+    try:
+        instance = make(cluster, tenants=_tenants(tenants, names), jobs=tuple(job_rows), **state_fields(state, names))
+    except InvalidInstance as problem:
+        if problem.table is not None or len(problem.path) < 2 or problem.path[0] not in INDEX:
+            raise
+        raise problem.in_table(str(problem.path[0]), problem.path[1]) from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
         _warn_of_scales(instance, tenants, "table tenants")
     return instance
@@ -418,8 +430,6 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
     prefix, job_type = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
     for name, speed, own in table_rows(table, "tenants", types, TENANT, prefix):
         tenant, kind = name if isinstance(name, tuple) and len(name) == 2 else (name, ONLY_JOB_TYPE)
-        if kind == ONLY_JOB_TYPE and tenant in kinds and not isinstance(name, tuple):
-            raise InvalidInstance("occurs twice; every tenant needs its own name").in_table("tenants", name)
         weight = own.pop("weight", 1.0)
         if weights.setdefault(tenant, weight) != weight:
             raise InvalidInstance(f"is {weight}, in another row {weights[tenant]}", "weight").in_table("tenants", name)
