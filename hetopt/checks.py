@@ -262,10 +262,11 @@ def one_of(value: Any, options: Iterable[str], key: Key, error: type[HetoptError
 
 def whole(value: Any, key: Key, least: int, most: int = MOST_COUNTED) -> int:
     """``value``, a setting, as a whole number from ``least`` to ``most``."""
-    result = at_least(value, key, least, InvalidOption)
-    if result != int(result) or result > most:
-        raise InvalidOption(f"is {shown(value)}; it must be a whole number from {least} to {most}", key)
-    return int(result)
+    wanted = unfit_count(value, least)
+    if wanted or value > most:
+        limits = wanted if most == MOST_COUNTED else f"a whole number from {least} to {most}"
+        raise InvalidOption(f"is {shown(value)}; it must be {limits}", key)
+    return int(value)
 
 
 def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> bool:

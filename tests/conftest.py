@@ -34,6 +34,17 @@ settings.load_profile("hetopt")
 adopt_orphans()
 
 
+@pytest.fixture(autouse=True)
+def modules_of_a_test_are_forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Modules that a test has written and imported are not those of the next test."""
+    known = len(sys.modules)
+    yield
+    folder = str(tmp_path_factory.getbasetemp())
+    for name, module in list(sys.modules.items())[known:]:  # the last imported ones
+        if str(getattr(module, "__file__", None)).startswith(folder):
+            del sys.modules[name]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def no_process_is_left_of_a_module() -> Iterator[None]:
     """Fixtures of a module end what they have started."""

@@ -173,7 +173,7 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: hetopt.Instance.from_tables(TENANTS.tables()["servers"], throughputs=True),
     ),
     (
-        "seed is 10000000000; it must be a whole number",
+        "seed is 10000000000; it must be at most",
         hetopt.InvalidOption,
         lambda: hetopt.Options(seed=10**10),
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +79,10 @@ class Crash:
 
 
 @pytest.fixture
-def policies(lab: Path) -> Iterator[None]:
+def policies(lab: Path) -> None:
     """A module of policies in the folder, not yet imported."""
     (lab / "my_policies.py").write_text(POLICIES)
     sys.modules.pop("my_policies", None)  # an example of the docs has this name
-    yield
-    sys.modules.pop("my_policies", None)
 
 
 @pytest.mark.usefixtures("policies")

@@ -152,7 +152,7 @@ def test_between_trainings_nothing_new_is_known() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"trees": 0}, "RandomForest.trees is 0; it must be a finite number >= 1"),
+        ({"trees": 0}, "RandomForest.trees is 0; it must be a whole number >= 1"),
         ({"retrain_every": 1.5}, "RandomForest.retrain_every is 1.5; it must be a whole number"),
         ({"seed": -1}, "RandomForest.seed is -1"),
         ({"threads": "two"}, "RandomForest.threads is 'two'"),

@@ -298,7 +298,7 @@ def test_lengths_and_owners_are_those_of_the_trace() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"gpus": {0: 1}}, "a key of PhillyBatches.gpus is 0; it must be a finite number >= 1"),
+        ({"gpus": {0: 1}}, "a key of PhillyBatches.gpus is 0; it must be a whole number >= 1"),
         ({"gpus": {1: 0}}, r"gpus is \{1: 0\}; at least one must have a share above 0"),
         ({"gpus": {}}, "at least one must have a share"),
         ({"gpus": [1]}, r"gpus is \[1\]; it must be a mapping from numbers of GPUs to shares"),

@@ -52,7 +52,7 @@ def test_out_of_range_numbers_would_collide(max_jobs: int, parent: int, i: int) 
         (lambda: JobIds(3).copy(3, 1), r"parent job_id is 3; it must be from 0 to max_jobs - 1 = 2, or its copies"),
         (lambda: JobIds(3).copy(1, 0), "i is 0"),
         (lambda: JobIds(3).copies(1, 0), "copies is 0"),
-        (lambda: JobIds(3).parent(2), "job_id is 2; it must be a finite number >= 3"),
+        (lambda: JobIds(3).parent(2), "job_id is 2; it must be a whole number >= 3"),
     ],
 )
 def test_bad_numbers_are_refused(call: Callable[[], object], message: str) -> None:

@@ -220,5 +220,5 @@ def test_an_unknown_network_gets_the_nearest() -> None:
 
 @pytest.mark.parametrize("gpus", ["3", None, 0, -1, 2.5])
 def test_a_network_is_trained_on_a_whole_number_of_gpus(gpus: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"gpus is .*; it must be a (finite number >= 1|whole number from 1)"):
+    with pytest.raises(InvalidOption, match=r"gpus is .*; it must be a whole number >= 1"):
         networks.configuration("vgg19", gpus)

@@ -155,7 +155,7 @@ def test_every_extreme_setting_makes_finite_jobs() -> None:
     ("setting", "message"),
     [
         ({"single_gpu": 1.5}, "PAILike.single_gpu is 1.5; it must be at most 1"),
-        ({"users": 0}, "PAILike.users is 0; it must be a finite number >= 1"),
+        ({"users": 0}, "PAILike.users is 0; it must be a whole number from 1 to 1000000"),
         ({"users": 2.5}, "PAILike.users is 2.5; it must be a whole number from 1 to 1000000"),
         ({"load": 0.0}, "PAILike.load is 0.0; it must be a finite number > 0"),
         ({"spread": -1}, "PAILike.spread is -1"),

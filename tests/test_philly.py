@@ -86,7 +86,7 @@ def test_bad_rows_are_named(old: str, new: str, message: str, tmp_path: Path) ->
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UnusableFile, match=r"none\.csv cannot be read: No such file"):
+    with pytest.raises(UnusableFile, match=r"none\.csv: cannot be read: No such file"):
         read_philly(tmp_path / "none.csv")
     with pytest.raises(UnusableFile, match="cannot be read"):
         read_philly(tmp_path)
@@ -206,7 +206,7 @@ def test_settings_change_what_they_name() -> None:
         ({"jobs": {1: 0}}, "at least one must have a share above 0"),
         ({"jobs": {1: -1}}, r"PhillyLike.jobs\[1\] is -1; it must be a finite number >= 0"),
         ({"jobs": {0: 1}}, "a key of PhillyLike.jobs is 0"),
-        ({"jobs": {1.5: 1}}, "a key of PhillyLike.jobs is 1.5; it must be a whole number from 1"),
+        ({"jobs": {1.5: 1}}, "a key of PhillyLike.jobs is 1.5; it must be a whole number >= 1"),
         ({"jobs": [1, 2]}, r"PhillyLike.jobs is \[1, 2\]; it must be a mapping"),
         ({"jobs": {1: 1}, "seconds": {2: SECONDS[2]}}, "PhillyLike.seconds has no lengths of jobs with 1 GPUs"),
         ({"seconds": {1: (1, 2)}}, r"PhillyLike.seconds\[1\] is \(1, 2\); it must hold 12 lengths"),

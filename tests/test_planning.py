@@ -215,9 +215,9 @@ def test_plans_are_quick(name: str, gpus: int) -> None:
 
 
 @pytest.mark.parametrize(("options", "problem"), [
-    ({"gpus": 0}, "gpus is 0; it must be a finite number >= 1"),
-    ({"gpus": 1.5}, "gpus is 1.5; it must be a whole number from 1"),
-    ({"max_stages": 0}, "max_stages is 0; it must be a finite number >= 1"),
+    ({"gpus": 0}, "gpus is 0; it must be a whole number >= 1"),
+    ({"gpus": 1.5}, "gpus is 1.5; it must be a whole number >= 1"),
+    ({"max_stages": 0}, "max_stages is 0; it must be a whole number >= 1"),
     ({"memory_bytes": 0}, "memory_bytes is 0; it must be a finite number > 0"),
     ({"bandwidth": float("nan")}, "bandwidth is nan; it must be a finite number > 0"),
 ])  # fmt: skip
