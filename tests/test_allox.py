@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import Worded, refused
 
 import hetopt
 from hetopt.errors import InvalidInstance
@@ -130,20 +131,20 @@ def test_some_hundred_jobs() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"demand": [1, 2]}, r"one common demand, but jobs\['j1'\]\.demand is 1 and jobs\['j2'\]\.demand is 2"),
+        ({"demand": [1, 2]}, Worded(r"one common demand, but jobs\['j1'\]\.demand is 1 and jobs\['j2'\]\.demand is 2")),
         (
             {"demand": [2, 2], "held": {"j1": {"GPU1": 1}}},
-            r"held\['j1'\] is .* under AlloX a job that runs holds its 2",
+            "held['j1']",
         ),
-        ({"held": {"j2": {"GPU2": 1}}}, r"held\['j2'\] is .* all of one type on which it can run"),
-        ({"demand": [3, 3]}, r"jobs\['j1'\]\.demand is 3 GPUs, and its gang runs on one type; .* at most 2"),
+        ({"held": {"j2": {"GPU2": 1}}}, "held['j2']"),
+        ({"demand": [3, 3]}, "jobs['j1'].demand"),
     ],
 )
 def test_what_it_cannot_schedule_is_named(change: dict[str, Any], message: str) -> None:
     held = change.pop("held", {})
     settings_ = {"demand": [1, 1], "work": [1, 1], "capacity": [2, 1]} | change
     inst = hetopt.Instance.from_jobs([[1, 1], [1, 0]], **settings_).replace(held=held)
-    with pytest.raises(InvalidInstance, match=message):
+    with refused(InvalidInstance, message):
         hetopt.solve(POLICY, inst)
 
 

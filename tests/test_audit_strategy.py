@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import Worded, refused
 
 import hetopt
 from hetopt import auditing
@@ -300,14 +301,14 @@ def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"kinds": ("false",)}, "kinds has 'false'"),
-        ({"scale": "odd"}, "scale has 'odd'"),
-        ({"worth": "odd"}, "worth has 'odd'"),
-        ({"misreporting": ("u9",)}, "misreporting has 'u9'; it must be one of u1, u2"),
-        ({"budget": 1}, "budget is 1"),
-        ({"time_limit": -1}, "time_limit is -1"),
+        ({"kinds": ("false",)}, Worded("kinds has 'false'")),
+        ({"scale": "odd"}, Worded("scale has 'odd'")),
+        ({"worth": "odd"}, Worded("worth has 'odd'")),
+        ({"misreporting": ("u9",)}, Worded("misreporting has 'u9'; it must be one of u1, u2")),
+        ({"budget": 1}, "budget"),
+        ({"time_limit": -1}, "time_limit"),
     ],
 )
 def test_settings_are_checked(settings_, message):
-    with pytest.raises(hetopt.InvalidOption, match=message):
+    with refused(hetopt.InvalidOption, message):
         auditing.strategy_proof(market(), Equal(), **settings_)

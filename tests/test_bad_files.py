@@ -11,6 +11,7 @@ import pytest
 from effort import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from refused import Worded
 
 import hetopt
 from hetopt.data import documents
@@ -21,13 +22,16 @@ from hetopt.proofs.strategies import NAMES, whole_instances
 GOOD = (Path(__file__).parent / "good.yaml").read_text()
 
 
-def error(path: Path, text: str | bytes, name: str = "bad.yaml") -> str:
-    """The one line that reading ``text`` ends with."""
+def blamed(path: Path, text: str | bytes, expected: str, name: str = "bad.yaml") -> bool:
+    """Whether reading ``text`` ends with an error of one line about ``expected``: its line and key, or its message."""
     file = path / name
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InvalidInstance) as caught:
         hetopt.read(file)
-    return one_line(caught.value, str(file)).removeprefix(str(file))
+    line = one_line(caught.value, str(file))
+    if isinstance(expected, Worded):
+        return expected in line
+    return f"{caught.value.line}: {caught.value.key}" == expected
 
 
 def one_line(problem: Exception, start: str = "") -> str:
@@ -58,102 +62,102 @@ def test_errors_in_data_name_no_line_of_a_file_that_has_the_same_name(
 SPEED = "speedup: {T4: 1, V100: 7/3}"
 CHANGES = [
     # what is changed, into what, what the line must say
-    (SPEED, "speedup: {T4: 1, V100: -2}", ":9: tenants[0].speedup.V100 is -2; it must be a finite number >= 0, or a"),
-    (SPEED, "speedup: {T4: 1, V100: .nan}", ":9: tenants[0].speedup.V100 is nan; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: .inf}", ":9: tenants[0].speedup.V100 is inf; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: 1/0}", ":9: tenants[0].speedup.V100 is '1/0'; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: 2 GB}", ":9: tenants[0].speedup.V100 is '2 GB'; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: true}", ":9: tenants[0].speedup.V100 is True; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: null}", ":9: tenants[0].speedup.V100 is None; it must be a finite"),
-    (SPEED, "speedup: {T4: 1}", ":9: tenants['a'].speedup has no value for GPU type 'V100'; give one"),
-    (SPEED, "speedup: {T4: 1, V10: 2}", ":9: tenants['a'].speedup names GPU type 'V10', which does not"),
+    (SPEED, "speedup: {T4: 1, V100: -2}", "9: tenants[0].speedup.V100"),
+    (SPEED, "speedup: {T4: 1, V100: .nan}", "9: tenants[0].speedup.V100"),
+    (SPEED, "speedup: {T4: 1, V100: .inf}", "9: tenants[0].speedup.V100"),
+    (SPEED, "speedup: {T4: 1, V100: 1/0}", "9: tenants[0].speedup.V100"),
+    (SPEED, "speedup: {T4: 1, V100: 2 GB}", "9: tenants[0].speedup.V100"),
+    (SPEED, "speedup: {T4: 1, V100: true}", "9: tenants[0].speedup.V100"),
+    (SPEED, "speedup: {T4: 1, V100: null}", "9: tenants[0].speedup.V100"),
+    (SPEED, "speedup: {T4: 1}", "9: tenants['a'].speedup"),
+    (SPEED, "speedup: {T4: 1, V10: 2}", "9: tenants['a'].speedup"),
     (
         SPEED,
         "speedup: {T4: 0, V100: 0}",
-        ":9: tenants['a'].speedup is {'T4': 0.0, 'V100': 0.0}; at least one GPU type must have",
+        "9: tenants['a'].speedup",
     ),
-    (SPEED, "speedup: [1, 2]", ":9: tenants[0].speedup is [1, 2]; it must be a mapping"),
-    (SPEED, "speedup: {T4: 1, T4: 2}", ":9: has the key 'T4' twice in tenants[0].speedup; keep one"),
+    (SPEED, "speedup: [1, 2]", "9: tenants[0].speedup"),
+    (SPEED, "speedup: {T4: 1, T4: 2}", Worded(":9: has the key 'T4' twice in tenants[0].speedup; keep one")),
     (
         SPEED,
         "speedup: {T4: 1, 100: 2}",
-        ":9: has the key 100 in tenants[0].speedup, which is not text; put it in quotes: '100'",
+        Worded(":9: has the key 100 in tenants[0].speedup, which is not text; put it in quotes: '100'"),
     ),
     (
         SPEED,
         "throughputs: {T4: 1, V100: 2}",
-        ":9: tenants[0] has the unknown key 'throughputs'; did you mean 'throughput'?",
+        "9: tenants[0].throughputs",
     ),
-    (SPEED, "weight: 1", ":8: tenants['a'] has none of speedup, throughput, job_types; it must have exactly one"),
-    ("- name: a", "- name: b", ":10: tenants[1].name is 'b', the name of tenants[0]; every name must differ"),
-    ("- name: a", "- name: 7", ":8: tenants[0].name is 7; it must be text; put it in quotes: '7'"),
-    ("- name: a", "- name: ''", ":8: tenants[0].name is ''; it must be a non-empty name on one line"),
-    ("weight: 2", "weight: 0", ":11: tenants[1].weight is 0; it must be a finite number > 0"),
-    ("weight: 2", "speedup: {T4: 1, V100: 1}", ":10: tenants['b'] has speedup and job_types; it must have exactly one"),
-    ("weight: 2", "memory_bytes: 2", ":10: tenants['b'] has job_types and memory_bytes; give memory_bytes in each"),
+    (SPEED, "weight: 1", "8: tenants['a']"),
+    ("- name: a", "- name: b", "10: tenants[1].name"),
+    ("- name: a", "- name: 7", "8: tenants[0].name"),
+    ("- name: a", "- name: ''", "8: tenants[0].name"),
+    ("weight: 2", "weight: 0", "11: tenants[1].weight"),
+    ("weight: 2", "speedup: {T4: 1, V100: 1}", "10: tenants['b']"),
+    ("weight: 2", "memory_bytes: 2", "10: tenants['b']"),
     (
         "memory_bytes: 20e9",
         "memory_bytes: 40e9",
-        ":10: tenants['b'].memory_bytes is 4e+10; it fits no GPU type that it can run on",
+        "10: tenants['b'].memory_bytes",
     ),
     (
         "capacity: {T4: 4, V100: 4}",
         "capacity: {T4: 4, V100: 1.5}",
-        ":4: cluster.capacity.V100 is 1.5; it must be a whole number >= 0",
+        "4: cluster.capacity.V100",
     ),
-    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 0, V100: 0}", ": the cluster is empty: no server has a GPU"),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 0, V100: 0}", Worded(": the cluster is empty: no server has a GPU")),
     (
         "capacity: {T4: 4, V100: 4}",
         "capacity: {}",
-        ":6: cluster.memory_bytes names GPU type 'T4', which does not exist; known: none",
+        "6: cluster.memory_bytes",
     ),
-    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999}", "more than 1000000 servers"),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999}", "4: cluster.capacity"),
     (
         "capacity: {T4: 4, V100: 4}",
         "servers: []",
-        ":4: cluster.gpu_types is missing; give gpu_types and servers, or capacity",
+        "4: cluster.gpu_types",
     ),
-    ("gpus_per_server: 2", "gpu_types: [{name: T4}]", "cluster has both capacity and gpu_types"),
+    ("gpus_per_server: 2", "gpu_types: [{name: T4}]", "5: cluster"),
     (
         "gpus_per_server: 2",
         "nic_bytes_per_s: 10 Gbps",
-        ":5: cluster.nic_bytes_per_s is '10 Gbps'; it must be a finite number > 0",
+        "5: cluster.nic_bytes_per_s",
     ),
-    ("demand: 2", "demand: 9", ":23: jobs['j1'].stages have 2 GPUs; they must sum to demand = 9"),
+    ("demand: 2", "demand: 9", "23: jobs['j1'].stages"),
     (
         "{T4: 4, V100: 4}",
         "{T4: 1, V100: 0}",
-        ":19: jobs['j1'].demand is 2 GPUs, but the cluster has 1; it could never run",
+        "19: jobs['j1'].demand",
     ),
-    ("demand: 2", "demand: 1.5", ":19: jobs[0].demand is 1.5; it must be a whole number >= 1"),
-    ("demand: 2", "demand: 3", ":23: jobs['j1'].stages have 2 GPUs; they must sum to demand = 3"),
-    ("tenant: b", "tenant: c", "jobs['j1'].tenant names tenant 'c', which does not exist; "),
-    ("job_type: x", "job_type: z", "jobs['j1'].job_type names job type 'z', which does not exist; known: x, y"),
-    ("work: 30", "parallelism: data", ":16: jobs[0].work is missing; jobs[0] must have one"),
-    ("work: 30", "{work: 30}", ": is not YAML: "),
+    ("demand: 2", "demand: 1.5", "19: jobs[0].demand"),
+    ("demand: 2", "demand: 3", "23: jobs['j1'].stages"),
+    ("tenant: b", "tenant: c", "17: jobs['j1'].tenant"),
+    ("job_type: x", "job_type: z", "18: jobs['j1'].job_type"),
+    ("work: 30", "parallelism: data", "16: jobs[0].work"),
+    ("work: 30", "{work: 30}", Worded(": is not YAML: ")),
     (
         "  demand: 2",
         "  parallelism: expert",
-        ":19: jobs[0].parallelism is 'expert'; it must be 'data', 'tensor' or 'pipeline'",
+        "19: jobs[0].parallelism",
     ),
-    ("time: 600", "time: 10 min", ":25: time is '10 min'; it must be a finite number >= 0"),
-    ("held: {a: {T4: 1}", "held: {c: {T4: 1}", ":26: held names tenant or job 'c', which does not exist"),
-    ("held: {a: {T4: 1}", "held: {a: {K80: 1}", ":26: held['a'] names GPU type 'K80', which does not exist"),
-    ("done: {j1: 4}", "done: {j1: -4}", ":27: done.j1 is -4; it must be a finite number >= 0"),
-    ("t4-0: {T4: 2}", "t4-9: {T4: 2}", ":28: placed['j1'] names server 't4-9', which does not exist; "),
-    ("t4-0: {T4: 2}", "t4-0: {T4: 3}", ":28: placed puts jobs on 3 T4 of server 't4-0'; it has 2"),
-    ("instance/1", "instance/2", ":1: schema is 'hetopt/instance/2'; this version of hetopt reads"),
-    ("schema: hetopt/instance/1", "version: 1", ": schema is missing; this version of hetopt reads"),
-    ("cluster:\n", "clusters:\n", "has the unknown key 'clusters'; did you mean 'cluster'?"),
+    ("time: 600", "time: 10 min", "25: time"),
+    ("held: {a: {T4: 1}", "held: {c: {T4: 1}", "26: held"),
+    ("held: {a: {T4: 1}", "held: {a: {K80: 1}", "26: held['a']"),
+    ("done: {j1: 4}", "done: {j1: -4}", "27: done.j1"),
+    ("t4-0: {T4: 2}", "t4-9: {T4: 2}", "28: placed['j1']"),
+    ("t4-0: {T4: 2}", "t4-0: {T4: 3}", "28: placed"),
+    ("instance/1", "instance/2", Worded(":1: schema is 'hetopt/instance/2'; this version of hetopt reads")),
+    ("schema: hetopt/instance/1", "version: 1", Worded(": schema is missing; this version of hetopt reads")),
+    ("cluster:\n", "clusters:\n", "4: clusters"),
     ("name: good", "name: &x good", None),
-    ("name: good", "name: *x", ":2: "),
+    ("name: good", "name: *x", Worded(":2: ")),
     (
         "name: good",
         "name: !!python/name:os.system x",
-        ":2: the tag 'tag:yaml.org,2002:python/name:os.system' is not read",
+        Worded(":2: the tag 'tag:yaml.org,2002:python/name:os.system' is not read"),
     ),
-    ("name: good", "name: [a", ": is not YAML: "),
-    ("name: good", "--- ", ": has 2 documents; it must have one"),
+    ("name: good", "name: [a", Worded(": is not YAML: ")),
+    ("name: good", "--- ", Worded(": has 2 documents; it must have one")),
 ]
 
 
@@ -164,7 +168,7 @@ def test_one_clear_line(tmp_path: Path, old: str, new: str, message: str | None)
     if message is None:  # an anchor without alias changes nothing
         assert hetopt.Instance.read(_put(tmp_path, text)).name == "good"
         return
-    assert message in error(tmp_path, text)
+    assert blamed(tmp_path, text, message)
 
 
 SERVERS = """schema: hetopt/instance/1
@@ -178,23 +182,23 @@ cluster:
   - {name: h3, gpus: {V100: 1}}
 """
 IN_CLUSTER = [
-    ("name: h3", "name: h2", ":9: cluster.servers[2].name is 'h2', the name of cluster.servers[1]; every name must"),
-    ("{V100: 1}", "{V10: 1}", ":9: cluster.servers['h3'].gpus names GPU type 'V10', which does not exist; did you"),
-    ("{V100: 1}", "{V100: -1}", ":9: cluster.servers[2].gpus.V100 is -1; it must be a whole number >= 0"),
-    ("name: V100", "name: T4", ":5: cluster.gpu_types[1].name is 'T4', the name of cluster.gpu_types[0]"),
+    ("name: h3", "name: h2", "9: cluster.servers[2].name"),
+    ("{V100: 1}", "{V10: 1}", "9: cluster.servers['h3'].gpus"),
+    ("{V100: 1}", "{V100: -1}", "9: cluster.servers[2].gpus.V100"),
+    ("name: V100", "name: T4", "5: cluster.gpu_types[1].name"),
     (
         "  servers:",
         "  gpus_per_server: 3\n  servers:",
-        ":6: cluster has both servers and gpus_per_server; with servers, give the number of GPUs in gpus of each",
+        "6: cluster",
     ),
-    ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "with servers, give memory_bytes in each of gpu_types"),
-    ("  servers:", "  disk_bytes: 3\n  servers:", "with servers, give disk_bytes in each of the servers"),
+    ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "6: cluster"),
+    ("  servers:", "  disk_bytes: 3\n  servers:", "6: cluster"),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "message"), IN_CLUSTER)
 def test_errors_in_a_cluster_name_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert message in error(tmp_path, SERVERS.replace(old, new))
+    assert blamed(tmp_path, SERVERS.replace(old, new), message)
 
 
 def _put(folder: Path, text: str) -> Path:
@@ -205,36 +209,44 @@ def _put(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
-        ("", "f.yaml", ": is empty; it must hold an instance, beginning with 'schema: hetopt/instance/1'"),
-        ("", "f.json", ":1: is not JSON: Expecting value"),
-        ("just text", "f.yaml", ": holds 'just text'; it must be a mapping"),
-        ("[1, 2]", "f.json", ": holds [1, 2]; it must be a mapping"),
-        (b"\x80\x81\x82", "f.yaml", " is not UTF-8 text (byte 0)"),
-        (b"\x00\x01", "f.yaml", ": is not YAML: "),
-        ('{"schema": "hetopt/instance/1", "schema": 1}', "f.json", ":1: has the key 'schema' twice in the file"),
+        ("", "f.yaml", Worded(": is empty; it must hold an instance, beginning with 'schema: hetopt/instance/1'")),
+        ("", "f.json", Worded(":1: is not JSON: Expecting value")),
+        ("just text", "f.yaml", Worded(": holds 'just text'; it must be a mapping")),
+        ("[1, 2]", "f.json", Worded(": holds [1, 2]; it must be a mapping")),
+        (b"\x80\x81\x82", "f.yaml", Worded(" is not UTF-8 text (byte 0)")),
+        (b"\x00\x01", "f.yaml", Worded(": is not YAML: ")),
+        (
+            '{"schema": "hetopt/instance/1", "schema": 1}',
+            "f.json",
+            Worded(":1: has the key 'schema' twice"),
+        ),
         (
             '{\n "schema": "hetopt/instance/1",\n "cluster": {\n"capacity": {\n"T4": 1, \n"T4": 2}}\n}',
             "f.json",
-            ":6: has the key 'T4' twice in cluster.capacity; keep one",
+            Worded(":6: has the key 'T4' twice in cluster.capacity; keep one"),
         ),
-        ('{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}', "f.json", ":1: has the key 'a' twice in the file; keep one"),
-        ('{"schema": NaN}', "f.json", ": holds NaN; every number must be finite"),
-        ('{"schema": 1e999}', "f.json", ":1: schema is inf"),
-        ('{"schema": ' + "9" * 5000 + "}", "f.json", ": is not JSON that can be read"),
-        ("[" * 100_000, "f.json", ": has too many levels"),
-        ("[" * 100_000, "f.yaml", ":1: more than 20 levels"),
-        ("{a: " * 100_000, "f.yaml", ":1: more than 20 levels"),
-        ("a: &a [x]\nb: *a", "f.yaml", ":2: anchors and aliases (& and *) are not read"),
-        ("? [1]\n: 2", "f.yaml", ":1: has the key [] in the file, which is not text"),
+        (
+            '{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}',
+            "f.json",
+            Worded(":1: has the key 'a' twice"),
+        ),
+        ('{"schema": NaN}', "f.json", Worded(": holds NaN; every number must be finite")),
+        ('{"schema": 1e999}', "f.json", Worded(":1: schema is inf")),
+        ('{"schema": ' + "9" * 5000 + "}", "f.json", Worded(": is not JSON that can be read")),
+        ("[" * 100_000, "f.json", Worded(": has too many levels")),
+        ("[" * 100_000, "f.yaml", Worded(":1: more than 20 levels")),
+        ("{a: " * 100_000, "f.yaml", Worded(":1: more than 20 levels")),
+        ("a: &a [x]\nb: *a", "f.yaml", Worded(":2: anchors and aliases (& and *) are not read")),
+        ("? [1]\n: 2", "f.yaml", Worded(":1: has the key [] in the file, which is not text")),
         (
             '{\n "schema": "hetopt/instance/1",\n "cluster": {"capacity": {"T4": -1}}\n}',
             "f.json",
-            ":3: cluster.capacity.T4 is -1",
+            "3: cluster.capacity.T4",
         ),
     ],
 )
 def test_what_is_no_instance_at_all(tmp_path: Path, text: str | bytes, name: str, message: str) -> None:
-    assert message in error(tmp_path, text, name)
+    assert blamed(tmp_path, text, message, name)
 
 
 # Mutated files: always a HetoptError of one line, or an instance that python would have accepted too

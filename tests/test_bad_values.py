@@ -118,8 +118,7 @@ def test_every_number_is_checked(key: str, make: Callable[[Any], object]) -> Non
             continue
         with pytest.raises(InvalidInstance) as caught:
             make(value)
-        assert key in str(caught.value)
-        assert "must" in str(caught.value)
+        assert caught.value.key.endswith(key)
 
 
 NAMED: list[tuple[str, Callable[[Any], object]]] = [

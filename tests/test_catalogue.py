@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import Worded, refused
 
 from hetopt import Cluster, HetoptError, InvalidInstance, InvalidOption, UnknownName, instances
 from hetopt.errors import UnusableFile
@@ -185,26 +186,26 @@ def test_a_catalogue_is_a_mapping_that_survives_pickling() -> None:
 
 A = TrainedModel("a", {"T4": 1.0})
 WRONG: list[tuple[Any, str]] = [
-    (lambda: TrainedModel("", {"T4": 1.0}), "model name is ''"),
-    (lambda: TrainedModel("a", {"T4": 0.0}), r"models\['a'\].speed is \{'T4': 0.0\}; at least one"),
-    (lambda: TrainedModel("a", {"T4": -1.0}), r"models\['a'\].speed\['T4'\] is -1.0"),
-    (lambda: TrainedModel("a", 5), r"models\['a'\].speed is 5; it must be a mapping"),  # type: ignore[arg-type]
-    (lambda: TrainedModel("a", {"T4": 1.0}, memory_bytes=-1), r"models\['a'\].memory_bytes is -1"),
-    (lambda: TrainedModel("a", {"T4": 1.0}, dataset=""), r"models\['a'\].dataset is ''"),
-    (lambda: TrainedModel("a", {"T4": 1.0}, parallelism="expert"), "parallelism is 'expert'"),  # type: ignore[arg-type]
-    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=()), r"models\['a'\].gpus is \(\); it must hold"),
-    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=(0,)), r"models\['a'\].gpus is 0"),
-    (lambda: Catalogue("c", ()), "catalogue 'c' has no model"),
-    (lambda: Catalogue("c", (A, A)), "model 'a' occurs twice"),
-    (lambda: Catalogue("c", (A, TrainedModel("b", {"V100": 1.0}))), "must have the same GPU types, here T4"),
-    (lambda: Catalogue("c", (A,), "V100"), "reference names GPU type 'V100', which does not exist; known: T4"),
-    (lambda: Catalogue("c", (5,)), r"models\[0\] is 5; it must be a sequence of TrainedModel"),  # type: ignore[arg-type]
+    (lambda: TrainedModel("", {"T4": 1.0}), "model name"),
+    (lambda: TrainedModel("a", {"T4": 0.0}), "models['a'].speed"),
+    (lambda: TrainedModel("a", {"T4": -1.0}), "models['a'].speed['T4']"),
+    (lambda: TrainedModel("a", 5), "models['a'].speed"),  # type: ignore[arg-type]
+    (lambda: TrainedModel("a", {"T4": 1.0}, memory_bytes=-1), "models['a'].memory_bytes"),
+    (lambda: TrainedModel("a", {"T4": 1.0}, dataset=""), "models['a'].dataset"),
+    (lambda: TrainedModel("a", {"T4": 1.0}, parallelism="expert"), "models['a'].parallelism"),  # type: ignore[arg-type]
+    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=()), "models['a'].gpus"),
+    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=(0,)), "models['a'].gpus"),
+    (lambda: Catalogue("c", ()), Worded("catalogue 'c' has no model")),
+    (lambda: Catalogue("c", (A, A)), Worded("model 'a' occurs twice")),
+    (lambda: Catalogue("c", (A, TrainedModel("b", {"V100": 1.0}))), "models['b'].speed"),
+    (lambda: Catalogue("c", (A,), "V100"), "reference"),
+    (lambda: Catalogue("c", (5,)), "models[0]"),  # type: ignore[arg-type]
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), WRONG)
 def test_errors_name_what_is_wrong(make: Any, message: str) -> None:
-    with pytest.raises(InvalidInstance, match=message) as problem:
+    with refused(InvalidInstance, message) as problem:
         make()
     assert isinstance(problem.value, HetoptError)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import refused
 from simulated import Shortest
 
 import hetopt
@@ -154,17 +155,17 @@ def test_slow_servers() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Spread({"net": {2: {2: 1.5}}}), r"Spread\.table\['net'\]\[2\]\[2\] is 1\.5; it must be at most 1"),
-        (lambda: Spread({"net": {}}), "is empty"),
-        (lambda: Spread({"net": {2: {1: 0.5}}}), "whole number|>= 2"),
-        (lambda: Spread(families={"a": "b"}), r"families\['a'\] is 'b'; known: LM"),
-        (lambda: Spread(otherwise=0.0), r"Spread\.otherwise"),
-        (lambda: Spread(3), "must be a mapping"),
-        (lambda: Variability({"s": 0.0}), r"slowdown\['s'\]"),
+        (lambda: Spread({"net": {2: {2: 1.5}}}), "Spread.table['net'][2][2]"),
+        (lambda: Spread({"net": {}}), "Spread.table['net']"),
+        (lambda: Spread({"net": {2: {1: 0.5}}}), "a key of Spread.table['net'][2]"),
+        (lambda: Spread(families={"a": "b"}), "Spread.families['a']"),
+        (lambda: Spread(otherwise=0.0), "Spread.otherwise"),
+        (lambda: Spread(3), "Spread.table"),
+        (lambda: Variability({"s": 0.0}), "Variability.slowdown['s']"),
     ],
 )
 def test_spreads_that_are_none(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()
 
 

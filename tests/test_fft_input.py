@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from refused import refused
 
 import hetopt
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption
@@ -17,18 +18,18 @@ from hetopt.models.objectives import TotalRate
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fft.FFT(round_seconds=0), "FFT.round_seconds is 0"),
-        (lambda: fft.FFT(restart_seconds=-1), "FFT.restart_seconds is -1"),
-        (lambda: fft.AgeCost(float("nan")), "AgeCost.round_seconds is nan"),
-        (lambda: fft.VolumeCost(-2), "VolumeCost.round_seconds is -2"),
-        (lambda: fft.Switching(round_seconds=0), "Switching.round_seconds is 0"),
-        (lambda: fft.Switching(restart_seconds=-3), "Switching.restart_seconds is -3"),
-        (lambda: fft.Compensation({"j1": -1}), r"Compensation.rho\['j1'\] is -1"),
-        (lambda: fft.Compensation({}, 0), "Compensation.round_seconds is 0"),
+        (lambda: fft.FFT(round_seconds=0), "FFT.round_seconds"),
+        (lambda: fft.FFT(restart_seconds=-1), "FFT.restart_seconds"),
+        (lambda: fft.AgeCost(float("nan")), "AgeCost.round_seconds"),
+        (lambda: fft.VolumeCost(-2), "VolumeCost.round_seconds"),
+        (lambda: fft.Switching(round_seconds=0), "Switching.round_seconds"),
+        (lambda: fft.Switching(restart_seconds=-3), "Switching.restart_seconds"),
+        (lambda: fft.Compensation({"j1": -1}), "Compensation.rho['j1']"),
+        (lambda: fft.Compensation({}, 0), "Compensation.round_seconds"),
     ],
 )
 def test_settings_out_of_range_are_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()
 
 

@@ -9,6 +9,7 @@ import pytest
 from hadar_oracles import PlainHadar
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Stalled, UnknownName, instances
@@ -162,17 +163,17 @@ def test_drained_servers_leave_jobs_waiting() -> None:
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"round_seconds": 0}, r"Hadar\.round_seconds is 0"),
-        ({"restart_seconds": -1}, r"Hadar\.restart_seconds is -1"),
-        ({"communication": float("nan")}, r"Hadar\.communication is nan"),
-        ({"order": "queue"}, r"Hadar\.order is 'queue'; known: arrival, payoff"),
-        ({"pays": "all"}, r"Hadar\.pays is 'all'; known: round, whole"),
-        ({"selection": hadar.Greedy}, r"Hadar\.selection is <class"),
-        ({"utility": 3}, r"Hadar\.utility is 3"),
+        ({"round_seconds": 0}, "Hadar.round_seconds"),
+        ({"restart_seconds": -1}, "Hadar.restart_seconds"),
+        ({"communication": float("nan")}, "Hadar.communication"),
+        ({"order": "queue"}, "Hadar.order"),
+        ({"pays": "all"}, "Hadar.pays"),
+        ({"selection": hadar.Greedy}, "Hadar.selection"),
+        ({"utility": 3}, "Hadar.utility"),
     ],
 )
 def test_bad_settings_are_refused(settings_: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         hadar.Hadar(**settings_)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import Worded, refused
 
 import hetopt
 from hetopt import Cluster, InvalidInstance, InvalidOption, Job, instances
@@ -121,36 +122,36 @@ def test_durations_are_those_on_the_reference(reference: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ({"jobs": 0}, InvalidOption, "jobs is 0"),
-        ({"jobs": 2.5}, InvalidOption, "jobs is 2.5; it must be a whole number"),
-        ({"seed": -1}, InvalidOption, "seed is -1"),
-        ({"reference": "A100"}, InvalidOption, "reference is 'A100'; did you mean 'V100'"),
-        ({"reference": ["V100"]}, InvalidOption, r"reference is \['V100'\]; "),
-        ({"cluster": Cluster.of({"A100": 4})}, InvalidInstance, "cluster names GPU type 'A100', which does not exist"),
-        ({"cluster": {"V100": 4}}, InvalidInstance, "cluster is {'V100': 4}, which is not a hetopt Cluster"),
-        ({"table": [1]}, InvalidInstance, "table is a list; it must be a pandas DataFrame"),
-        ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, "table trace: has no column duration, gpus"),
+        ({"jobs": 0}, InvalidOption, "jobs"),
+        ({"jobs": 2.5}, InvalidOption, "jobs"),
+        ({"seed": -1}, InvalidOption, "seed"),
+        ({"reference": "A100"}, InvalidOption, "reference"),
+        ({"reference": ["V100"]}, InvalidOption, "reference"),
+        ({"cluster": Cluster.of({"A100": 4})}, InvalidInstance, "cluster"),
+        ({"cluster": {"V100": 4}}, InvalidInstance, "cluster"),
+        ({"table": [1]}, InvalidInstance, "table"),
+        ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, Worded("table trace: has no column duration, gpus")),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
     given = {"table": PhillyLike().table(20), "cluster": CLUSTER, "jobs": 5, **wrong}
-    with pytest.raises(error, match=message):
+    with refused(error, message):
         from_trace(given.pop("table"), given.pop("cluster"), **given)
 
 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("duration", float("nan"), "row 7 of table trace: jobs['j8'].duration is nan; it must be a finite number > 0"),
-        ("gpus", 1.5, "row 7 of table trace: jobs['j8'].gpus is 1.5; it must be a whole number > 0"),
-        ("job", "j1", "row 7 of table trace: jobs['j1'].job is 'j1'; it must be unlike the names above it"),
-        ("job", 7, "row 7 of table trace: job is 7; it must be a non-empty name"),
+        ("duration", float("nan"), "jobs['j8'].duration"),
+        ("gpus", 1.5, "jobs['j8'].gpus"),
+        ("job", "j1", "jobs['j1'].job"),
+        ("job", 7, "job"),
     ],
 )
 def test_rows_that_are_no_jobs_are_refused(column: str, value: Any, message: str) -> None:
     table = PhillyLike().table(20).astype({column: object})
     table.loc[7, column] = value
-    with pytest.raises(InvalidInstance, match=re.escape(message)):
+    with refused(InvalidInstance, message):
         from_trace(table, CLUSTER, jobs=5)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from refused import Worded, refused
 
 import hetopt
 from hetopt import InvalidOption, instances
@@ -58,20 +59,23 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: EstimateErrors(overstated={"User-1": -0.5}), r"EstimateErrors\.overstated\['User-1'\] is -0\.5"),
-        (lambda: EstimateErrors(overstated=3), r"EstimateErrors\.overstated is 3; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: EstimateErrors(overstated={"": 1.0}), r"EstimateErrors\.overstated has the key "),
+        (lambda: EstimateErrors(overstated={"User-1": -0.5}), "EstimateErrors.overstated['User-1']"),
+        (lambda: EstimateErrors(overstated=3), "EstimateErrors.overstated"),  # type: ignore[arg-type]
+        (lambda: EstimateErrors(overstated={"": 1.0}), "EstimateErrors.overstated"),
         (
             lambda: EstimateErrors(overstated={"User-5": 1.0}).of(FOUR),
-            r"overstated names tenant 'User-5', which does not exist; did you mean",
+            "EstimateErrors.overstated",
         ),
-        (lambda: EnvironmentSettings(liar="User-1"), r"liar and lie are 'User-1' and 0\.0; give both"),
-        (lambda: EnvironmentSettings(lie=0.5), "give both: the tenant, and the part by which it overstates"),
-        (lambda: EnvironmentSettings(liar=3, lie=0.5), "environment setting liar is 3; it must be a tenant's name"),  # type: ignore[arg-type]
+        (lambda: EnvironmentSettings(liar="User-1"), Worded(r"liar and lie are 'User-1' and 0\.0; give both")),
+        (lambda: EnvironmentSettings(lie=0.5), Worded("give both: the tenant, and the part by which it overstates")),
+        (
+            lambda: EnvironmentSettings(liar=3, lie=0.5),
+            Worded("environment setting liar is 3"),
+        ),  # type: ignore[arg-type]
     ],
 )
 def test_lies_that_are_none(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()
 
 

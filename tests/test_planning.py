@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from refused import refused
 
 import hetopt
 from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S
@@ -215,14 +216,14 @@ def test_plans_are_quick(name: str, gpus: int) -> None:
 
 
 @pytest.mark.parametrize(("options", "problem"), [
-    ({"gpus": 0}, "gpus is 0; it must be a whole number >= 1"),
-    ({"gpus": 1.5}, "gpus is 1.5; it must be a whole number >= 1"),
-    ({"max_stages": 0}, "max_stages is 0; it must be a whole number >= 1"),
-    ({"memory_bytes": 0}, "memory_bytes is 0; it must be a finite number > 0"),
-    ({"bandwidth": float("nan")}, "bandwidth is nan; it must be a finite number > 0"),
+    ({"gpus": 0}, 'gpus'),
+    ({"gpus": 1.5}, 'gpus'),
+    ({"max_stages": 0}, 'max_stages'),
+    ({"memory_bytes": 0}, 'memory_bytes'),
+    ({"bandwidth": float("nan")}, 'bandwidth'),
 ])  # fmt: skip
 def test_numbers_that_are_none(options: dict[str, float], problem: str) -> None:
-    with pytest.raises(hetopt.InvalidOption, match=problem):
+    with refused(hetopt.InvalidOption, problem):
         plan(networks.network("vgg19"), **{"gpus": 2, **options})  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import Worded, refused
 
 from hetopt import InvalidInstance, InvalidOption, Job
 from hetopt.prediction.accuracy import PERCENT, errors, hold_out
@@ -131,11 +132,9 @@ def test_names_of_groups_never_change() -> None:
     assert group_of("ab", "c") != group_of("a", "bc")
 
 
-@pytest.mark.parametrize(
-    ("meta", "message"), [((), "has no meta-information"), (("a", 3), r"meta\[1\] is 3; it must be")]
-)
+@pytest.mark.parametrize(("meta", "message"), [((), Worded("has no meta-information")), (("a", 3), "meta[1]")])
 def test_groups_of_nothing_are_refused(meta: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InvalidInstance, match=message):
+    with refused(InvalidInstance, message):
         group_of(*meta)
 
 

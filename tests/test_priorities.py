@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import Worded, refused
 from simulated import table_1
 
 import hetopt
@@ -151,13 +152,13 @@ def test_settings_given_to_simulate_override_the_system() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: System(3), "must be a policy"),
-        (lambda: System(gavel.fifo(), 0.0), r"System\.round_seconds"),
-        (lambda: System(gavel.fifo(), rounder=ByPriority), "rounder is the class ByPriority"),
-        (lambda: OnChange("gavel"), "hetopt.registry.make_policy"),
-        (lambda: OnChange(gavel.fifo(), -1.0), r"OnChange\.round_seconds"),
+        (lambda: System(3), Worded("must be a policy")),
+        (lambda: System(gavel.fifo(), 0.0), "System.round_seconds"),
+        (lambda: System(gavel.fifo(), rounder=ByPriority), Worded("rounder is the class ByPriority")),
+        (lambda: OnChange("gavel"), Worded("hetopt.registry.make_policy")),
+        (lambda: OnChange(gavel.fifo(), -1.0), "OnChange.round_seconds"),
     ],
 )
 def test_what_is_no_system(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()

@@ -28,6 +28,7 @@ from queues_oracles import (
     sorted_by,
     types_of,
 )
+from refused import refused
 
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, Job
@@ -306,15 +307,15 @@ def test_what_a_job_holds_must_be_its_gang_where_no_job_is_stopped() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: FIFO(round_seconds=0), "FIFO.round_seconds is 0; it must be a finite number > 0"),
-        (lambda: SRTF(types="slow"), r"SRTF.types is 'slow'; .*known: fastest, roomiest"),  # type: ignore[arg-type]
-        (lambda: SRSF(backfill=1), "SRSF.backfill is 1; it must be True or False"),  # type: ignore[arg-type]
-        (lambda: LAS(moves="no"), "LAS.moves is 'no'; it must be True or False"),  # type: ignore[arg-type]
-        (lambda: LAS()(ONE, 3), "state is 3, which is not a hetopt LASState"),
+        (lambda: FIFO(round_seconds=0), "FIFO.round_seconds"),
+        (lambda: SRTF(types="slow"), "SRTF.types"),  # type: ignore[arg-type]
+        (lambda: SRSF(backfill=1), "SRSF.backfill"),  # type: ignore[arg-type]
+        (lambda: LAS(moves="no"), "LAS.moves"),  # type: ignore[arg-type]
+        (lambda: LAS()(ONE, 3), "state"),
     ],
 )
 def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queues_oracles import FREE, never_stopped, queues, schedule, sorted_by, types_of
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server
@@ -236,16 +237,16 @@ def test_settings_come_from_files_too() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PAL("gittins"), "PAL.order is 'gittins'; known: fifo, las, srsf, srtf"),
-        (lambda: PAL(across=0.5), "PAL.across is 0.5; it must be a finite number >= 1"),
-        (lambda: PAL(variability={"s": 0}), r"PAL.variability\['s'\] is 0; it must be a finite number > 0"),
-        (lambda: PAL(variability={"s": {"m": -1}}), r"PAL.variability\['s'\]\['m'\] is -1"),
-        (lambda: PAL(variability=[1]), "PAL.variability is .1.; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: PAL(moves=0), "PAL.moves is 0; it must be True or False"),  # type: ignore[arg-type]
+        (lambda: PAL("gittins"), "PAL.order"),
+        (lambda: PAL(across=0.5), "PAL.across"),
+        (lambda: PAL(variability={"s": 0}), "PAL.variability['s']"),
+        (lambda: PAL(variability={"s": {"m": -1}}), "PAL.variability['s']['m']"),
+        (lambda: PAL(variability=[1]), "PAL.variability"),  # type: ignore[arg-type]
+        (lambda: PAL(moves=0), "PAL.moves"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()
 
 

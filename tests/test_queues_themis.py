@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queues_oracles import FREE, fastest, left_by, one_type, queues, schedule, types_of
+from refused import refused
 
 import hetopt
 from hetopt import Instance, InvalidOption, Job
@@ -193,13 +194,13 @@ def test_isolated_is_an_equal_split_of_jobs() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Themis(1.0), "Themis.fairness is 1.0; it must be below 1"),
-        (lambda: Themis(-0.1), "Themis.fairness is -0.1; it must be a finite number >= 0"),
-        (lambda: Themis(round_seconds=None), "Themis.round_seconds is None"),  # type: ignore[arg-type]
-        (lambda: Themis(time_limit=0), "time_limit is 0; it must be a finite number > 0"),
-        (lambda: Themis()(one_type(("a", 1, 0, 1), gpus=1), 5), "state is 5, which is not a hetopt ThemisState"),
+        (lambda: Themis(1.0), "Themis.fairness"),
+        (lambda: Themis(-0.1), "Themis.fairness"),
+        (lambda: Themis(round_seconds=None), "Themis.round_seconds"),  # type: ignore[arg-type]
+        (lambda: Themis(time_limit=0), "time_limit"),
+        (lambda: Themis()(one_type(("a", 1, 0, 1), gpus=1), 5), "state"),
     ],
 )
 def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()

@@ -22,6 +22,7 @@ from queues_oracles import (
     sorted_by,
     types_of,
 )
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidOption, Job
@@ -255,17 +256,17 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"thresholds": 5}, "Tiresias.thresholds is 5; it must be a sequence"),
-        ({"thresholds": (5, 5)}, r"Tiresias.thresholds\[1\] is 5; it must be a finite number > 5"),
-        ({"thresholds": "ab"}, r"Tiresias.thresholds\[0\] is 'a'"),
-        ({"promote": 0}, "Tiresias.promote is 0; it must be a finite number > 0"),
-        ({"promote": 2, "order": "remaining"}, "order 'remaining' has no queue to return to"),
-        ({"per_type": "any"}, "Tiresias.per_type is 'any'; .*known: least-service, random"),
-        ({"order": None}, "Tiresias.order is None; known: attained, remaining"),
-        ({"seed": 0.5}, "Tiresias.seed is 0.5; it must be a whole number"),
-        ({"round_seconds": -1}, "Tiresias.round_seconds is -1"),
+        ({"thresholds": 5}, "Tiresias.thresholds"),
+        ({"thresholds": (5, 5)}, "Tiresias.thresholds[1]"),
+        ({"thresholds": "ab"}, "Tiresias.thresholds[0]"),
+        ({"promote": 0}, "Tiresias.promote"),
+        ({"promote": 2, "order": "remaining"}, "Tiresias.promote"),
+        ({"per_type": "any"}, "Tiresias.per_type"),
+        ({"order": None}, "Tiresias.order"),
+        ({"seed": 0.5}, "Tiresias.seed"),
+        ({"round_seconds": -1}, "Tiresias.round_seconds"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings_: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         Tiresias(**settings_)

@@ -21,6 +21,7 @@ from queues_oracles import (
     schedule,
     sorted_by,
 )
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Tenant
@@ -160,16 +161,16 @@ def test_settings_come_from_files_too() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: YARN({"A": 0}), r"YARN.capacities\['A'\] is 0; it must be a finite number > 0"),
-        (lambda: YARN([1]), r"YARN.capacities is \[1\]; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: YARN(maximum=1.5), "YARN.maximum is 1.5; it must be at most 1"),
-        (lambda: YARN(maximum={"A": 0.0}), r"YARN.maximum\['A'\] is 0.0; it must be a finite number > 0"),
-        (lambda: YARN(types="any"), "YARN.types is 'any'"),  # type: ignore[arg-type]
-        (lambda: YARN(backfill=None), "YARN.backfill is None"),  # type: ignore[arg-type]
+        (lambda: YARN({"A": 0}), "YARN.capacities['A']"),
+        (lambda: YARN([1]), "YARN.capacities"),  # type: ignore[arg-type]
+        (lambda: YARN(maximum=1.5), "YARN.maximum"),
+        (lambda: YARN(maximum={"A": 0.0}), "YARN.maximum['A']"),
+        (lambda: YARN(types="any"), "YARN.types"),  # type: ignore[arg-type]
+        (lambda: YARN(backfill=None), "YARN.backfill"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, message):
         make()
 
 

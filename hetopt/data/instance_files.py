@@ -69,7 +69,8 @@ def first_error(problem: ValidationError, what: str = "an instance") -> Document
         missing = InvalidInstance(f"is missing; {format_path(path[:-1]) or what} must have one", path)
         return DocumentError(missing, path[:-1])
     if kind == "unknown":
-        return DocumentError(InvalidInstance(error["msg"], path), (*path, error["ctx"]["key"]))
+        path = (*path, error["ctx"]["key"])
+        return DocumentError(InvalidInstance(error["msg"], path), path)
     wanted = error["msg"] if kind == "wrong" else WANTED.get(kind) or error.get("ctx", {}).get("expected")
     found = reprlib.repr(error["input"])
     return DocumentError(InvalidInstance(f"is {found}; it must be {wanted or error['msg']}", path), path)

@@ -119,7 +119,7 @@ class Part(BaseModel):
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in data if isinstance(data, dict) else ():
             if key not in known:
-                text = f"has the unknown key {key!r}; {checks.choices(key, known)}"
+                text = f"is an unknown key; {checks.choices(key, known)}"
                 raise PydanticCustomError("unknown", "{text}", {"text": text, "key": key})
         return handler(data)
 
