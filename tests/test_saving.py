@@ -25,7 +25,7 @@ def test_saving_refuses_what_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
     file = tmp_path / "f.txt"
     save("one", file)
     assert file.read_text() == "one"
-    with pytest.raises(UnusableFile, match=r"f\.txt exists already; use overwrite=True \(--overwrite on the"):
+    with pytest.raises(UnusableFile, match=r"f\.txt: exists already; use overwrite=True \(--overwrite on the"):
         save("two", file)
     assert file.read_text() == "one"
     save("two", file, overwrite=True)
@@ -42,7 +42,7 @@ def test_a_failed_move_leaves_no_empty_file(tmp_path: Path, monkeypatch: pytest.
 
 
 BAD: list[tuple[Callable[[Path], None], str]] = [
-    (lambda folder: check_free(folder / "there"), "there exists already"),
+    (lambda folder: check_free(folder / "there"), "there: exists already"),
     (lambda folder: check_free(folder), "it is a folder"),
     (lambda folder: check_writable(folder), "cannot be written: it is a folder"),
     (lambda folder: check_writable(folder / "no" / "f"), "cannot be written: No such file"),
@@ -86,5 +86,5 @@ def test_good_places_are_left_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that no user can write to")
 def test_a_folder_that_no_user_can_write_to_is_found_by_trying() -> None:
     """Permissions alone do not decide it: root may write everywhere."""
-    with pytest.raises(UnusableFile, match=r"/proc/a\.png cannot be written"):
+    with pytest.raises(UnusableFile, match=r"/proc/a\.png: cannot be written"):
         check_writable("/proc/a.png")
