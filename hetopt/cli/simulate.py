@@ -14,6 +14,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hetopt.cli.arguments import import_from_current_folder, parse_settings
+from hetopt.counted import counted
 from hetopt.data.saving import check_folder
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.environment_settings import EnvironmentSettings
@@ -141,7 +142,7 @@ def simulate(
             records = experiment.run(store, jobs=jobs, watch=watch)
     except KeyboardInterrupt:
         there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
-        console.note(f"stopped; {there} of {total} runs are in {out}; repeat the command for the others")
+        console.note(f"stopped; {there} of {counted(total, 'run')} stored in {out}; repeat the command for the others")
         raise typer.Exit(130) from None
     except PolicyFailed:
         stored = [key for key in keys if (out / key.folder() / "run.json").exists()]
@@ -164,7 +165,7 @@ def simulate(
             "--environment failing_hours=… for more"
         )
     kept = total - len(records)
-    console.say(f"{len(records)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
+    console.say(counted(len(records), "run") + (f", {kept} already stored" if kept else "") + f": {out}")
     console.say(f"hetopt report {out}")
 
 

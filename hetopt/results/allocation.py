@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from hetopt.checks import FrozenDict, shown
+from hetopt.counted import counted
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, read_only
 from hetopt.data.gpu_locations import Placed
@@ -151,7 +152,7 @@ class Plan:
         return assigned
 
     def __repr__(self) -> str:
-        return f"Plan({int(self.x.sum())} GPUs)\n{self.gpus}"
+        return f"Plan({counted(int(self.x.sum()), 'GPU')})\n{self.gpus}"
 
 
 class WaitReason(Protocol):
