@@ -4,7 +4,7 @@
     ```
 
 inserts the program that has this name in this module, or whose ``mathematics`` this has; ``module:name()`` calls what
-makes it. The option ``:kind: jobs`` chooses what a formulation is about.
+makes it. The option ``:kind: jobs`` chooses the entities of a formulation.
 
     ```{components} jobs
     hetopt.models.objectives:TotalRate()

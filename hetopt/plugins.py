@@ -99,7 +99,8 @@ class PluginGroup:
         try:
             return point.load()
         except (ImportError, AttributeError) as problem:
-            raise UnknownName(f"{self.what} {name!r} cannot be loaded from {point.value!r}: {problem}") from None
+            source = "" if point.value == name else f" from {point.value!r}"
+            raise UnknownName(f"{self.what} {name!r} cannot be loaded{source}: {problem}") from None
         except Exception as problem:  # a user's module may raise anything
             raise InvalidOption(f"{self.what} {name!r} cannot be loaded: {raised(problem)}") from problem
 

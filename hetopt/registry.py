@@ -208,7 +208,7 @@ def make_program(name: str, settings: Mapping[str, Any] | None = None, kind: Kin
     UnknownName, InvalidOption
         As :func:`make_policy`; or the object has no program, or no choice of a ``kind``.
     InvalidFormulation
-        The formulation is about the other kind.
+        The formulation is for the other kind.
     """
     check_kind("kind", kind)
     given = dict(settings or {})

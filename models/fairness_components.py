@@ -41,7 +41,7 @@ class EnvyFree(ArrayComponent):
     Parameters
     ----------
     eager_up_to:
-        Up to so many entities solvers get all n(n-1) rows at once; above, rows are added lazily.
+        Up to this number of entities, solvers get all n(n-1) rows at once; above it, rows are added lazily.
     """
 
     eager_up_to: int = 40

@@ -165,7 +165,7 @@ class SharesProgram:
 
 
 def centre(capacity: Floats, demand: Floats, timed: bool) -> Floats:
-    """(k,) strictly feasible common shares: half an equal part of the GPUs, or of the time if that is less."""
+    """(k,) strictly feasible common shares: half the equal share of the GPUs, or of the time if that is less."""
     part = capacity / demand.sum()
     return np.asarray(0.5 * (np.minimum(part, 1.0 / len(capacity)) if timed else part))
 

@@ -274,7 +274,7 @@ def test_the_state_given_is_not_changed() -> None:
 def test_a_job_that_never_fits_stalls_and_is_named() -> None:
     cluster = Cluster((hetopt.GPUType("T4"), hetopt.GPUType("gone")), (Server("a", {"T4": 1}),))
     jobs = (Job("fits", {"T4": 1.0, "gone": 1.0}, 5), Job("never", {"T4": 0.0, "gone": 1.0}, 5))
-    with pytest.raises(Stalled, match="1 jobs are unfinished: never"):
+    with pytest.raises(Stalled, match="1 unfinished job: never"):
         hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=jobs))
 
 

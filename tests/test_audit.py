@@ -84,7 +84,7 @@ def test_a_result_about_others_is_refused(instance):
     """Other names, or the same names in another order."""
     other = hetopt.Instance.from_speedups([[1, 2]], capacity=[1, 1], tenants=["x"])
     allocation = hetopt.solve(oef.cooperative(), other)
-    with pytest.raises(hetopt.InvalidInstance, match="the result is about x on GPU1, GPU2, the instance about u1, u2"):
+    with pytest.raises(hetopt.InvalidInstance, match="the result is for x on GPU1, GPU2, the instance for u1, u2"):
         hetopt.audit(instance, allocation)
     with pytest.raises(hetopt.InvalidInstance, match="audit a result against the instance"):
         hetopt.audit(instance, hetopt.solve(oef.cooperative(), instance).share.iloc[::-1])

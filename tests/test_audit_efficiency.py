@@ -211,7 +211,7 @@ def test_what_cannot_be_compared_is_undecided():
     for exact in (False, True):
         verdict = auditing.pareto_efficient(instance, [[1, 1], [1, 1]], exact=exact)
         assert verdict.holds is None
-        assert "2 GPUs of GPU1 are given, and there are 1" in verdict.why
+        assert "2 GPUs of GPU1 allocated; the capacity is 1" in verdict.why
         with pytest.raises(TypeError, match="undecided"):
             bool(verdict)
 

@@ -175,7 +175,7 @@ def test_a_fake_tenant_pays_under_equal_parts_when_asked_for():
     verdict = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), misreporting=("u1",), budget=5)
     assert verdict.holds is False
     assert verdict.witness.after == pytest.approx({"u1": 2})
-    as_allocated = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), budget=5, worth="as allocated")
+    as_allocated = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), budget=5, gpu_use="as allocated")
     assert as_allocated.holds is None
 
 
@@ -303,7 +303,7 @@ def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
     [
         ({"kinds": ("false",)}, Worded("kinds has 'false'")),
         ({"scale": "odd"}, Worded("scale has 'odd'")),
-        ({"worth": "odd"}, Worded("worth has 'odd'")),
+        ({"gpu_use": "odd"}, Worded("gpu_use has 'odd'")),
         ({"misreporting": ("u9",)}, Worded("misreporting has 'u9'; it must be one of u1, u2")),
         ({"budget": 1}, "budget"),
         ({"time_limit": -1}, "time_limit"),

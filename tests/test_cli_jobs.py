@@ -96,7 +96,7 @@ def test_finished_jobs_are_left_out_too(run: Run, tmp_path: Path) -> None:
     code, out, err = run("place", tmp_path / "day.yaml", "-p", "fft")
     assert code == 0
     assert "of 2 jobs 1 are finished at 0 s and are left out" in err
-    assert "1 of 1 jobs run, on 1 of 2 GPUs" in out
+    assert "1 of 1 job running, on 1 of 2 GPUs" in out
 
 
 def test_place_says_who_waits_and_why(run: Run, tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_place_says_who_waits_and_why(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert set(data["jobs"]) == {"small", "double"}
     assert data["waiting"] == {
-        "pair": "u is due 2 GPUs and has 2 T4 in this round, its other jobs use 1; it needs 2 of one type"
+        "pair": "u has a share of 2 GPUs and gets 2 T4 in this round, its other jobs use 1; it needs 2 of one type"
     }
     assert data["given_up"]["idle"] == 1
     _, out, _ = run("place", tmp_path / "f.yaml", "-p", "equal-split")
-    assert "2 of 3 jobs run, on 3 of 4 GPUs" in out
+    assert "2 of 3 jobs running, on 3 of 4 GPUs" in out
     assert "given up by rounding and placement: idle 1" in out
     assert "pair" in out
 

@@ -176,11 +176,11 @@ def test_jobs_keep_their_gpus_and_each_unmapped_job_has_a_reason(run: Run, mixed
     )
     assert data["not_mapped"] == {
         "plain": "jobs['plain'] has no stages",
-        "large": "jobs['large'] needs 5 GPUs; 4 are free of type T4",
+        "large": "jobs['large'] needs 5 GPUs; free: 4 of type T4",
     }
     _, out, _ = run("place", mixed, "-m", "exact-alpha")
     assert "not mapped" in out
-    assert "4 are free of type T4" in out
+    assert "free: 4 of type T4" in out
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
@@ -210,7 +210,7 @@ def test_where_nothing_runs_there_is_no_picture(run: Run, tmp_path: Path) -> Non
         patch.syspath_prepend(tmp_path)
         code, out, err = run("place", "asrpt/fig2", "-p", "idle:none", "-m", "local", "--plot", tmp_path / "x.png")
     assert code == 0
-    assert "0 of 1 jobs run" in out
+    assert "0 of 1 job running" in out
     assert err == f"hetopt: no stages are mapped, so {tmp_path / 'x.png'} is not drawn\n"
     assert not (tmp_path / "x.png").exists()
 
@@ -273,7 +273,7 @@ def test_who_waits_says_until_when(run: Run) -> None:
     policy = make_policy("asrpt")
     assert not isinstance(policy, Formulation)
     plan, _ = policy(instances.load("asrpt/fig2"))
-    assert f"waits in this round, and decides again at {plan.wake:.6g} s" in out.replace("lets it wait", "waits")
+    assert f"waits in this round, and decides again at {plan.wake:.6g} s" in out.replace("keeps it waiting", "waits")
 
 
 M = ["-m", "local"]
@@ -302,7 +302,7 @@ BAD: list[tuple[list[str], str]] = [
         ["asrpt/fig2", "-m", "exact-cut", "--set", "options=gurobi"],
         "or a mapping of its fields: solver, method, time_limit, gap, threads, seed, exact\n",
     ),
-    (["small.yaml", *M], "small.yaml: none of 2 jobs can be mapped; the first: jobs['big'] needs 3 GPUs; 2 are free"),
+    (["small.yaml", *M], "small.yaml: none of 2 jobs can be mapped; the first: jobs['big'] needs 3 GPUs; free: 2"),
     (["asrpt/fig2", "-p", "fft", "--job", "job"], "--job needs a --method, which maps stages to GPUs"),
     (["asrpt/fig2", "-p", "fft", "--plot", "x.png"], "--plot needs a --method"),
     (["asrpt/fig2", "-p", "fft", "--time-limit", "3"], "--time-limit needs a --method"),

@@ -36,7 +36,7 @@ def test_the_table_has_the_means_over_seeds(run: Run) -> None:
     assert "mean over 2 seeds" in out
     assert out.splitlines()[-2:] == ["4 runs: runs", "hetopt report runs"]
     again = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
-    assert again[1].splitlines()[-2] == "0 runs, 4 were there already: runs"
+    assert again[1].splitlines()[-2] == "0 runs, 4 already stored: runs"
 
 
 def test_a_damaged_record_of_another_run_spoils_nothing(run: Run) -> None:
@@ -181,7 +181,7 @@ def test_a_refused_run_stands_in_nobodys_way(run: Run) -> None:
     assert run(*SMALL, "-p", "allox,srtf")[0] == 0
     code, out, err = run(*SMALL, "-p", "allox", "--until", "7200")
     assert (code, err.startswith("hetopt: allox did not run: ")) == (0, True)
-    assert "1 runs: runs" in out
+    assert "1 run: runs" in out
 
 
 def test_a_misspelt_column_is_named(run: Run) -> None:
@@ -232,9 +232,9 @@ def test_an_interruption_reports_how_to_continue(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr(RunStore, "write", once)
     code, _, err = run(*words)
     assert code == 130
-    assert "stopped; 1 of 3 runs are in some; repeat the command for the others" in err
+    assert "stopped; 1 of 3 runs stored in some; repeat the command for the others" in err
     monkeypatch.setattr(RunStore, "write", write)
-    assert "2 runs, 1 were there already: some" in run(*words)[1]
+    assert "2 runs, 1 already stored: some" in run(*words)[1]
 
 
 def test_failures_that_end_before_the_runs_are_reported(run: Run) -> None:

@@ -145,7 +145,7 @@ def test_claims_decided_before_a_stop_are_printed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(verification, "decide_all", stopped)
     found = run("oef/eq-6", "oef/thm-5.4", *QUICK, "--html", str(tmp_path / "page.html"))
     assert found.exit_code == 130
-    assert "stopped; 1 of 2 claims are decided" in found.output
+    assert "stopped; 1 of 2 claims decided" in found.output
     assert "1 true" in found.output
     assert "oef/eq-6" in (tmp_path / "page.html").read_text()
 
@@ -196,7 +196,7 @@ def test_properties_of_a_policy_of_ones_own(own: str, tmp_path: Path) -> None:
     assert [row["about"] for row in data] == ["tenants", "jobs"]
     assert data[0]["properties"]["envy-free"]["holds"] is False
     assert data[0]["properties"]["envy-free"]["counterexample"]["slack"].startswith("-")
-    assert data[1]["properties"]["false-type"]["why"] == "the property is not about jobs"
+    assert data[1]["properties"]["false-type"]["why"] == "the property does not apply to jobs"
 
 
 def test_side_by_side(own: str) -> None:

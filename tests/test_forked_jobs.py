@@ -210,7 +210,7 @@ TWO = {"n1": {"fast": 1}, "n2": {"fast": 1}}
         ),
         (
             {"hosts": {"j": {"n1": {"fast": 1}}}, "dispatch": {"j": {"n1": 1.0, "n2": 1.0}}},
-            "gives job 'j' 1 GPUs; its 2 copies run on 2",
+            "gives job 'j' 1 GPU; its 2 copies run on 2",
         ),
     ],
 )

@@ -114,9 +114,9 @@ def test_a_changed_formulation_says_so_in_its_title() -> None:
         (lambda: Formulation((Nothing(),)).build(INST), "no component adds anything to the objective"),
         (
             lambda: Formulation((Nothing("a", "tenants"), Nothing("b", "jobs"))),
-            "'a' is about tenants and 'b' about jobs",
+            "'a' is for tenants and 'b' for jobs",
         ),
-        (lambda: Formulation((Nothing("b", "jobs"),), kind="tenants"), "'b' is about jobs, but the formulation is set"),
+        (lambda: Formulation((Nothing("b", "jobs"),), kind="tenants"), "'b' is for jobs, but the formulation is set"),
         (lambda: Formulation((SortedTypes("1"),)), "sorted_types.priority is '1'; it must be a whole number"),
         (lambda: (oef.cooperative() + Scaled(np.ones(3))).compile(INST), r"'scaled': the gain has shape \(3,\)"),
         (lambda: hetopt.Rows("row", None, [], upper="1"), "row.upper is '1'; it must be a number, or 1 in an array"),

@@ -110,7 +110,7 @@ def test_slices_of_a_replica_stay_on_one_server(job: Job, data: st.DataObject) -
 @pytest.mark.parametrize(
     ("stage", "free", "message"),
     [
-        (Stage(9, 1, 1), [4, 4], "jobs['j'] needs 9 GPUs; 8 are free"),
+        (Stage(9, 1, 1), [4, 4], "jobs['j'] needs 9 GPUs; free: 8"),
         (Stage(1, 1, 1, slices=4), [3, 3], "needs 4 GPUs of one server for a replica of stage 1; no server has"),
         (Stage(3, 1, 1, slices=2), [3, 3], "does not fit all 3 replicas of job 'j'"),
     ],

@@ -98,7 +98,7 @@ def test_jobs_without_room_or_stages_are_listed_with_a_reason() -> None:
     mapped = map_jobs(instance(*jobs), HeavyEdge(), step=seen.append)
     assert set(mapped.mappings) == {"small"}
     assert mapped.refused == {
-        "big": "jobs['big'] needs 8 GPUs; 4 are free of type V100; needs 8 GPUs; 4 are free of type T4",
+        "big": "jobs['big'] needs 8 GPUs; free: 4 of type V100; needs 8 GPUs; free: 4 of type T4",
         "plain": "jobs['plain'] has no stages",
     }
     assert seen == ["big", "plain", "small"]
@@ -109,7 +109,7 @@ FAILING: list[tuple[tuple[Job, ...], dict[str, Any], str]] = [
     ((Job("a", ON_T4, 1),), {}, "jobs['a'] has no stages"),
     ((Job("a", ON_T4, 1), Job("b", ON_T4, 1)), {}, "none of the 2 jobs has stages"),
     ((Job("a", ON_T4, 1), staged("b", 1)), {"job": "a"}, "jobs['a'] has no stages"),
-    ((staged("a", 4),), {}, "jobs['a'] needs 8 GPUs; 4 are free of type V100"),
+    ((staged("a", 4),), {}, "jobs['a'] needs 8 GPUs; free: 4 of type V100"),
     ((staged("a", 4), staged("b", 4)), {}, "none of 2 jobs can be mapped; the first: jobs['a'] needs 8 GPUs"),
     ((staged("a", 1),), {"gpu_type": "A100"}, "gpu_type names GPU type 'A100', which does not exist; did you mean"),
     ((staged("a", 1, throughput=ON_T4),), {"gpu_type": "V100"}, "jobs['a'] cannot run on V100"),

@@ -107,7 +107,7 @@ def test_missing_information_is_named() -> None:
         sharing(replace(log, throughput=pd.DataFrame({"x": [1.0, 1.0]})), instance)
     with pytest.raises(InvalidInstance, match="the instance has no tenants"):
         envy(*by_hand())
-    with pytest.raises(InvalidInstance, match=r"the table of actual throughput has 1 rows"):
+    with pytest.raises(InvalidInstance, match=r"the table of actual throughput has 1 row "):
         sharing(replace(log, throughput=log.throughput.head(1)), instance)
 
 

@@ -126,9 +126,9 @@ def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        (JobStart("j", {"gpu-0": {"GPU": 3}, "gpu-1": {"GPU": -1}}), "on 3 GPUs 'GPU' of 'gpu-0'; 2 are free"),
-        (JobStart("j", {"nowhere": {"GPU": 2}}), "on 2 GPUs 'GPU' of 'nowhere'; 0 are free"),
-        (JobStart("j", {"gpu-0": {"GPU": 1}}), "'j' on 1 GPUs; it runs on 2"),
+        (JobStart("j", {"gpu-0": {"GPU": 3}, "gpu-1": {"GPU": -1}}), "on 3 GPUs 'GPU' of 'gpu-0'; free: 2"),
+        (JobStart("j", {"nowhere": {"GPU": 2}}), "on 2 GPUs 'GPU' of 'nowhere'; free: 0"),
+        (JobStart("j", {"gpu-0": {"GPU": 1}}), "'j' on 1 GPU; it runs on 2"),
         (JobStart("k", {"gpu-0": {"GPU": 2}}), "'k', which is not present"),
     ],
 )

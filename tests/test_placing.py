@@ -72,8 +72,8 @@ def test_the_reasons_of_policies_over_jobs() -> None:
     assert list(first.hosts) == ["a"]
     assert first.waiting == {"b": LaterRound(pytest.approx(2 / 3)), "c": NoShare()}
     assert first.as_dict()["waiting"] == {
-        "b": "it is due 67% of the time; in this round the GPUs go to jobs that are due more",
-        "c": "the policy gives it no time",
+        "b": "its share is 67% of the time; in this round the GPUs go to jobs with a higher deficit",
+        "c": "its share of the time is 0",
     }
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[0.0], [3.0], [0.0]]))
     assert place(inst, plan).waiting == dict.fromkeys("ac", HeldBack())

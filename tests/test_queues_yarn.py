@@ -80,7 +80,7 @@ def test_a_blocked_head_blocks_its_queue_alone() -> None:
 def test_a_gang_larger_than_what_its_queue_may_use_blocks_no_other() -> None:
     jobs = of_tenants(("wide", "A", 9, 0, 3), ("b", "A", 9, 0, 2), ("c", "B", 9, 0, 1), gpus=4)
     assert hetopt.solve(YARN(maximum=0.5), jobs).assigned == {"wide": None, "b": "G", "c": "G"}
-    with pytest.raises(hetopt.Stalled, match=r"1 jobs are unfinished: wide"):
+    with pytest.raises(hetopt.Stalled, match=r"1 unfinished job: wide"):
         hetopt.simulate(YARN(maximum=0.5), jobs)
 
 

@@ -99,7 +99,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (":x", {}, "there is no policy ':x'; name your own as module:Name"),
     ("own_policies:", {}, "name your own as module:Name"),
     ("..:x", {}, "name your own as module:Name"),
-    ("own_policies:absent", {}, "cannot be loaded from 'own_policies:absent': module 'own_policies' has no attribute"),
+    ("own_policies:absent", {}, "'own_policies:absent' cannot be loaded: module 'own_policies' has no attribute"),
     ("own_policies:number", {}, "is 7; it must be a function or class"),
     ("own_policies:nothing", {}, "makes int, which is not a policy"),
     ("own_policies:ready", {"gap": 1}, "is a Formulation and has no settings; leave out gap"),
@@ -165,7 +165,7 @@ def test_mappers_of_ones_own_work_by_module_and_name(mappers: None) -> None:
     assert make_mapper("own_mappers:ready") == HeavyEdge()
     mapping = make_mapper("own_mappers:on_first", {"most": 3})(pipeline, servers)
     assert mapping.where == HeavyEdge()(pipeline, servers).where
-    with pytest.raises(hetopt.InvalidInstance, match="needs 6 GPUs; 5 are free"):
+    with pytest.raises(hetopt.InvalidInstance, match="needs 6 GPUs; free: 5"):
         make_mapper("own_mappers:on_first", {"most": 2})(pipeline, servers)
     assert MAPPERS.description("own_mappers:on_first") == "All on the first servers."
 
@@ -203,7 +203,7 @@ BAD_MAPPERS: list[tuple[str, dict[str, Any], str]] = [
     ("heavyedge", {}, "there is no mapping method 'heavyedge'; did you mean 'heavy-edge'?"),
     ("asrpt", {}, "there is no mapping method 'asrpt'; known: "),
     (":x", {}, "there is no mapping method ':x'; name your own as module:Name"),
-    ("own_mappers:absent", {}, "cannot be loaded from 'own_mappers:absent'"),
+    ("own_mappers:absent", {}, "'own_mappers:absent' cannot be loaded: "),
     ("own_mappers:number", {}, "is 7; it must be a function or class"),
     ("own_mappers:nothing", {}, "makes int, which is not a mapping method(pipeline, servers)"),
     ("own_mappers:bad_value", {"size": 2}, "ValueError: no such size ("),

@@ -160,7 +160,7 @@ def test_settling_shrinks_entries_until_they_sum_to_zero(owed: list[int]) -> Non
 
 def test_more_than_there_is_is_refused() -> None:
     instance = users(2, [1])
-    with pytest.raises(InvalidPlan, match=r"1\.5 GPUs of 'GPU1'; there are 1"):
+    with pytest.raises(InvalidPlan, match=r"1\.5 GPUs of 'GPU1'; the capacity is 1"):
         WHOLE(allocation(instance, [[1.0], [0.5]]), instance)
 
 

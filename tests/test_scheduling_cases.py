@@ -119,7 +119,7 @@ def test_what_is_too_large_is_refused() -> None:
     job = SmallJob(pipeline, F(0), F(1), F(1))
     with pytest.raises(InvalidOption, match="5 jobs on 6 GPUs; at most 4 on 6 are enumerated"):
         SchedulingCase((job,) * 5, servers_of((3, 3), F(1), F(1)))
-    with pytest.raises(InvalidOption, match="1 jobs on 8 GPUs"):
+    with pytest.raises(InvalidOption, match="1 job on 8 GPUs"):
         SchedulingCase((job,), servers_of((4, 4), F(1), F(1)))
     large = SmallJob(Pipeline.of(Job("j", {"G": 1.0}, 1, 3, stages=(Stage(3, 1, 0),))).exact(), F(0), F(1), F(1))
     with pytest.raises(InvalidOption, match="a job does not fit on the empty servers"):

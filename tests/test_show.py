@@ -91,7 +91,7 @@ def test_the_kind_can_be_chosen_where_there_is_a_choice(run: Run) -> None:
     assert "≤ 1.5" not in run("show", "gavel-max-min", "--set", "tenant_gpus=1.5", "--kind", "jobs")[1]
     assert "Σ_k x[e,k] ≤ 1.5" in run("show", "gavel-max-min", "--set", "tenant_gpus=1.5", "--kind", "tenants")[1]
     for words, part in {
-        ("oef-cooperative", "--kind", "jobs"): "OEF cooperative is about tenants, not jobs",
+        ("oef-cooperative", "--kind", "jobs"): "OEF cooperative is for tenants, not jobs",
         ("hadar-p1", "--kind", "jobs"): "'hadar-p1' is no formulation and has no kind to choose; leave out jobs",
         ("ceei", "--kind", "users"): "kind is 'users'; it must be 'tenants', 'jobs' or None",
     }.items():

@@ -285,7 +285,7 @@ def test_the_kind_is_the_formulation_s_own_or_chosen(capsys: pytest.CaptureFixtu
     assert "time_fraction.row" in jobs
     assert "d[e]·x[e,k]" in jobs
     assert shown(gavel.makespan(), capsys) == shown(gavel.makespan(), capsys, kind="jobs")
-    with pytest.raises(InvalidFormulation, match="OEF cooperative is about tenants, not jobs"):
+    with pytest.raises(InvalidFormulation, match="OEF cooperative is for tenants, not jobs"):
         oef.cooperative().mathematics("jobs")
     with pytest.raises(hetopt.InvalidOption, match="kind is 'users'"):
         oef.cooperative().mathematics("users")  # type: ignore[arg-type]

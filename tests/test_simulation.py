@@ -180,11 +180,11 @@ def test_policies_see_what_everyone_holds() -> None:
 @pytest.mark.parametrize(
     ("policy", "error", "message"),
     [
-        (Fixed(((1.0, 0.0), (1.0, 0.0))), InvalidPlan, r"uses 2 GPUs of 'GPU1'; there are 1"),
+        (Fixed(((1.0, 0.0), (1.0, 0.0))), InvalidPlan, r"uses 2 GPUs of 'GPU1'; the capacity is 1"),
         (Fixed(((0.5, 0.0), (0.0, 1.0))), InvalidPlan, r"gives job 'j1' 0.5 GPUs; it runs on 1 or on none"),
         (Fixed(((-1.0, 0.0), (0.0, 1.0))), InvalidPlan, r"'j1' -1 GPUs of 'GPU1', fewer than 0"),
         (Fixed(((np.nan, 0.0), (0.0, 1.0))), InvalidPlan, "NaN"),
-        (Nothing(), Stalled, "no job runs and no more jobs arrive; 2 jobs are unfinished: j1, j2"),
+        (Nothing(), Stalled, "no job runs and no more jobs arrive; 2 unfinished jobs: j1, j2"),
         (Equal(), InvalidOption, "needs rounds"),
     ],
 )
@@ -195,7 +195,7 @@ def test_results_that_cannot_be_carried_out(policy: Any, error: type[Exception],
 
 def test_a_type_that_a_job_cannot_run_on_is_refused() -> None:
     instance = Instance(Cluster.of({"A": 1, "B": 1}), jobs=(Job("j", {"A": 1.0, "B": 0.0}, 1.0),))
-    with pytest.raises(InvalidPlan, match="1 GPUs of 'B', on which it cannot run"):
+    with pytest.raises(InvalidPlan, match="1 GPU of 'B', on which it cannot run"):
         simulate(Fixed(((0.0, 1.0),)), instance)
 
 
@@ -232,7 +232,7 @@ def test_settings_out_of_range_are_refused() -> None:
     one = Instance(
         Cluster.of({"3070": 1}), half, tuple(Job(f"{t.name}1", {"3070": 1.0}, 1e5, tenant=t.name) for t in half)
     )
-    with pytest.raises(InvalidPlan, match="uses 2 GPUs of '3070'; there are 1"):
+    with pytest.raises(InvalidPlan, match="uses 2 GPUs of '3070'; the capacity is 1"):
         simulate(oef.cooperative(), one, round_seconds=MINUTE, rounder=hetopt.PrintedWholeGPUs())
 
 

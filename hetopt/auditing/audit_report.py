@@ -106,7 +106,7 @@ def audit(
     Raises
     ------
     InvalidInstance
-        The result is about other entities or GPU types than the instance.
+        The result is for other entities or GPU types than the instance.
     InvalidOption
         ``exact`` where there are no exact shares.
 

@@ -125,7 +125,7 @@ def holdings(
     Raises
     ------
     InvalidInstance
-        The result is about other entities or GPU types, or contains NaN.
+        The result is for other entities or GPU types, or contains NaN.
     InvalidPlan
         A plan that gives a job's gang several GPU types at once, or runs it in copies.
     InvalidOption
@@ -171,7 +171,7 @@ def _check_one_type_per_gang(result: Result) -> None:
 
 
 def _entities(instance: Instance, result: Result) -> Entities:
-    """The instance's entities of the kind that ``result`` is about; a bare array is about the default kind."""
+    """The instance's entities of the kind that ``result`` is for; a bare array is for the default kind."""
     if isinstance(result, Allocation | Plan):
         entities, names, types = instance.entities(result.entities.kind), result.entities.names, result.entities.types
     elif isinstance(result, pd.DataFrame):
@@ -182,7 +182,7 @@ def _entities(instance: Instance, result: Result) -> Entities:
         return instance.entities()
     if names != entities.names or types != entities.types:
         raise InvalidInstance(
-            f"the result is about {_listed(names)} on {_listed(types)}, the instance about {_listed(entities.names)} "
+            f"the result is for {_listed(names)} on {_listed(types)}, the instance for {_listed(entities.names)} "
             f"on {_listed(entities.types)}; audit a result against the instance that it was made for"
         )
     return entities

@@ -44,7 +44,7 @@ def strategy_proof(
     budget: int = 400,
     misreporting: tuple[str, ...] | None = None,
     scale: ReportScale = "kept",
-    worth: GPUUse = "free reuse",
+    gpu_use: GPUUse = "free reuse",
     tolerance: float = EQUAL,
     time_limit: float | None = None,
     time_limited: bool | None = None,
@@ -70,9 +70,9 @@ def strategy_proof(
         Names of the tenants (or jobs) that may misreport; all by default.
     scale:
         Whether reports are normalised, see :data:`~hetopt.auditing.misreports.ReportScale`.
-    worth:
+    gpu_use:
         ``"free reuse"``: each GPU of a tenant runs its fastest true job type. ``"as allocated"``: each true job type
-        uses its own GPUs, and those of a fake are worth nothing. Both are the same for a single job type without a
+        uses its own GPUs, and those of a fake count nothing. Both are the same for a single job type without a
         fake.
     tolerance:
         A gain up to this part of the rate with the whole cluster counts as none.
@@ -93,21 +93,21 @@ def strategy_proof(
         Unknown kind, scale or entity, a budget below 2, a negative time limit.
     """
     check_policy(policy)
-    _check(kinds, scale, worth, budget)
+    _check(kinds, scale, gpu_use, budget)
     seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
-    search = MisreportSearch(instance, policy, int(budget), scale, worth, seconds, time_limited)
+    search = MisreportSearch(instance, policy, int(budget), scale, gpu_use, seconds, time_limited)
     search.run(kinds, search.positions(misreporting))
     return search.verdict(tolerance)
 
 
-def _check(kinds: tuple[MisreportKind, ...], scale: str, worth: str, budget: float) -> None:
+def _check(kinds: tuple[MisreportKind, ...], scale: str, gpu_use: str, budget: float) -> None:
     at_least(budget, "budget", 2, InvalidOption)
     if isinstance(kinds, str):
         raise InvalidOption(f"kinds is {kinds!r}; it must be a sequence, e.g. ({kinds!r},)")
     for value, known, key in (
         *((kind, MisreportKind, "kinds") for kind in kinds),
         (scale, ReportScale, "scale"),
-        (worth, GPUUse, "worth"),
+        (gpu_use, GPUUse, "gpu_use"),
     ):
         if value not in get_args(known):
             raise InvalidOption(f"{key} has {value!r}; it must be one of {', '.join(get_args(known))}")
@@ -122,14 +122,14 @@ class MisreportSearch:
         policy: Policy,
         budget: int,
         scale: ReportScale,
-        worth: GPUUse,
+        gpu_use: GPUUse,
         seconds: float = math.inf,
         time_limited: bool | None = None,
     ) -> None:
         self.deadline = time.perf_counter() + seconds
-        self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
+        self.instance, self.policy, self.left, self.gpu_use = instance, policy, budget - 1, gpu_use
         self.truthful = call_policy(policy, instance)[0]
-        holdings(instance, self.truthful)  # raises for a result about other entities
+        holdings(instance, self.truthful)  # raises for a result for other entities
         self.reports = ReportGenerator(instance, self.truthful.entities.kind, scale)
         self.truth = self.reports.entities
         self.most = most_at_once(self.truth, time_limited)
@@ -155,7 +155,7 @@ class MisreportSearch:
         for owner in range(len(self.owners)):
             theirs = gpus[result.entities.owner == owner]
             true = self.truth.per_gpu[self.truth.owner == owner]
-            if self.worth == "free reuse":
+            if self.gpu_use == "free reuse":
                 rate[owner] = float(true.max(axis=0) @ theirs.sum(axis=0))
             else:
                 rate[owner] = float((true * theirs[: len(true)]).sum())
@@ -165,7 +165,7 @@ class MisreportSearch:
         """The result under a report, and the true rate of each owner."""
         result = call_policy(self.policy, self.reports.apply(report))[0]
         rate = self.rates(result)
-        if report.kind == "tenant" and self.worth == "free reuse":
+        if report.kind == "tenant" and self.gpu_use == "free reuse":
             fake = result.gpu_array[result.entities.owner == len(self.owners)].sum(axis=0)
             true = self.truth.per_gpu[self.truth.owner == report.faker]
             rate[report.faker] += float(true.max(axis=0) @ fake)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import pandas as pd
 
+from hetopt.checks import counted
 from hetopt.data.rationals import digits, number_text, numbers_text
 from hetopt.tolerances import EQUAL, scale
 
@@ -182,10 +183,9 @@ class Overused(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         if self.entity is not None:
-            return f"{self.entity} is given {number_text(self.given)} GPUs of {self.gpu_type}, fewer than 0"
-        return (
-            f"{number_text(self.given)} GPUs of {self.gpu_type} are given, and there are {number_text(self.capacity)}"
-        )
+            return f"{self.entity} is given {counted(number_text(self.given), 'GPU')} of {self.gpu_type}, fewer than 0"
+        given, capacity = counted(number_text(self.given), "GPU"), number_text(self.capacity)
+        return f"{given} of {self.gpu_type} allocated; the capacity is {capacity}"
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Gap(_Plain):
 
     def explain(self) -> str:
         """The witness in words."""
-        return f"{self.entity} has {bundle_text(self.own)} and nothing of {', '.join(self.missing)} in between"
+        return f"{self.entity} has {bundle_text(self.own)} but no {' or '.join(self.missing)} between them"
 
 
 @dataclass(frozen=True)

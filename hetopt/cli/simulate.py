@@ -13,6 +13,7 @@ import pandas as pd
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from hetopt.checks import counted
 from hetopt.cli.arguments import import_from_current_folder, parse_settings
 from hetopt.data.saving import check_folder
 from hetopt.errors import InvalidOption, PolicyFailed
@@ -141,7 +142,7 @@ def simulate(
             records = experiment.run(store, jobs=jobs, watch=watch)
     except KeyboardInterrupt:
         there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
-        console.note(f"stopped; {there} of {total} runs are in {out}; repeat the command for the others")
+        console.note(f"stopped; {there} of {counted(total, 'run')} stored in {out}; repeat the command for the others")
         raise typer.Exit(130) from None
     except PolicyFailed:
         stored = [key for key in keys if (out / key.folder() / "run.json").exists()]
@@ -164,7 +165,7 @@ def simulate(
             "--environment failing_hours=… for more"
         )
     kept = total - len(records)
-    console.print_line(f"{len(records)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
+    console.print_line(counted(len(records), "run") + (f", {kept} already stored" if kept else "") + f": {out}")
     console.print_line(f"hetopt report {out}")
 
 

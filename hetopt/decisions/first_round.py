@@ -43,7 +43,7 @@ class HeldBack:
 
     def __str__(self) -> str:
         again = "" if self.wake is None else f", and decides again at {self.wake:.6g} s"
-        return f"the policy lets it wait in this round{again}"
+        return f"the policy keeps it waiting in this round{again}"
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class NoShare:
     """The policy's allocation gives the job no time."""
 
     def __str__(self) -> str:
-        return "the policy gives it no time"
+        return "its share of the time is 0"
 
 
 @dataclass(frozen=True)
 class LaterRound:
-    """The job has a share of time, but other jobs are due more in this round.
+    """The job has a share of time, but other jobs have a higher deficit in this round.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class LaterRound:
     share: float
 
     def __str__(self) -> str:
-        return f"it is due {self.share:.0%} of the time; in this round the GPUs go to jobs that are due more"
+        return f"its share is {self.share:.0%} of the time; in this round the GPUs go to jobs with a higher deficit"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class TenantsGPUsInUse:
         gpus = " + ".join(_listed(self.gpus)) or "no GPU"
         used = f", its other jobs use {self.used}" if self.used else ""
         need = f"it needs {self.demand} of {' or '.join(self.types) or 'one type'}"
-        return f"{self.tenant} is due {self.share:.4g} GPUs and has {gpus} in this round{used}; {need}"
+        return f"{self.tenant} has a share of {self.share:.4g} GPUs and gets {gpus} in this round{used}; {need}"
 
 
 def _listed(gpus: Mapping[str, int]) -> list[str]:

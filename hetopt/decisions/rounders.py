@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.checks import FrozenDict, at_least, check_round_seconds, one_of
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, counted, one_of
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance, check_gangs_fit_one_type
@@ -75,7 +75,8 @@ def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Int6
         left = to_ticks(capacity[k : k + 1])[0] - table[:, k].sum()
         slack = FEASIBILITY * TICKS * capacity[k] + len(table)  # the solver's tolerance, and half a tick for each entry
         if left < -slack:
-            raise InvalidPlan(f"the allocation has {gpus[:, k].sum():g} GPUs of {name!r}; there are {capacity[k]:g}")
+            given = counted(float(gpus[:, k].sum()), "GPU")
+            raise InvalidPlan(f"the allocation has {given} of {name!r}; the capacity is {capacity[k]:g}")
         row = int(table[:, k].argmax()) if left < slack and table[:, k].any() else -1
         table[row, k] += left
     return table

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.checks import at_least, check_no_classes, check_round_seconds
+from hetopt.checks import at_least, check_no_classes, check_round_seconds, counted
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
@@ -249,14 +249,15 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
     wrong = (gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))
     for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():
         raise InvalidPlan(
-            f"the plan gives {entities.names[e]!r} {gpus[e, k]:g} GPUs of {entities.types[k]!r}, "
+            f"the plan gives {entities.names[e]!r} {counted(float(gpus[e, k]), 'GPU')} of {entities.types[k]!r}, "
             + ("fewer than 0" if gpus[e, k] < 0 else "on which it cannot run")
         )
     used = gpus.sum(axis=0)
     over = used > entities.capacity + slack
     for k in np.flatnonzero(over).tolist() if over.any() else ():
         raise InvalidPlan(
-            f"the plan uses {used[k]:g} GPUs of {entities.types[k]!r}; there are {entities.capacity[k]:g}"
+            f"the plan uses {counted(float(used[k]), 'GPU')} of {entities.types[k]!r}; "
+            f"the capacity is {entities.capacity[k]:g}"
         )
 
 
@@ -279,7 +280,7 @@ def check_whole_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int
         right = f"it runs on {entities.demand[e]:g} or on none"
         if gangs[e] != 1:
             right = f"its {gangs[e]:g} copies run on {gangs[e] * entities.demand[e]:g}"
-        raise InvalidPlan(f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; {right}")
+        raise InvalidPlan(f"the plan gives job {entities.names[e]!r} {counted(float(total[e]), 'GPU')}; {right}")
 
 
 def check_replicas(job: Job, hosts: Hosts, replicas: Mapping[str, Sequence[int]]) -> None:
@@ -301,13 +302,13 @@ def check_replicas(job: Job, hosts: Hosts, replicas: Mapping[str, Sequence[int]]
         used = sum(n * stage.slices for n, stage in zip(own, job.stages, strict=True))
         if used != (gpus := sum(hosts.get(server, {}).values())):
             raise InvalidPlan(
-                f"the stages of job {job.name!r} use {used} GPUs of server {server!r}; it has {gpus} there"
+                f"the stages of job {job.name!r} use {counted(used, 'GPU')} of server {server!r}; it has {gpus} there"
             )
     for s, stage in enumerate(job.stages):
         placed = sum(own[s] for own in replicas.values())
         if placed != stage.replicas:
             raise InvalidPlan(
-                f"job {job.name!r} has {placed} replicas of stage {s + 1} placed; it has {stage.replicas}"
+                f"job {job.name!r} has {counted(placed, 'replica')} of stage {s + 1} placed; it has {stage.replicas}"
             )
 
 
@@ -322,7 +323,9 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
         for server, gpus in hosts.items():
             for t, n in gpus.items():
                 if n < 0:
-                    raise InvalidPlan(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
+                    raise InvalidPlan(
+                        f"job {name!r} is placed on {counted(n, 'GPU')} of {t!r} on server {server!r}; not below 0"
+                    )
                 used[server, t] = used.get((server, t), 0) + n
                 if t in types:
                     on_servers[jobs.position[name], types[t]] += n
@@ -330,7 +333,7 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
     planned[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
     for e, k in np.argwhere(on_servers != planned)[:1].tolist():
         raise InvalidPlan(
-            f"job {jobs.names[e]!r} is placed on {on_servers[e, k]:g} GPUs of {jobs.types[k]!r}; "
+            f"job {jobs.names[e]!r} is placed on {counted(float(on_servers[e, k]), 'GPU')} of {jobs.types[k]!r}; "
             f"the plan has {plan.x[e, k]:g}"
         )
     _check_dispatch(placement, instance)
@@ -338,7 +341,7 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
         there = instance.cluster.by_name.get(server)
         has = there.gpus.get(t, 0) if there else 0
         if n > has:
-            raise InvalidPlan(f"the placement uses {n} GPUs of {t!r} on server {server!r}; it has {has}")
+            raise InvalidPlan(f"the placement uses {counted(n, 'GPU')} of {t!r} on server {server!r}; it has {has}")
 
 
 def _check_dispatch(placement: Placement, instance: Instance) -> None:
@@ -353,7 +356,9 @@ def _check_dispatch(placement: Placement, instance: Instance) -> None:
             if not 0 < work < np.inf:
                 raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has work {work:g}; it must be > 0")
             if (gpus := sum(hosts[server].values())) != demand:
-                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has {gpus} GPUs; a gang has {demand}")
+                raise InvalidPlan(
+                    f"the copy of job {name!r} on server {server!r} has {counted(gpus, 'GPU')}; a gang has {demand}"
+                )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import pyomo.environ as pyo
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import boolean
+from hetopt.checks import boolean, counted
 from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, LargeModel
@@ -132,12 +132,12 @@ class Formulation:
         if len(kinds) > 1:
             a, b = kinds["tenants"], kinds["jobs"]
             raise InvalidFormulation(
-                f"{a.name!r} is about tenants and {b.name!r} about jobs; remove one of them with .without(name)"
+                f"{a.name!r} is for tenants and {b.name!r} for jobs; remove one of them with .without(name)"
             )
         own = next(iter(kinds), None)
         check_kind("Formulation.kind", self.kind)
         if own is not None and self.kind is not None and own != self.kind:
-            raise InvalidFormulation(f"{kinds[own].name!r} is about {own}, but the formulation is set to {self.kind}")
+            raise InvalidFormulation(f"{kinds[own].name!r} is for {own}, but the formulation is set to {self.kind}")
         return self.kind if self.kind is not None else own  # type: ignore[return-value]
 
     @property
@@ -280,7 +280,7 @@ class Formulation:
         check_kind("kind", kind)
         own = self._common_kind()
         if kind is not None and own is not None and kind != own:
-            raise InvalidFormulation(f"{self.title or 'the formulation'} is about {own}, not {kind}")
+            raise InvalidFormulation(f"{self.title or 'the formulation'} is for {own}, not {kind}")
         chosen = kind or own or "tenants"
         parts = {part.name: part.mathematics(chosen) for part in self if isinstance(part, InFormulas)}
         title = (self.title or "Formulation") + (f", for {chosen}" if own is None else "")
@@ -371,7 +371,7 @@ def _mark_left_out(model: Model, compiled: Compiled) -> None:
     if not left_out:
         return
     set_attributes(model, left_out=tuple(left_out))
-    text = ", ".join(f"{count} rows of {name}" for name, count in left_out.items())
+    text = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in left_out.items())
     why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"
     # A parameter without a value: evaluating it raises an error that contains its index.
     model.missing = pyo.Param([why], mutable=True, doc="placeholder for rows that are left out")

@@ -50,7 +50,7 @@ class Theme(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of :func:`hetopt.metrics.summary`.
+    """A metric in the summary, :func:`hetopt.metrics.summary`.
 
     Attributes
     ----------

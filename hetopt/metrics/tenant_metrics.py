@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hetopt.checks import counted
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities, owner_of, owners
 from hetopt.data.instance import Instance
@@ -138,7 +139,8 @@ def _side_by_side(log: Log, instance: Instance, tables: dict[str, pd.DataFrame])
     for key, given in tables.items():
         if len(given) != len(index) or not set(given.columns) <= set(names):
             raise InvalidInstance(
-                f"the table of {key} throughput has {len(given)} rows and the columns {list(given.columns)}; it must "
+                f"the table of {key} throughput has {counted(len(given), 'row')} "
+                f"and the columns {list(given.columns)}; it must "
                 f"have a row for each of the {len(index)} decisions, and columns from {names}"
             )
         own = given.reindex(columns=names).fillna(0.0).set_axis(index)

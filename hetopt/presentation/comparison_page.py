@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hetopt.checks import counted
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_folder, save
@@ -100,11 +101,11 @@ def _hosts(comparison: Comparison, name: str) -> str:
 
 def _describe(instance: Instance) -> str:
     capacity = ", ".join(f"{n} {gpu_type}" for gpu_type, n in instance.cluster.capacity.items())
-    parts = [f"{len(instance.cluster.servers)} servers with {capacity}"]
+    parts = [f"{counted(len(instance.cluster.servers), 'server')} with {capacity}"]
     if instance.tenants:
-        parts.append(f"{len(instance.tenants)} tenants")
+        parts.append(counted(len(instance.tenants), "tenant"))
     if instance.jobs:
-        parts.append(f"{len(instance.jobs)} jobs, at {instance.time:.15g} s")
+        parts.append(f"{counted(len(instance.jobs), 'job')}, at {instance.time:.15g} s")
     return "; ".join(parts)
 
 

@@ -118,10 +118,15 @@ def show_frame(
     show_table(title, [str(frame.index.name or ""), *map(str, frame.columns)], rows)
 
 
+def _one_word(cells: Sequence[str]) -> bool:
+    """Whether cells are single words, such as keys of claims, that fit beside a column of sentences."""
+    return all(" " not in cell and len(cell) <= OUT.width / 2 for cell in cells)
+
+
 def show_table(
     title: str, head: Sequence[str], rows: Iterable[Sequence[str | Text]], *, sentences: int = 0, light: bool = False
 ) -> None:
-    """Print a table: names first, then numbers; in a narrow terminal names are folded rather than cut.
+    """Print a table: names first, then numbers; in a narrow terminal long names are folded rather than cut.
 
     Parameters
     ----------
@@ -132,9 +137,11 @@ def show_table(
     """
     print_line((title, "italic"))  # the table's own title would be wrapped at its width
     table = Table(box=SIMPLE if light else HEAVY_HEAD, pad_edge=not light)
+    rows = list(rows)
     for i, name in enumerate(head):
         text = i == 0 or i >= len(head) - sentences
-        table.add_column(name, overflow="fold", justify="left" if text else "right", no_wrap=not text)
+        whole = not text or (sentences > 0 and _one_word([str(row[i]) for row in rows]))
+        table.add_column(name, overflow="fold", justify="left" if text else "right", no_wrap=whole)
     for row in rows:
         table.add_row(*row)
     OUT.print(table, width=min(OUT.width, TEXT_WIDTH) if sentences else None)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from rich.text import Text
 
+from hetopt.checks import counted
 from hetopt.data.instance import Instance
 from hetopt.presentation.console import OUT, print_line, readable, show_frame, show_table
 from hetopt.presentation.formatting import (
@@ -147,7 +148,8 @@ def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] 
     if first.waiting:
         show_table("waiting", ["job", "why"], [(job, str(why)) for job, why in first.waiting.items()], sentences=1)
     used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
-    print_line(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
+    jobs, capacity = counted(len(first.instance.jobs), "job"), counted(round(there), "GPU")
+    print_line(f"{len(rows)} of {jobs} running, on {used:.0f} of {capacity}")
     lost = [f"{what} {format_rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
     print_line(f"given up by rounding and placement: {', '.join(lost) or 'nothing'}")
 

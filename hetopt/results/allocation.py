@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from hetopt.checks import FrozenDict, shown
+from hetopt.checks import FrozenDict, counted, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, read_only
 from hetopt.data.gpu_locations import Placed
@@ -151,7 +151,7 @@ class Plan:
         return assigned
 
     def __repr__(self) -> str:
-        return f"Plan({int(self.x.sum())} GPUs)\n{self.gpus}"
+        return f"Plan({counted(int(self.x.sum()), 'GPU')})\n{self.gpus}"
 
 
 class WaitReason(Protocol):

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hetopt.checks import counted
 from hetopt.data.array_types import Positions
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import held_gpus
@@ -91,7 +92,7 @@ def waiting(states: JobStates, present: Collection[int]) -> str:
     why = "The policy gives them no GPUs that they can run on"
     if restarting := int(states.running[list(present)].sum()):
         why = f"The policy moves the {restarting} running jobs before they have restarted, so that no work is done"
-    return f"{len(names)} jobs are unfinished: {listed}. {why}"
+    return f"{counted(len(names), 'unfinished job')}: {listed}. {why}"
 
 
 class PolicyDecider:
@@ -201,7 +202,7 @@ class OnlineDecider:
             raise InvalidPlan(f"the policy starts job {start.job!r}, which {'runs' if runs else 'is not present'}")
         gpus = sum(n for there in start.hosts.values() for n in there.values())
         if gpus != (demand := self.states.jobs[i].demand):
-            raise InvalidPlan(f"the policy starts job {start.job!r} on {gpus} GPUs; it runs on {demand}")
+            raise InvalidPlan(f"the policy starts job {start.job!r} on {counted(gpus, 'GPU')}; it runs on {demand}")
         return i
 
     def _begin(self, i: int, start: JobStart) -> None:
@@ -210,8 +211,10 @@ class OnlineDecider:
         for (server, t), n in where.items():
             left = self.free.get((server, t), 0) - n
             if n < 0 or left < 0 or not job.throughput.get(t, 0.0):
-                why = "fewer than 0" if n < 0 else f"{left + n} are free" if left < 0 else "it cannot run there"
-                raise InvalidPlan(f"the policy starts job {job.name!r} on {n} GPUs {t!r} of {server!r}; {why}")
+                why = "fewer than 0" if n < 0 else f"free: {left + n}" if left < 0 else "it cannot run there"
+                raise InvalidPlan(
+                    f"the policy starts job {job.name!r} on {counted(n, 'GPU')} {t!r} of {server!r}; {why}"
+                )
             self.free[server, t] = left
             gpus[self.type[t]] += n
         if start.replicas:

@@ -80,7 +80,7 @@ def simulate(
     overheads, speeds:
         Replace these parts of the environment.
     until, max_rounds:
-        Stop at this second, or after so many decisions; unfinished jobs have no finish time.
+        Stop at this second, or after this number of decisions; unfinished jobs have no finish time.
     patience:
         Successive decisions without progress after which the simulation counts as stalled.
     progress:

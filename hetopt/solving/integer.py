@@ -118,7 +118,7 @@ class _Search:
             width = needed
 
     def _width_of(self, columns: int) -> float:
-        """The width of a core with so many binary columns; the largest width gives the whole program."""
+        """The width of a core with this number of binary columns; the largest width gives the whole program."""
         return float(self.widths[columns] if columns < len(self.widths) else self.widest)
 
     def _core(self, width: float) -> tuple[float, bool]:

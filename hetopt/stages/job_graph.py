@@ -170,7 +170,7 @@ class JobGraph:
         return np.asarray(np.where(ends[..., 0] != ends[..., 1], self.weight, 0).sum(axis=-1))[()]
 
     def counts(self, server: NDArray[np.int64], servers: int) -> NDArray[np.int64]:
-        """(S, M) replicas of each stage on each of so many servers, for (V,) servers of the vertices."""
+        """(S, M) replicas of each stage on each of ``servers`` servers, for (V,) servers of the vertices."""
         table = np.zeros((len(self.pipeline), servers), dtype=np.int64)
         np.add.at(table, (self.stage, server), 1)
         return table

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hetopt.checks import FrozenDict, expect, known, lookup, shown
+from hetopt.checks import FrozenDict, counted, expect, known, lookup, shown
 from hetopt.data.entities import read_only
 from hetopt.data.gpu_locations import Hosts, Placed
 from hetopt.data.instance import Instance
@@ -72,8 +72,8 @@ class GPUMapping:
         used = np.bincount(where, weights=self.graph.size, minlength=len(self.servers))
         for m in np.flatnonzero(used > self.servers.free).tolist():
             raise InvalidPlan(
-                f"the mapping of {self.graph.pipeline.name!r} uses {used[m]:g} GPUs of {self.servers.names[m]!r}; "
-                f"{self.servers.free[m]} are free"
+                f"the mapping of {self.graph.pipeline.name!r} uses {counted(float(used[m]), 'GPU')} of "
+                f"{self.servers.names[m]!r}; free: {self.servers.free[m]}"
             )
 
     @cached_property
@@ -141,12 +141,15 @@ def check_room(pipeline: Pipeline, servers: Servers) -> None:
     expect(Pipeline, pipeline, "the pipeline")
     expect(Servers, servers, "servers")
     if pipeline.gpus > servers.total:
-        raise InvalidInstance(f"needs {pipeline.gpus} GPUs; {servers.total} are free", ("jobs", Item(pipeline.name)))
+        raise InvalidInstance(
+            f"needs {counted(pipeline.gpus, 'GPU')}; free: {servers.total}", ("jobs", Item(pipeline.name))
+        )
     largest, most = int(pipeline.slices.max()), int(servers.free.max())
     if largest > most:
         s = int(pipeline.slices.argmax())
         raise InvalidInstance(
-            f"needs {largest} GPUs of one server for a replica of stage {s + 1}; no server has more than {most} free",
+            f"needs {counted(largest, 'GPU')} of one server for a replica of stage {s + 1}; "
+            f"no server has more than {most} free",
             ("jobs", Item(pipeline.name)),
         )
 
@@ -236,7 +239,9 @@ def map_jobs(
                     raise
                 refused[one.name] = str(problem)
     if not mappings and hosts is None:
-        raise InvalidInstance(f"none of {len(refused)} jobs can be mapped; the first: {next(iter(refused.values()))}")
+        raise InvalidInstance(
+            f"none of {counted(len(refused), 'job')} can be mapped; the first: {next(iter(refused.values()))}"
+        )
     gpu_types = {name: kinds[name] for name in mappings}
     return MappedJobs(FrozenDict(mappings), FrozenDict(gpu_types), FrozenDict(refused))
 

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import count, known, number, text, unique
+from hetopt.checks import count, counted, known, number, text, unique
 from hetopt.data.array_types import Numbers
 from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S, Server
 from hetopt.data.entities import read_only
@@ -70,7 +70,7 @@ class Servers:
         size = max([1, *counts.values()]) if gpus is None else count(gpus, "gpus", least=1)
         for name, n in counts.items():
             if n > size:
-                raise InvalidInstance(f"is {n}; the server has {size} GPUs", f"free[{name!r}]")
+                raise InvalidInstance(f"is {n}; the server has {counted(size, 'GPU')}", f"free[{name!r}]")
         number(nic_bytes_per_s, "nic_bytes_per_s", strict=True)
         number(intra_bytes_per_s, "intra_bytes_per_s", strict=True)
         m = len(counts)

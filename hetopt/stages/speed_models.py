@@ -163,7 +163,7 @@ class Spread:
         object.__setattr__(self, "families", FrozenDict(families))
 
     def factor(self, job: Job, servers: int) -> float:
-        """Speed of the job's gang on so many servers, relative to one."""
+        """Speed of the job's gang on ``servers`` servers, relative to one."""
         if servers <= 1:
             return 1.0
         model = job.model or ""

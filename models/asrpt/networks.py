@@ -101,7 +101,7 @@ def configuration(name: str, gpus: int) -> Job:
     UnknownName
         There is no such network.
     InvalidOption, InvalidInstance
-        It cannot be trained on so many GPUs; see :func:`hetopt.models.asrpt.planning.plan`.
+        It cannot be trained on this number of GPUs; see :func:`hetopt.models.asrpt.planning.plan`.
     """
     trained, gpus = network(name), whole(gpus, "gpus", 1)
     stages = plan(trained, gpus, bandwidth=NIC_BYTES_PER_S if gpus <= SERVER_GPUS else NIC_SHARE)

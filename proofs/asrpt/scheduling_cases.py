@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hetopt.checks import counted
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidOption
@@ -247,7 +248,8 @@ class SchedulingCase:
     def __post_init__(self) -> None:
         if len(self.jobs) > MOST_JOBS or self.servers.total > MOST_GPUS:
             raise InvalidOption(
-                f"{len(self.jobs)} jobs on {self.servers.total} GPUs; at most {MOST_JOBS} on {MOST_GPUS} are enumerated"
+                f"{counted(len(self.jobs), 'job')} on {counted(self.servers.total, 'GPU')}; "
+                f"at most {MOST_JOBS} on {MOST_GPUS} are enumerated"
             )
         kinds = set(zip(self.servers.free.tolist(), self.servers.nic, self.servers.intra, strict=True))
         if len(kinds) > 1:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from hetopt.checks import counted
 from hetopt.data.rationals import number_text
 from hetopt.data.saving import save
 from hetopt.presentation.comparison_page import STYLE
@@ -44,7 +45,7 @@ def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], eff
         parts.append(f"<h2 id='{slug(paper)}'>{escape(HEADINGS.get(paper, paper))}</h2>{_table(own)}")
         parts += [_section(result, on_page, every) for result in own]
     installed = ", ".join(f"{name} {text}" for name, text in versions().items())
-    settings = f"{effort.instances} instances per claim, {effort.seconds:g} s of search, seed {effort.seed}"
+    settings = f"{counted(effort.instances, 'instance')} per claim, {effort.seconds:g} s of search, seed {effort.seed}"
     introduction = (
         "<p>Verdicts are computed: counterexamples are certified in exact fractions, and true claims have a proof on "
         "this page. No verdict depends on a tolerance.</p>"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hetopt.checks import counted
 from hetopt.presentation import console
 
 PER_CELL = 4.0
@@ -70,7 +71,7 @@ def verify(
     With --policy: test properties of that policy; print the number of instances and the smallest counterexamples.
     The exit code is 1 if a verdict differs from the expected one. After Ctrl-C the claims decided so far are printed.
     """
-    from hetopt.checks import at_least
+    from hetopt.checks import whole
     from hetopt.data.saving import check_folder, check_writable
     from hetopt.errors import InvalidOption
     from hetopt.proofs.ledger import verdict_tables
@@ -85,7 +86,7 @@ def verify(
         seconds=search if seconds is None else seconds,
         seed=seed,
     )
-    processes = int(at_least(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1, InvalidOption))
+    processes = whole(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
     for path in (html, markdown):
         if path is not None:
             check_writable(path)
@@ -140,7 +141,7 @@ def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
     if as_json:
         print(frame.to_json(orient="records", indent=2))
     else:
-        console.show_table(f"{len(frame)} claims", list(frame.columns), frame.to_numpy().tolist(), sentences=2)
+        console.show_table(counted(len(frame), "claim"), list(frame.columns), frame.to_numpy().tolist(), sentences=3)
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
@@ -156,7 +157,7 @@ def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[De
                 decided[result.claim.key] = result
     except KeyboardInterrupt:
         stopped = True
-        console.note(f"stopped; {len(decided)} of {len(claims)} claims are decided")
+        console.note(f"stopped; {len(decided)} of {counted(len(claims), 'claim')} decided")
     return [decided[claim.key] for claim in claims if claim.key in decided], stopped
 
 

@@ -166,7 +166,7 @@ class TenantCase:
         return self.largest_total(self.sharing_rows())
 
     def sharing_rows(self) -> Constraints:
-        """Rows of the sharing incentive: rates of at least the worth of the tenant's part of every type."""
+        """Rows of the sharing incentive: rates of at least the rate of the tenant's part of every type."""
         parts = [w / sum(self.weights) for w in self.weights]
         return self._least_rows([part * self.worth(e, self.gpus) for e, part in enumerate(parts)])
 

@@ -127,7 +127,7 @@ def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
 
 
 def surplus_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
-    """Whether u1 has at least the worth of its part of the cluster."""
+    """Whether u1 has at least the rate of its part of the cluster."""
     found = case.pairs.cooperative
     mine, users = case.own_worth(found, reuse=reuse), case.pairs.n - case.types + 1
     fair = [m / users for m in case.pairs.gpus]
@@ -228,7 +228,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
     Claim(
         key="oef/job-types-split-sharing",
         place="section 4.2.4",
-        statement="Users with several job types have at least the worth of their part of the cluster, split evenly "
+        statement="Users with several job types have at least the rate of their part of the cluster, split evenly "
         "among the job types (cooperative OEF, every optimum).",
         procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=False), all_optima=True),
         expected=ClaimVerdict.TRUE,
@@ -250,7 +250,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
     Claim(
         key="oef/job-types-reuse-sharing",
         place="section 4.2.4",
-        statement="Users with several job types have at least the worth of their part of the cluster, every GPU "
+        statement="Users with several job types have at least the rate of their part of the cluster, every GPU "
         "used for the job type that is fastest on it (cooperative OEF).",
         procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=True)),
         expected=ClaimVerdict.FALSE,

@@ -224,7 +224,7 @@ PROPERTIES = (
     Property(
         "sharing-incentive",
         "SI",
-        "each tenant or job has at least the worth of an equal share of every GPU type",
+        "each tenant or job has at least the rate that an equal share of every GPU type gives it",
         partial(audited, sharing_incentive),
     ),
     Property(

@@ -100,7 +100,7 @@ class MatrixCell:
         """The result as text."""
         if self.outcome is not CellOutcome.HOLDS:
             return str(self.outcome.value)
-        ties = f", {self.tied} ties" if self.tied else ""
+        ties = f" ({self.tied} undecided by ties)" if self.tied else ""
         return f"holds on {self.instances}{ties}"
 
 
@@ -151,7 +151,7 @@ def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Ef
     """Try stored counterexamples, draw cases, then search for a first or a smaller counterexample."""
     began = time.perf_counter()
     if kind not in about.kinds:
-        return MatrixCell(about, None, why=f"the property is not about {kind}")
+        return MatrixCell(about, None, why=f"the property does not apply to {kind}")
     counted, space = _CountingCheck(about.check, policy), about.space(kind)
 
     def slack(case: PolicyCase) -> Fraction:

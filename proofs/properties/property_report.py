@@ -22,7 +22,7 @@ jobs by their average work per second, for the decision of one round.
 - **✗**: the property does not hold; the smallest counterexample is below.
 - **a number**: it held on this number of instances, which is no proof. *proved*: the ledger has a written proof, below.
 - **°**: on other instances it fails for the returned optimum, but may hold for another optimum.
-- **-**: not judged: the property is about tenants only, or the policy's results cannot be compared.
+- **-**: not judged: the property applies only to tenants, or the policy's results cannot be compared.
 
 The properties:
 """
@@ -83,7 +83,7 @@ def _explanation(cell: MatrixCell) -> str:
 
 def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
     """The matrix as a page of the docs, with a row per policy and kind and the counterexamples below."""
-    head = ["policy, about", *(p.title for p in PROPERTIES)]
+    head = ["policy, for", *(p.title for p in PROPERTIES)]
     legend = [f"- **{p.title}** ({p.key}): {p.statement}." for p in PROPERTIES]
     rows = [HEADING, *legend, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     judged = [row for row in found if not row.why]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.checks import choices, lookup
+from hetopt.checks import choices, counted, lookup
 from hetopt.data.saving import save
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.experiments.comparison import by_reason
@@ -103,7 +103,8 @@ def page(folder: RunFolder, options: ReportOptions | None = None, step: Step = l
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{PLAIN}{STYLE}</style></head><body><h1>{escape(title)}</h1>"
-        f"<p>{len(folder.runs)} runs of {len(folder.systems)} systems in <code>{escape(folder.path.name)}</code>.</p>"
+        f"<p>{counted(len(folder.runs), 'run')} of {counted(len(folder.systems), 'system')} "
+        f"in <code>{escape(folder.path.name)}</code>.</p>"
         f"<nav aria-label='sections'><a href='#run'>What was run</a>{links}<a href='#papers'>The papers</a></nav>"
         f"<main><h2 id='run'>What was run</h2>{_what_was_run(folder, found, styles)}"
         f"{''.join(sections)}<h2 id='papers'>Comparison with the papers</h2>{_papers(folder)}</main>"
@@ -234,11 +235,12 @@ def _what_was_run(folder: RunFolder, loaded: Mapping[str, LoadedRuns], styles: M
 def _workload(part: WorkloadRuns, loaded: LoadedRuns) -> str:
     lines = []
     if (instance := loaded.instance) is not None:
-        there = ", ".join(f"{number} {escape(gpu_type)}" for gpu_type, number in instance.cluster.capacity.items())
-        tenants = f", {len(instance.tenants)} tenants" if instance.tenants else ""
-        lines.append(f"{len(instance.cluster.servers)} servers with {there}; {len(instance.jobs)} jobs{tenants}")
+        there = ", ".join(f"{number} {escape(kind)}" for kind, number in instance.cluster.capacity.items())
+        tenants = f", {counted(len(instance.tenants), 'tenant')}" if instance.tenants else ""
+        servers = counted(len(instance.cluster.servers), "server")
+        lines.append(f"{servers} with {there}; {counted(len(instance.jobs), 'job')}{tenants}")
     elif capacity := part.runs[0].record.capacity:
-        lines.append(f"{capacity:g} GPUs")
+        lines.append(counted(float(capacity), "GPU"))
     seeds = sorted({run.key.seed for run in part.runs})
     lines.append(f"seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else f"seed {seeds[0]}")
     differ = differing_settings(part.runs)

@@ -89,7 +89,7 @@ class SystemStyle:
 
     @property
     def turn(self) -> int:
-        """How often all colours are used before it."""
+        """Number of full colour cycles before it."""
         return self.number // len(LIGHT)
 
     def line(self) -> dict[str, Any]:

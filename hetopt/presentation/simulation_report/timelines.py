@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from hetopt.checks import counted
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
@@ -361,8 +362,8 @@ def _drawn(
             _draw_groups(axes, groups.names, groups.rows, tall / max(1, sum(groups.rows)))
             time_axis(axes, *window)
             axes.set_title(label(system, 1, 60))
-            alone = f"Timeline of {system}: {len(own)} bars of jobs in {len(groups.names)} rows."
-            caption = f"{escape(system)}: {len({bar.job for bar in own})} jobs in this window."
+            alone = f"Timeline of {system}: {counted(len(own), 'bar')} of jobs in {counted(len(groups.names), 'row')}."
+            caption = f"{escape(system)}: {counted(len({bar.job for bar in own}), 'job')} in this window."
             parts.append(picture(figure, f"{name}{number}", alone, caption))
     return "".join(parts)
 
