@@ -23,7 +23,7 @@ class SharesPicture:
     capacity:
         (k,) GPUs of each type.
     worth:
-        (n,) worth of the GPUs to their owner; empty if it is not shown.
+        (n,) rate of the owner with the GPUs; empty if it is not shown.
     """
 
     title: str

@@ -93,7 +93,7 @@ def as_printed(case: TenantCase) -> Finding:
 
 
 def envy_free_without_sharing_incentive(n: int, k: int) -> list[Any]:
-    """For z3: an envy-free allocation of all GPUs in which u1 has less than the worth of its part."""
+    """For z3: an envy-free allocation of all GPUs in which u1 has less than the rate of its part."""
     from z3 import Real, Sum
 
     w, m = ([Real(f"{name}{j}") for j in range(k)] for name in "wm")

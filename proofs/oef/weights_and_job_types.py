@@ -79,16 +79,16 @@ class MultiTypeCase:
         return [own, *found.share[self.types :]]
 
     def reused(self, gpus: Sequence[Fraction]) -> Fraction:
-        """Worth of GPUs to u1 if each runs the job type that is fastest on it."""
+        """Rate of u1 with GPUs if each runs the job type that is fastest on it."""
         best = [max(column) for column in zip(*self.pairs.speed[: self.types], strict=True)]
         return sum((w * x for w, x in zip(best, gpus, strict=True)), F(0))
 
     def split(self, gpus: Sequence[Fraction]) -> Fraction:
-        """Worth of GPUs to u1 if each type is split evenly among its job types."""
+        """Rate of u1 with GPUs if each type is split evenly among its job types."""
         return sum((self.pairs.worth(t, gpus) for t in range(self.types)), F(0)) / self.types
 
     def own_worth(self, found: Optimum, *, reuse: bool) -> Fraction:
-        """Worth of its GPUs to u1, with ``reuse`` on the job types that are fastest on them."""
+        """Rate of u1 with its GPUs, with ``reuse`` on the job types that are fastest on them."""
         return self.reused(self.bundles(found)[0]) if reuse else sum(self.pairs.rates(found.share)[: self.types], F(0))
 
 

@@ -42,7 +42,7 @@ class PolicyAnswer:
     exact:
         Whether the share is the exact optimum of a formulation.
     not_comparable:
-        Why the worth of the result is undefined: a gang runs on several GPU types or in copies, or the result exceeds
+        Why the rates of the result are undefined: a gang runs on several GPU types or in copies, or the result exceeds
         the capacity; empty if it is defined.
     unique:
         Whether the formulation has no other optimum; True for policies that are not formulations.
@@ -55,19 +55,19 @@ class PolicyAnswer:
     unique: bool = True
 
     def comparable(self) -> PolicyAnswer:
-        """Return this answer if its worth is defined.
+        """Return this answer if its rates are defined.
 
         Raises
         ------
         Undecided
-            The worth of the result is not defined.
+            The rates of the result are not defined.
         """
         if self.not_comparable:
             raise Undecided(self.not_comparable)
         return self
 
     def held(self, instance: Instance) -> Holdings:
-        """The GPUs of each entity and their worth by the speeds of ``instance``."""
+        """The GPUs of each entity and its rate by the speeds of ``instance``."""
         return holdings(instance, self.share, exact=True)
 
 
@@ -102,7 +102,7 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
 
 
 def _why_not_comparable(instance: Instance, result: Allocation | Plan, share: Numbers) -> str:
-    """The reason for an undefined worth; empty if the worth is defined."""
+    """The reason for undefined rates; empty if the rates are defined."""
     try:
         holdings(instance, result)
     except InvalidPlan as problem:
@@ -159,7 +159,7 @@ def at_true_owners(truth: Instance, reported_instance: Instance, answer: PolicyA
 
 
 def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
-    """The worth of each entity's GPUs at its true speeds."""
+    """The rate of each entity at its true speeds."""
     entities = truth.entities()
     demand = simple_fractions(entities.demand)
     most = demand if entities.kind == "jobs" else None

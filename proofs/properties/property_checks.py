@@ -69,7 +69,7 @@ class Property:
 
 
 def answer_picture(title: str, case: PolicyCase, answer: PolicyAnswer) -> SharesPicture:
-    """Picture of the GPUs of each entity and of their worth."""
+    """Picture of the GPUs of each entity and of its rate."""
     held = answer.held(case.instance)
     return SharesPicture(
         title,
