@@ -10,6 +10,7 @@ from typing import Any
 import highspy
 import numpy as np
 import pytest
+from refused import refused
 
 import hetopt
 from hetopt.models import fft, gandiva_fair, gavel, oef
@@ -26,165 +27,192 @@ def wrong(value: Any) -> Any:
     return value
 
 
-WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
-    ("capacity is 5; it must map GPU types to GPUs", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong(5))),
-    ("capacity is 'V100'; it must map", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong("V100"))),
+WRONG: list[tuple[str | None, str | None, type[hetopt.HetoptError], Callable[[], object]]] = [
+    ("capacity", "5", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong(5))),
+    ("capacity", "'V100'", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong("V100"))),
     (
-        "weight is 1e+308; it must be at most 1e+18",
+        "tenants['u1'].weight",
+        r"1e\+308",
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_speedups([[1]], [1], weights=[1e308]),
     ),
     (
-        "capacity['GPU1'] is 100000000000; it must be at most 1e+09",
+        "capacity['GPU1']",
+        "100000000000",
         hetopt.InvalidInstance,
         lambda: hetopt.Cluster.of([10**11]),
     ),
     (
-        "(int); it must be at most 1e+09",
+        "capacity['GPU1']",
+        "int",
         hetopt.InvalidInstance,
         lambda: hetopt.Cluster.of([10**100]),
     ),
-    ("the rows of the table of shares differ", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, [[1, 2], [3]])),
-    ("table of shares has shape ()", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, NONE)),
-    ("which is not a hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
-    ("the policy is 'oef'; it must be a policy", hetopt.InvalidOption, lambda: hetopt.solve(wrong("oef"), TENANTS)),
+    (None, "rows.*differ", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, [[1, 2], [3]])),
+    (None, "table.*shape", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, NONE)),
+    ("instance", "hetopt.*Instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
+    (None, "policy.*'oef'", hetopt.InvalidOption, lambda: hetopt.solve(wrong("oef"), TENANTS)),
     (
-        "which is not a hetopt Instance",
+        "instance",
+        "hetopt.*Instance",
         hetopt.InvalidInstance,
         lambda: hetopt.solve(oef.cooperative(), wrong([[1, 2]])),
     ),
     (
-        "options is {'gap': 1}, which is not a hetopt Options",
+        "options",
+        None,
         hetopt.InvalidOption,
         lambda: hetopt.solve(oef.cooperative(), TENANTS, wrong({"gap": 1})),
     ),
     (
-        "there is no option 'timelimit'; did you mean 'time_limit'? known: exact, gap",
+        None,
+        "option.*'timelimit'",
         hetopt.InvalidOption,
         lambda: hetopt.solve(oef.cooperative(), TENANTS, timelimit=3),
     ),
     (
-        "the policy is 'oef-cooperative'; it must be a policy, such as hetopt.models.oef.cooperative(); "
-        "hetopt.registry.make_policy finds one by name",
+        None,
+        "policy.*'oef-cooperative'",
         hetopt.InvalidOption,
         lambda: hetopt.audit(TENANTS, [[1, 0], [0, 1]], policy=wrong("oef-cooperative")),
     ),
-    ("the policy is 'fft'", hetopt.InvalidOption, lambda: hetopt.simulate(wrong("fft"), JOBS)),
+    (None, "policy.*'fft'", hetopt.InvalidOption, lambda: hetopt.simulate(wrong("fft"), JOBS)),
     (
-        "kinds is 'over'; it must be a sequence, e.g. ('over',)",
+        None,
+        "kinds.*'over'",
         hetopt.InvalidOption,
         lambda: hetopt.auditing.strategy_proof(TENANTS, oef.cooperative(), kinds=wrong("over")),
     ),
     (
-        "the shares contain values that are not numbers",
+        None,
+        "shares.*numbers",
         hetopt.InvalidInstance,
         lambda: hetopt.audit(TENANTS, [["1/2", "1"], ["x", "0"]], exact=True),
     ),
     (
-        "GandivaFair is a procedure, not a formulation",
+        None,
+        "GandivaFair.*formulation",
         hetopt.InvalidOption,
         lambda: hetopt.solve(gandiva_fair.gandiva_fair(), TENANTS, exact=True),
     ),
     (
-        "state is {'rho': 1}, which is not a hetopt FFTState",
+        "state",
+        None,
         hetopt.InvalidOption,
         lambda: fft.FFT()(JOBS, wrong({"rho": 1})),
     ),
-    ("FFT.options is 3, which is not a hetopt Options", hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
+    ("FFT.options", None, hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
     (
-        "EnvyFree is a class; add an instance of it",
+        None,
+        "EnvyFree.*class",
         hetopt.InvalidFormulation,
         lambda: fft.FFT() + wrong(EnvyFree),
     ),
     (
-        "must return a pair: an Allocation or Plan, and its state",
+        None,
+        "return.*state",
         hetopt.InvalidPlan,
         lambda: hetopt.simulate(wrong(lambda *_: (None, None)), JOBS, round_seconds=300.0),
     ),
     (
-        "cooperative does not accept an instance; if it returns a policy, give cooperative()",
+        None,
+        "cooperative.*instance",
         hetopt.InvalidOption,
         lambda: hetopt.solve(wrong(oef.cooperative), TENANTS),
     ),
     (
-        "placer is the class HierarchicalPlacer; give an instance: HierarchicalPlacer()",
+        None,
+        "placer.*HierarchicalPlacer",
         hetopt.InvalidOption,
         lambda: hetopt.simulate(fft.FFT(), JOBS, placer=wrong(hetopt.HierarchicalPlacer)),
     ),
-    ("3 is not a component", hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
-    ("components is 3; it must be a sequence", hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
-    ("which is not a hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(fft.FFT(), wrong(fft.FFT()))),
-    ("until is '5'", hetopt.InvalidOption, lambda: hetopt.simulate(fft.FFT(), JOBS, until=wrong("5"))),
-    ("WholeJobs.most_owed is '3'", hetopt.InvalidOption, lambda: hetopt.WholeJobs(wrong("3"))),
-    ("WholeJobs.most_owed is inf", hetopt.InvalidOption, lambda: hetopt.WholeJobs(math.inf)),
+    (None, "3.*component", hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
+    (None, "components.*3", hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
+    ("instance", "hetopt.*Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(fft.FFT(), wrong(fft.FFT()))),
+    ("until", None, hetopt.InvalidOption, lambda: hetopt.simulate(fft.FFT(), JOBS, until=wrong("5"))),
+    ("WholeJobs.most_owed", "'3'", hetopt.InvalidOption, lambda: hetopt.WholeJobs(wrong("3"))),
+    ("WholeJobs.most_owed", "inf", hetopt.InvalidOption, lambda: hetopt.WholeJobs(math.inf)),
     (
-        "HierarchicalPlacer.whole is 3; it must be a sequence",
+        "HierarchicalPlacer.whole",
+        None,
         hetopt.InvalidOption,
         lambda: hetopt.HierarchicalPlacer(whole=wrong(3)),
     ),
     (
-        "it must name a file: export(what, path, instance)",
+        None,
+        "name.*instance",
         hetopt.InvalidOption,
         lambda: hetopt.export(oef.cooperative(), wrong(TENANTS), NONE),
     ),
     (
-        "is a procedure, not a program; there is nothing to export",
+        None,
+        "procedure.*program",
         hetopt.InvalidOption,
         lambda: hetopt.export(gavel.water_filling(), "nowhere.lp", JOBS),
     ),
     (
-        "is a Pyomo model; export hetopt.from_pyomo(model)",
+        None,
+        "Pyomo.*model",
         hetopt.InvalidOption,
         lambda: hetopt.export(wrong(oef.cooperative().build(TENANTS)), "nowhere.lp"),
     ),
     (
-        "lazy is '0.5'; it must be True or False",
+        "lazy",
+        None,
         hetopt.InvalidOption,
         lambda: oef.cooperative().build(TENANTS, lazy=wrong("0.5")),
     ),
     (
-        "canonical is 1; it must be True or False",
+        "canonical",
+        None,
         hetopt.InvalidOption,
         lambda: oef.noncooperative(canonical=wrong(1)),
     ),
     (
-        "LeastRatio.scale_by_demand is 'no'",
+        "LeastRatio.scale_by_demand",
+        None,
         hetopt.InvalidOption,
         lambda: gavel.max_min_fairness(scale_by_demand=wrong("no")),
     ),
     (
-        "any_scale is 'yes'; it must be True or False",
+        "any_scale",
+        None,
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_speedups([[1]], [1], any_scale=wrong("yes")),
     ),
     (
-        "work is b'3'; it must be one value",
+        "work",
+        None,
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_jobs([[1]], 1, work=wrong(b"3"), capacity=[1]),
     ),
     (
-        "(True and False are not numbers",
+        "tenants['u1'].weight",
+        "True",
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_speedups([[1]], [1], weights=wrong(np.True_)),
     ),
     (
-        "from_tables names field 'throughputs'",
+        "from_tables",
+        "'throughputs'",
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_tables(TENANTS.tables()["servers"], throughputs=True),
     ),
     (
-        "seed is 10000000000; it must be a whole number",
+        "seed",
+        None,
         hetopt.InvalidOption,
         lambda: hetopt.Options(seed=10**10),
     ),
 ]
 
 
-@pytest.mark.parametrize(("message", "kind", "call"), WRONG, ids=[message for message, _, _ in WRONG])
-def test_one_clear_line(message: str, kind: type[hetopt.HetoptError], call: Callable[[], object]) -> None:
-    with pytest.raises(kind) as caught:
+@pytest.mark.parametrize(("key", "match", "kind", "call"), WRONG, ids=[f"{key} {match}" for key, match, *_ in WRONG])
+def test_one_clear_line(
+    key: str | None, match: str | None, kind: type[hetopt.HetoptError], call: Callable[[], object]
+) -> None:
+    with refused(kind, key, match) as caught:
         call()
-    assert message in str(caught.value)
     assert len(str(caught.value)) < 300
 
 

@@ -11,6 +11,7 @@ import pytest
 from effort import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import hetopt
 from hetopt.data import documents
@@ -21,13 +22,12 @@ from hetopt.proofs.strategies import NAMES, whole_instances
 GOOD = (Path(__file__).parent / "good.yaml").read_text()
 
 
-def error(path: Path, text: str | bytes, name: str = "bad.yaml") -> str:
-    """The one line that reading ``text`` ends with."""
-    file = path / name
+def assert_refused(file: Path, text: str | bytes, key: str | None, match: str | None, line: int | None) -> None:
+    """Reading ``text`` ends with one line about ``key`` and the place."""
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InvalidInstance) as caught:
+    with refused(InvalidInstance, key, match, file=file.name, line=line) as caught:
         hetopt.read(file)
-    return one_line(caught.value, str(file)).removeprefix(str(file))
+    one_line(caught.value, str(file))
 
 
 def one_line(problem: Exception, start: str = "") -> str:
@@ -57,114 +57,138 @@ def test_errors_in_data_name_no_line_of_a_file_that_has_the_same_name(
 
 SPEED = "speedup: {T4: 1, V100: 7/3}"
 CHANGES = [
-    # what is changed, into what, what the line must say
-    (SPEED, "speedup: {T4: 1, V100: -2}", ":9: tenants[0].speedup.V100 is -2; it must be a finite number >= 0, or a"),
-    (SPEED, "speedup: {T4: 1, V100: .nan}", ":9: tenants[0].speedup.V100 is nan; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: .inf}", ":9: tenants[0].speedup.V100 is inf; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: 1/0}", ":9: tenants[0].speedup.V100 is '1/0'; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: 2 GB}", ":9: tenants[0].speedup.V100 is '2 GB'; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: true}", ":9: tenants[0].speedup.V100 is True; it must be a finite"),
-    (SPEED, "speedup: {T4: 1, V100: null}", ":9: tenants[0].speedup.V100 is None; it must be a finite"),
-    (SPEED, "speedup: {T4: 1}", ":9: tenants['a'].speedup has no value for GPU type 'V100'; give one"),
-    (SPEED, "speedup: {T4: 1, V10: 2}", ":9: tenants['a'].speedup names GPU type 'V10', which does not"),
+    # what is changed, into what, the key, a word, and the line
+    (SPEED, "speedup: {T4: 1, V100: -2}", "tenants[0].speedup.V100", "-2", 9),
+    (SPEED, "speedup: {T4: 1, V100: .nan}", "tenants[0].speedup.V100", "nan", 9),
+    (SPEED, "speedup: {T4: 1, V100: .inf}", "tenants[0].speedup.V100", "inf", 9),
+    (SPEED, "speedup: {T4: 1, V100: 1/0}", "tenants[0].speedup.V100", "'1/0'", 9),
+    (SPEED, "speedup: {T4: 1, V100: 2 GB}", "tenants[0].speedup.V100", "'2 GB'", 9),
+    (SPEED, "speedup: {T4: 1, V100: true}", "tenants[0].speedup.V100", "True", 9),
+    (SPEED, "speedup: {T4: 1, V100: null}", "tenants[0].speedup.V100", "None", 9),
+    (SPEED, "speedup: {T4: 1}", "tenants['a'].speedup", "'V100'", 9),
+    (SPEED, "speedup: {T4: 1, V10: 2}", "tenants['a'].speedup", "'V10'", 9),
     (
         SPEED,
         "speedup: {T4: 0, V100: 0}",
-        ":9: tenants['a'].speedup is {'T4': 0.0, 'V100': 0.0}; at least one GPU type must have",
+        "tenants['a'].speedup",
+        "at least one",
+        9,
     ),
-    (SPEED, "speedup: [1, 2]", ":9: tenants[0].speedup is [1, 2]; it must be a mapping"),
-    (SPEED, "speedup: {T4: 1, T4: 2}", ":9: has the key 'T4' twice in tenants[0].speedup; keep one"),
+    (SPEED, "speedup: [1, 2]", "tenants[0].speedup", None, 9),
+    (SPEED, "speedup: {T4: 1, T4: 2}", None, "'T4'.*speedup", 9),
     (
         SPEED,
         "speedup: {T4: 1, 100: 2}",
-        ":9: has the key 100 in tenants[0].speedup, which is not text; put it in quotes: '100'",
+        None,
+        "100.*text",
+        9,
     ),
     (
         SPEED,
         "throughputs: {T4: 1, V100: 2}",
-        ":9: tenants[0] has the unknown key 'throughputs'; did you mean 'throughput'?",
+        "tenants[0]",
+        "'throughputs'",
+        9,
     ),
-    (SPEED, "weight: 1", ":8: tenants['a'] has none of speedup, throughput, job_types; it must have exactly one"),
-    ("- name: a", "- name: b", ":10: tenants[1].name is 'b', the name of tenants[0]; every name must differ"),
-    ("- name: a", "- name: 7", ":8: tenants[0].name is 7; it must be text; put it in quotes: '7'"),
-    ("- name: a", "- name: ''", ":8: tenants[0].name is ''; it must be a non-empty name on one line"),
-    ("weight: 2", "weight: 0", ":11: tenants[1].weight is 0; it must be a finite number > 0"),
-    ("weight: 2", "speedup: {T4: 1, V100: 1}", ":10: tenants['b'] has speedup and job_types; it must have exactly one"),
-    ("weight: 2", "memory_bytes: 2", ":10: tenants['b'] has job_types and memory_bytes; give memory_bytes in each"),
+    (SPEED, "weight: 1", "tenants['a']", "speedup.*job_types", 8),
+    ("- name: a", "- name: b", "tenants[1].name", "'b'", 10),
+    ("- name: a", "- name: 7", "tenants[0].name", "7", 8),
+    ("- name: a", "- name: ''", "tenants[0].name", "''", 8),
+    ("weight: 2", "weight: 0", "tenants[1].weight", None, 11),
+    ("weight: 2", "speedup: {T4: 1, V100: 1}", "tenants['b']", "speedup.*job_types", 10),
+    ("weight: 2", "memory_bytes: 2", "tenants['b']", "job_types.*memory_bytes", 10),
     (
         "memory_bytes: 20e9",
         "memory_bytes: 40e9",
-        ":10: tenants['b'].memory_bytes is 4e+10; it fits no GPU type that it can run on",
+        "tenants['b'].memory_bytes",
+        None,
+        10,
     ),
     (
         "capacity: {T4: 4, V100: 4}",
         "capacity: {T4: 4, V100: 1.5}",
-        ":4: cluster.capacity.V100 is 1.5; it must be a whole number >= 0",
+        "cluster.capacity.V100",
+        None,
+        4,
     ),
-    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 0, V100: 0}", ": the cluster is empty: no server has a GPU"),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 0, V100: 0}", None, "cluster.*empty", 4),
     (
         "capacity: {T4: 4, V100: 4}",
         "capacity: {}",
-        ":6: cluster.memory_bytes names GPU type 'T4', which does not exist; known: none",
+        "cluster.memory_bytes",
+        "'T4'",
+        6,
     ),
-    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999}", "more than 1000000 servers"),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999}", "cluster.capacity", None, 4),
     (
         "capacity: {T4: 4, V100: 4}",
         "servers: []",
-        ":4: cluster.gpu_types is missing; give gpu_types and servers, or capacity",
+        "cluster.gpu_types",
+        "missing",
+        4,
     ),
-    ("gpus_per_server: 2", "gpu_types: [{name: T4}]", "cluster has both capacity and gpu_types"),
+    ("gpus_per_server: 2", "gpu_types: [{name: T4}]", "cluster", "both.*gpu_types", 5),
     (
         "gpus_per_server: 2",
         "nic_bytes_per_s: 10 Gbps",
-        ":5: cluster.nic_bytes_per_s is '10 Gbps'; it must be a finite number > 0",
+        "cluster.nic_bytes_per_s",
+        None,
+        5,
     ),
-    ("demand: 2", "demand: 9", ":23: jobs['j1'].stages have 2 GPUs; they must sum to demand = 9"),
+    ("demand: 2", "demand: 9", "jobs['j1'].stages", "= 9", 23),
     (
         "{T4: 4, V100: 4}",
         "{T4: 1, V100: 0}",
-        ":19: jobs['j1'].demand is 2 GPUs, but the cluster has 1; it could never run",
+        "jobs['j1'].demand",
+        None,
+        19,
     ),
-    ("demand: 2", "demand: 1.5", ":19: jobs[0].demand is 1.5; it must be a whole number >= 1"),
-    ("demand: 2", "demand: 3", ":23: jobs['j1'].stages have 2 GPUs; they must sum to demand = 3"),
-    ("tenant: b", "tenant: c", "jobs['j1'].tenant names tenant 'c', which does not exist; "),
-    ("job_type: x", "job_type: z", "jobs['j1'].job_type names job type 'z', which does not exist; known: x, y"),
-    ("work: 30", "parallelism: data", ":16: jobs[0].work is missing; jobs[0] must have one"),
-    ("work: 30", "{work: 30}", ": is not YAML: "),
+    ("demand: 2", "demand: 1.5", "jobs[0].demand", None, 19),
+    ("demand: 2", "demand: 3", "jobs['j1'].stages", "= 3", 23),
+    ("tenant: b", "tenant: c", "jobs['j1'].tenant", "'c'", 17),
+    ("job_type: x", "job_type: z", "jobs['j1'].job_type", "'z'", 18),
+    ("work: 30", "parallelism: data", "jobs[0].work", "missing", 16),
+    ("work: 30", "{work: 30}", None, "YAML", 21),
     (
         "  demand: 2",
         "  parallelism: expert",
-        ":19: jobs[0].parallelism is 'expert'; it must be 'data', 'tensor' or 'pipeline'",
+        "jobs[0].parallelism",
+        None,
+        19,
     ),
-    ("time: 600", "time: 10 min", ":25: time is '10 min'; it must be a finite number >= 0"),
-    ("held: {a: {T4: 1}", "held: {c: {T4: 1}", ":26: held names tenant or job 'c', which does not exist"),
-    ("held: {a: {T4: 1}", "held: {a: {K80: 1}", ":26: held['a'] names GPU type 'K80', which does not exist"),
-    ("done: {j1: 4}", "done: {j1: -4}", ":27: done.j1 is -4; it must be a finite number >= 0"),
-    ("t4-0: {T4: 2}", "t4-9: {T4: 2}", ":28: placed['j1'] names server 't4-9', which does not exist; "),
-    ("t4-0: {T4: 2}", "t4-0: {T4: 3}", ":28: placed puts jobs on 3 T4 of server 't4-0'; it has 2"),
-    ("instance/1", "instance/2", ":1: schema is 'hetopt/instance/2'; this version of hetopt reads"),
-    ("schema: hetopt/instance/1", "version: 1", ": schema is missing; this version of hetopt reads"),
-    ("cluster:\n", "clusters:\n", "has the unknown key 'clusters'; did you mean 'cluster'?"),
-    ("name: good", "name: &x good", None),
-    ("name: good", "name: *x", ":2: "),
+    ("time: 600", "time: 10 min", "time", None, 25),
+    ("held: {a: {T4: 1}", "held: {c: {T4: 1}", "held", "'c'", 26),
+    ("held: {a: {T4: 1}", "held: {a: {K80: 1}", "held['a']", "'K80'", 26),
+    ("done: {j1: 4}", "done: {j1: -4}", "done.j1", None, 27),
+    ("t4-0: {T4: 2}", "t4-9: {T4: 2}", "placed['j1']", "'t4-9'", 28),
+    ("t4-0: {T4: 2}", "t4-0: {T4: 3}", "placed", None, 28),
+    ("instance/1", "instance/2", None, "instance/2", 1),
+    ("schema: hetopt/instance/1", "version: 1", None, "schema.*missing", 1),
+    ("cluster:\n", "clusters:\n", None, "key.*'clusters'", 4),
+    ("name: good", "name: *x", None, "anchors.*read", 2),
     (
         "name: good",
         "name: !!python/name:os.system x",
-        ":2: the tag 'tag:yaml.org,2002:python/name:os.system' is not read",
+        None,
+        "python/name",
+        2,
     ),
-    ("name: good", "name: [a", ": is not YAML: "),
-    ("name: good", "--- ", ": has 2 documents; it must have one"),
+    ("name: good", "name: [a", None, "YAML", 3),
+    ("name: good", "--- ", None, "2.*documents", None),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), CHANGES)
-def test_one_clear_line(tmp_path: Path, old: str, new: str, message: str | None) -> None:
+@pytest.mark.parametrize(("old", "new", "key", "match", "line"), CHANGES)
+def test_one_clear_line(
+    tmp_path: Path, old: str, new: str, key: str | None, match: str | None, line: int | None
+) -> None:
     assert GOOD.count(old) >= 1
-    text = GOOD.replace(old, new, 1)
-    if message is None:  # an anchor without alias changes nothing
-        assert hetopt.Instance.read(_put(tmp_path, text)).name == "good"
-        return
-    assert message in error(tmp_path, text)
+    assert_refused(tmp_path / "bad.yaml", GOOD.replace(old, new, 1), key, match, line)
+
+
+def test_an_anchor_without_alias_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text(GOOD.replace("name: good", "name: &x good", 1))
+    assert hetopt.Instance.read(tmp_path / "f.yaml").name == "good"
 
 
 SERVERS = """schema: hetopt/instance/1
@@ -178,63 +202,73 @@ cluster:
   - {name: h3, gpus: {V100: 1}}
 """
 IN_CLUSTER = [
-    ("name: h3", "name: h2", ":9: cluster.servers[2].name is 'h2', the name of cluster.servers[1]; every name must"),
-    ("{V100: 1}", "{V10: 1}", ":9: cluster.servers['h3'].gpus names GPU type 'V10', which does not exist; did you"),
-    ("{V100: 1}", "{V100: -1}", ":9: cluster.servers[2].gpus.V100 is -1; it must be a whole number >= 0"),
-    ("name: V100", "name: T4", ":5: cluster.gpu_types[1].name is 'T4', the name of cluster.gpu_types[0]"),
+    ("name: h3", "name: h2", "cluster.servers[2].name", "'h2'", 9),
+    ("{V100: 1}", "{V10: 1}", "cluster.servers['h3'].gpus", "'V10'", 9),
+    ("{V100: 1}", "{V100: -1}", "cluster.servers[2].gpus.V100", None, 9),
+    ("name: V100", "name: T4", "cluster.gpu_types[1].name", "'T4'", 5),
     (
         "  servers:",
         "  gpus_per_server: 3\n  servers:",
-        ":6: cluster has both servers and gpus_per_server; with servers, give the number of GPUs in gpus of each",
+        "cluster",
+        "both.*gpus_per_server",
+        6,
     ),
-    ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "with servers, give memory_bytes in each of gpu_types"),
-    ("  servers:", "  disk_bytes: 3\n  servers:", "with servers, give disk_bytes in each of the servers"),
+    ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "cluster", "memory_bytes", 6),
+    ("  servers:", "  disk_bytes: 3\n  servers:", "cluster", "disk_bytes", 6),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), IN_CLUSTER)
-def test_errors_in_a_cluster_name_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert message in error(tmp_path, SERVERS.replace(old, new))
-
-
-def _put(folder: Path, text: str) -> Path:
-    (folder / "f.yaml").write_text(text)
-    return folder / "f.yaml"
+@pytest.mark.parametrize(("old", "new", "key", "match", "line"), IN_CLUSTER)
+def test_errors_in_a_cluster_name_their_line(
+    tmp_path: Path, old: str, new: str, key: str | None, match: str | None, line: int | None
+) -> None:
+    assert_refused(tmp_path / "bad.yaml", SERVERS.replace(old, new), key, match, line)
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "message"),
+    ("text", "name", "key", "match", "line"),
     [
-        ("", "f.yaml", ": is empty; it must hold an instance, beginning with 'schema: hetopt/instance/1'"),
-        ("", "f.json", ":1: is not JSON: Expecting value"),
-        ("just text", "f.yaml", ": holds 'just text'; it must be a mapping"),
-        ("[1, 2]", "f.json", ": holds [1, 2]; it must be a mapping"),
-        (b"\x80\x81\x82", "f.yaml", " is not UTF-8 text (byte 0)"),
-        (b"\x00\x01", "f.yaml", ": is not YAML: "),
-        ('{"schema": "hetopt/instance/1", "schema": 1}', "f.json", ":1: has the key 'schema' twice in the file"),
+        ("", "f.yaml", None, "empty", None),
+        ("", "f.json", None, "not JSON", 1),
+        ("just text", "f.yaml", None, "holds.*'just text'", 1),
+        ("[1, 2]", "f.json", None, r"holds.*\[1, 2\]", 1),
+        (b"\x00\x01", "f.yaml", None, "YAML", None),
+        ('{"schema": "hetopt/instance/1", "schema": 1}', "f.json", None, "'schema'.*file", 1),
         (
             '{\n "schema": "hetopt/instance/1",\n "cluster": {\n"capacity": {\n"T4": 1, \n"T4": 2}}\n}',
             "f.json",
-            ":6: has the key 'T4' twice in cluster.capacity; keep one",
+            None,
+            r"'T4'.*cluster\.capacity",
+            6,
         ),
-        ('{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}', "f.json", ":1: has the key 'a' twice in the file; keep one"),
-        ('{"schema": NaN}', "f.json", ": holds NaN; every number must be finite"),
-        ('{"schema": 1e999}', "f.json", ":1: schema is inf"),
-        ('{"schema": ' + "9" * 5000 + "}", "f.json", ": is not JSON that can be read"),
-        ("[" * 100_000, "f.json", ": has too many levels"),
-        ("[" * 100_000, "f.yaml", ":1: more than 20 levels"),
-        ("{a: " * 100_000, "f.yaml", ":1: more than 20 levels"),
-        ("a: &a [x]\nb: *a", "f.yaml", ":2: anchors and aliases (& and *) are not read"),
-        ("? [1]\n: 2", "f.yaml", ":1: has the key [] in the file, which is not text"),
+        ('{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}', "f.json", None, "'a'.*file", 1),
+        ('{"schema": NaN}', "f.json", None, "NaN", 1),
+        ('{"schema": 1e999}', "f.json", None, "schema.*inf", 1),
+        ('{"schema": ' + "9" * 5000 + "}", "f.json", None, "JSON", 1),
+        ("[" * 100_000, "f.json", None, "too.*levels", None),
+        ("[" * 100_000, "f.yaml", None, "20.*levels", 1),
+        ("{a: " * 100_000, "f.yaml", None, "20.*levels", 1),
+        ("a: &a [x]\nb: *a", "f.yaml", None, "anchors.*read", 2),
+        ("? [1]\n: 2", "f.yaml", None, r"\[\].*text", 1),
         (
             '{\n "schema": "hetopt/instance/1",\n "cluster": {"capacity": {"T4": -1}}\n}',
             "f.json",
-            ":3: cluster.capacity.T4 is -1",
+            "cluster.capacity.T4",
+            None,
+            3,
         ),
     ],
 )
-def test_what_is_no_instance_at_all(tmp_path: Path, text: str | bytes, name: str, message: str) -> None:
-    assert message in error(tmp_path, text, name)
+def test_what_is_no_instance_at_all(
+    tmp_path: Path, text: str | bytes, name: str, key: str | None, match: str | None, line: int | None
+) -> None:
+    assert_refused(tmp_path / name, text, key, match, line)
+
+
+def test_what_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_bytes(b"\x80\x81\x82")
+    with refused(InvalidInstance, None, r"f\.yaml.*UTF-8.*byte 0"):
+        hetopt.read(tmp_path / "f.yaml")
 
 
 # Mutated files: always a HetoptError of one line, or an instance that python would have accepted too

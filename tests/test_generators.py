@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from scipy import stats
 
 from hetopt import InvalidOption
@@ -296,43 +297,43 @@ def test_lengths_and_owners_are_those_of_the_trace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "key", "match"),
     [
-        ({"gpus": {0: 1}}, "a key of PhillyBatches.gpus is 0; it must be a finite number >= 1"),
-        ({"gpus": {1: 0}}, r"gpus is \{1: 0\}; at least one must have a share above 0"),
-        ({"gpus": {}}, "at least one must have a share"),
-        ({"gpus": [1]}, r"gpus is \[1\]; it must be a mapping from numbers of GPUs to shares"),
-        ({"virtual_clusters": {"": 1}}, "virtual_clusters has the key ''; it must be a non-empty name"),
-        ({"virtual_clusters": {"a": -1}}, r"virtual_clusters\['a'\] is -1"),
-        ({"lengths": 5}, "PhillyBatches.lengths is 5, which is not a hetopt Lengths"),
-        ({"week": None}, "PhillyBatches.week is None, which is not a hetopt Week"),
-        ({"jobs_per_hour": 0}, "PhillyBatches.jobs_per_hour is 0; it must be a finite number >= 0.01"),
-        ({"within": -1}, "PhillyBatches.within is -1"),
-        ({"gap_cv": 2000}, "PhillyBatches.gap_cv is 2000; it must be at most 1000"),
-        ({"largest_batch": 1.5}, "PhillyBatches.largest_batch is 1.5; it must be a whole number from 1 to 1000000"),
+        ({"gpus": {0: 1}}, "a key of PhillyBatches.gpus", None),
+        ({"gpus": {1: 0}}, "PhillyBatches.gpus", r"\{1: 0\}"),
+        ({"gpus": {}}, "PhillyBatches.gpus", r"\{\}"),
+        ({"gpus": [1]}, "PhillyBatches.gpus", r"\[1\]"),
+        ({"virtual_clusters": {"": 1}}, "PhillyBatches.virtual_clusters", "''"),
+        ({"virtual_clusters": {"a": -1}}, "PhillyBatches.virtual_clusters['a']", None),
+        ({"lengths": 5}, "PhillyBatches.lengths", None),
+        ({"week": None}, "PhillyBatches.week", None),
+        ({"jobs_per_hour": 0}, "PhillyBatches.jobs_per_hour", None),
+        ({"within": -1}, "PhillyBatches.within", None),
+        ({"gap_cv": 2000}, "PhillyBatches.gap_cv", None),
+        ({"largest_batch": 1.5}, "PhillyBatches.largest_batch", None),
     ],
 )
-def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+def test_bad_settings_are_named(settings: dict[str, Any], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         PhillyBatches(**settings)
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: Lengths((), 1, 2), r"Lengths.parts is \(\); it must hold"),
-        (lambda: Lengths(((1, 2),), 1, 2), r"Lengths.parts has \(1, 2\); each must be a weight, a mean"),  # type: ignore[arg-type]
-        (lambda: Lengths(((1, 2, 0),), 1, 2), "a standard deviation of Lengths.parts is 0"),
-        (lambda: Lengths(((1, 50, 1),), 1, 2), "may be 40 at most"),
-        (lambda: Lengths(((1, 2, 1),), 2, 1), "Lengths.longest is 1; it must be a finite number > 2"),
-        (lambda: Lengths(((0, 2, 1),), 1, 2), "no part with a weight has lengths between them"),
-        (lambda: Lengths(((1, 2, 0.01),), 1e9, 2e9), "no part with a weight has lengths between them"),
-        (lambda: Week(hours=(1.0,) * 23), "Week.hours is .* it must hold 24 numbers"),
-        (lambda: Week(days=(0.0,) * 7), "Week.days is 0.0; it must be a finite number > 0"),
-        (lambda: PHILLY.table(0), "jobs is 0"),
-        (lambda: PHILLY.table(5, -1), "seed is -1"),
+        (lambda: Lengths((), 1, 2), "Lengths.parts", r"\(\)"),
+        (lambda: Lengths(((1, 2),), 1, 2), "Lengths.parts", r"\(1, 2\)"),  # type: ignore[arg-type]
+        (lambda: Lengths(((1, 2, 0),), 1, 2), "a standard deviation of Lengths.parts", None),
+        (lambda: Lengths(((1, 50, 1),), 1, 2), "Lengths.parts", "40"),
+        (lambda: Lengths(((1, 2, 1),), 2, 1), "Lengths.longest", None),
+        (lambda: Lengths(((0, 2, 1),), 1, 2), None, "no part"),
+        (lambda: Lengths(((1, 2, 0.01),), 1e9, 2e9), None, "no part"),
+        (lambda: Week(hours=(1.0,) * 23), "Week.hours", None),
+        (lambda: Week(days=(0.0,) * 7), "Week.days", None),
+        (lambda: PHILLY.table(0), "jobs", None),
+        (lambda: PHILLY.table(5, -1), "seed", None),
     ],
 )
-def test_errors_name_what_else_is_wrong(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+def test_errors_name_what_else_is_wrong(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()
