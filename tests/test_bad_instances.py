@@ -142,10 +142,9 @@ def test_what_is_refused(key: str | None, match: str | None, make: Callable[[], 
 
 def test_a_worker_that_fits_no_type_it_can_run_on_is_refused() -> None:
     cluster = Cluster.of({"T4": 1, "V100": 1}, memory_bytes={"T4": 16e9, "V100": 32e9})
-    message = r"memory_bytes is 2e\+10; it fits no GPU type that it can run on"
-    with pytest.raises(InvalidInstance, match=rf"jobs\['j'\]\.{message}"):
+    with refused(InvalidInstance, "jobs['j'].memory_bytes", "fits no"):
         Instance(cluster, jobs=(Job("j", {"T4": 1, "V100": 0}, 1, memory_bytes=20e9),))
-    with pytest.raises(InvalidInstance, match=rf"tenants\['a'\]\.{message}"):
+    with refused(InvalidInstance, "tenants['a'].memory_bytes", "fits no"):
         Instance(cluster, (Tenant("a", (JobType("k", {"T4": 1, "V100": 0}, 20e9),)),))
     Instance(Cluster.of({"T4": 1, "V100": 1}), jobs=(Job("j", PAIR, 1, memory_bytes=1e15),))  # memory unknown
 
