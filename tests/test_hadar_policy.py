@@ -9,6 +9,7 @@ import pytest
 from hadar_oracles import PlainHadar
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Stalled, UnknownName, instances
@@ -160,19 +161,19 @@ def test_drained_servers_leave_jobs_waiting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("settings_", "key", "match"),
     [
-        ({"round_seconds": 0}, r"Hadar\.round_seconds is 0"),
-        ({"restart_seconds": -1}, r"Hadar\.restart_seconds is -1"),
-        ({"communication": float("nan")}, r"Hadar\.communication is nan"),
-        ({"order": "queue"}, r"Hadar\.order is 'queue'; known: arrival, payoff"),
-        ({"pays": "all"}, r"Hadar\.pays is 'all'; known: round, whole"),
-        ({"selection": hadar.Greedy}, r"Hadar\.selection is <class"),
-        ({"utility": 3}, r"Hadar\.utility is 3"),
+        ({"round_seconds": 0}, "Hadar.round_seconds", None),
+        ({"restart_seconds": -1}, "Hadar.restart_seconds", None),
+        ({"communication": float("nan")}, "Hadar.communication", None),
+        ({"order": "queue"}, "Hadar.order", None),
+        ({"pays": "all"}, "Hadar.pays", None),
+        ({"selection": hadar.Greedy}, "Hadar.selection", None),
+        ({"utility": 3}, "Hadar.utility", None),
     ],
 )
-def test_bad_settings_are_refused(settings_: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+def test_bad_settings_are_refused(settings_: dict[str, Any], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         hadar.Hadar(**settings_)
 
 
@@ -183,13 +184,13 @@ def test_selections_by_name() -> None:
 
 
 def test_bad_jobs_are_refused() -> None:
-    with pytest.raises(UnknownName, match=r"jobs\['j'\]\.utility is 'dedline'; did you mean 'deadline'"):
+    with refused(UnknownName, "jobs['j'].utility"):
         hetopt.solve(hadar.Hadar(), Instance(MANY, jobs=(Job("j", {"A": 1, "B": 1}, 1, utility="dedline"),)))
-    with pytest.raises(InvalidInstance, match="has no deadline"):
+    with refused(InvalidInstance, "jobs['j0']", "deadline"):
         hetopt.solve(hadar.Hadar(utility="deadline"), Instance(MANY, jobs=jobs_of(1)))
     with pytest.raises(InvalidOption, match="increases from"):
         hetopt.solve(hadar.Hadar(utility=lambda _, s: np.asarray(s)), Instance(MANY, jobs=jobs_of(1)))
-    with pytest.raises(InvalidInstance, match="arrival is 5 s"):
+    with refused(InvalidInstance, "jobs['j'].arrival"):
         hetopt.solve(hadar.Hadar(), Instance(MANY, jobs=(Job("j", {"A": 1, "B": 1}, 1, arrival=5),)))
 
 

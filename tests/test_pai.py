@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from scipy import stats
 
 from hetopt import InvalidInstance, InvalidOption
@@ -152,20 +153,20 @@ def test_every_extreme_setting_makes_finite_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("setting", "key", "match"),
     [
-        ({"single_gpu": 1.5}, "PAILike.single_gpu is 1.5; it must be at most 1"),
-        ({"users": 0}, "PAILike.users is 0; it must be a finite number >= 1"),
-        ({"users": 2.5}, "PAILike.users is 2.5; it must be a whole number from 1 to 1000000"),
-        ({"load": 0.0}, "PAILike.load is 0.0; it must be a finite number > 0"),
-        ({"spread": -1}, "PAILike.spread is -1"),
-        ({"long_sd": 6}, "PAILike.long_sd is 6; it must be at most 5"),
-        ({"gpus_mean": float("nan")}, "PAILike.gpus_mean is nan"),
-        ({"most_gpus": 1}, "PAILike.most_gpus is 1"),
+        ({"single_gpu": 1.5}, "PAILike.single_gpu", None),
+        ({"users": 0}, "PAILike.users", "0"),
+        ({"users": 2.5}, "PAILike.users", r"2\.5"),
+        ({"load": 0.0}, "PAILike.load", None),
+        ({"spread": -1}, "PAILike.spread", None),
+        ({"long_sd": 6}, "PAILike.long_sd", None),
+        ({"gpus_mean": float("nan")}, "PAILike.gpus_mean", None),
+        ({"most_gpus": 1}, "PAILike.most_gpus", None),
     ],
 )
-def test_settings_out_of_range_are_refused(setting: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+def test_settings_out_of_range_are_refused(setting: dict[str, Any], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         PAILike(**setting)
 
 
@@ -215,15 +216,15 @@ def test_a_share_out_of_reach_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("wanted", "key", "match"),
     [
-        ({"share": 1.1}, "share is 1.1; it must be at most 1"),
-        ({"error": -1}, "error is -1"),
-        ({"jobs": 1}, "trained is 0.8, so 0 of 1 are for training"),
-        ({"trace": None}, "trace is None, which is not a hetopt PAILike"),
+        ({"share": 1.1}, "share", None),
+        ({"error": -1}, "error", None),
+        ({"jobs": 1}, "trained", None),
+        ({"trace": None}, "trace", None),
     ],
 )
-def test_calibrations_that_cannot_be_are_refused(wanted: dict[str, Any], message: str) -> None:
+def test_calibrations_that_cannot_be_are_refused(wanted: dict[str, Any], key: str | None, match: str | None) -> None:
     given = {"trace": PAILike(), "jobs": 100, "predictor": GroupMedian(), **wanted}
-    with pytest.raises(InvalidOption, match=message):
+    with refused(InvalidOption, key, match):
         calibrate(given.pop("trace"), given.pop("jobs"), **given)

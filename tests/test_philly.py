@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from scipy import stats
 
 from hetopt import InvalidInstance, InvalidOption, UnusableFile
@@ -200,25 +201,25 @@ def test_settings_change_what_they_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("setting", "key", "match"),
     [
-        ({"jobs": {}}, "at least one must have a share above 0"),
-        ({"jobs": {1: 0}}, "at least one must have a share above 0"),
-        ({"jobs": {1: -1}}, r"PhillyLike.jobs\[1\] is -1; it must be a finite number >= 0"),
-        ({"jobs": {0: 1}}, "a key of PhillyLike.jobs is 0"),
-        ({"jobs": {1.5: 1}}, "a key of PhillyLike.jobs is 1.5; it must be a whole number from 1"),
-        ({"jobs": [1, 2]}, r"PhillyLike.jobs is \[1, 2\]; it must be a mapping"),
-        ({"jobs": {1: 1}, "seconds": {2: SECONDS[2]}}, "PhillyLike.seconds has no lengths of jobs with 1 GPUs"),
-        ({"seconds": {1: (1, 2)}}, r"PhillyLike.seconds\[1\] is \(1, 2\); it must hold 12 lengths"),
-        ({"seconds": {1: (0, *range(1, 12))}}, r"PhillyLike.seconds\[1\] is 0; it must be a finite number > 0"),
-        ({"seconds": {1: range(12)}}, "it must hold 12 lengths in seconds"),
-        ({"seconds": {1: tuple(range(12, 0, -1))}}, "no length may be smaller than the one before it"),
-        ({"jobs_per_hour": 0}, "PhillyLike.jobs_per_hour is 0; it must be a finite number >= 0.01"),
-        ({"evenness": float("nan")}, "PhillyLike.evenness is nan"),
+        ({"jobs": {}}, "PhillyLike.jobs", r"\{\}"),
+        ({"jobs": {1: 0}}, "PhillyLike.jobs", r"\{1: 0\}"),
+        ({"jobs": {1: -1}}, "PhillyLike.jobs[1]", None),
+        ({"jobs": {0: 1}}, "a key of PhillyLike.jobs", "0"),
+        ({"jobs": {1.5: 1}}, "a key of PhillyLike.jobs", r"1\.5"),
+        ({"jobs": [1, 2]}, "PhillyLike.jobs", r"\[1, 2\]"),
+        ({"jobs": {1: 1}, "seconds": {2: SECONDS[2]}}, "PhillyLike.seconds", None),
+        ({"seconds": {1: (1, 2)}}, "PhillyLike.seconds[1]", r"\(1, 2\)"),
+        ({"seconds": {1: (0, *range(1, 12))}}, "PhillyLike.seconds[1]", "> 0"),
+        ({"seconds": {1: range(12)}}, "PhillyLike.seconds[1]", "12"),
+        ({"seconds": {1: tuple(range(12, 0, -1))}}, "PhillyLike.seconds[1]", "length.*before"),
+        ({"jobs_per_hour": 0}, "PhillyLike.jobs_per_hour", None),
+        ({"evenness": float("nan")}, "PhillyLike.evenness", None),
     ],
 )
-def test_settings_out_of_range_are_refused(setting: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+def test_settings_out_of_range_are_refused(setting: dict[str, Any], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         PhillyLike(**setting)
 
 

@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from refused import refused
 
 import hetopt
 from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S
@@ -214,15 +215,15 @@ def test_plans_are_quick(name: str, gpus: int) -> None:
     assert thread_time() - began < 60
 
 
-@pytest.mark.parametrize(("options", "problem"), [
-    ({"gpus": 0}, "gpus is 0; it must be a finite number >= 1"),
-    ({"gpus": 1.5}, "gpus is 1.5; it must be a whole number from 1"),
-    ({"max_stages": 0}, "max_stages is 0; it must be a finite number >= 1"),
-    ({"memory_bytes": 0}, "memory_bytes is 0; it must be a finite number > 0"),
-    ({"bandwidth": float("nan")}, "bandwidth is nan; it must be a finite number > 0"),
+@pytest.mark.parametrize(("options", "key", "match"), [
+    ({"gpus": 0}, "gpus", "0"),
+    ({"gpus": 1.5}, "gpus", r"1\.5"),
+    ({"max_stages": 0}, "max_stages", None),
+    ({"memory_bytes": 0}, "memory_bytes", None),
+    ({"bandwidth": float("nan")}, "bandwidth", None),
 ])  # fmt: skip
-def test_numbers_that_are_none(options: dict[str, float], problem: str) -> None:
-    with pytest.raises(hetopt.InvalidOption, match=problem):
+def test_numbers_that_are_none(options: dict[str, float], key: str | None, match: str | None) -> None:
+    with refused(hetopt.InvalidOption, key, match):
         plan(networks.network("vgg19"), **{"gpus": 2, **options})  # type: ignore[arg-type]
 
 

@@ -21,6 +21,7 @@ from queues_oracles import (
     schedule,
     sorted_by,
 )
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Tenant
@@ -158,24 +159,24 @@ def test_settings_come_from_files_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: YARN({"A": 0}), r"YARN.capacities\['A'\] is 0; it must be a finite number > 0"),
-        (lambda: YARN([1]), r"YARN.capacities is \[1\]; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: YARN(maximum=1.5), "YARN.maximum is 1.5; it must be at most 1"),
-        (lambda: YARN(maximum={"A": 0.0}), r"YARN.maximum\['A'\] is 0.0; it must be a finite number > 0"),
-        (lambda: YARN(types="any"), "YARN.types is 'any'"),  # type: ignore[arg-type]
-        (lambda: YARN(backfill=None), "YARN.backfill is None"),  # type: ignore[arg-type]
+        (lambda: YARN({"A": 0}), "YARN.capacities['A']", None),
+        (lambda: YARN([1]), "YARN.capacities", None),  # type: ignore[arg-type]
+        (lambda: YARN(maximum=1.5), "YARN.maximum", None),
+        (lambda: YARN(maximum={"A": 0.0}), "YARN.maximum['A']", None),
+        (lambda: YARN(types="any"), "YARN.types", None),  # type: ignore[arg-type]
+        (lambda: YARN(backfill=None), "YARN.backfill", None),  # type: ignore[arg-type]
     ],
 )
-def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(InvalidOption, match=message):
+def test_settings_out_of_range_are_refused(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()
 
 
 def test_jobs_that_fit_no_queue_are_refused() -> None:
     jobs = of_tenants(("a", "A", 9, 0, 2), ("b", "B", 9, 0, 3), gpus=4)
-    with pytest.raises(InvalidInstance, match=r"jobs\['b'\] belongs to queue 'B', which is not in YARN.capacities"):
+    with refused(InvalidInstance, "jobs['b']", "'B'"):
         hetopt.solve(YARN({"A": 1}), jobs)
-    with pytest.raises(InvalidInstance, match="belongs to queue 'default'"):
+    with refused(InvalidInstance, "jobs['c']", "'default'"):
         hetopt.solve(YARN({"A": 1}), one_type(("c", 1, 0, 1), gpus=1))
