@@ -1,34 +1,52 @@
-"""What an error is about: its key, or a part of its message where it has none."""
+"""Refusals are compared by type and fields; a word of the message tells errors of one key apart."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hetopt.errors import HetoptError
+from hetopt import HetoptError
 
 
 class Worded(str):
-    """A part of the message, or a regular expression for it, of an error without a key."""
+    """A part of the message, or a pattern of it, of an error that has no key."""
 
     __slots__ = ()
 
 
-def blames(error: HetoptError, expected: str) -> bool:
-    """Whether the error has the key ``expected``, or the message if it is :class:`Worded`."""
-    if isinstance(expected, Worded):
-        return expected in str(error) or re.search(expected, str(error)) is not None
-    return error.key == expected
-
-
 @contextmanager
 def refused(
-    kind: type[HetoptError] | tuple[type[HetoptError], ...], expected: str
-) -> Iterator[pytest.ExceptionInfo[HetoptError]]:
-    """As ``pytest.raises``, for an error about ``expected``, see :func:`blames`."""
-    with pytest.raises(kind) as caught:
+    error: type[Exception] | tuple[type[Exception], ...], key: str | None, match: str | None = None, **place: Any
+) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """The block ends with ``error`` about ``key`` at ``place``: ``file`` (its name), ``line``, ``table``, ``row``.
+
+    ``key`` is None, or :class:`Worded`, where the error has none; then the message alone identifies the error.
+    """
+    if isinstance(key, Worded):
+        key, match = None, f"{re.escape(key)}|{key}" if is_pattern(key) else re.escape(key)
+    assert key or match or place, "give at least one of key, match and place"
+    with pytest.raises(error) as caught:
         yield caught
-    assert blames(caught.value, expected), f"{caught.value!s} ({caught.value.key}) is not about {expected}"
+    problem = caught.value
+    assert isinstance(problem, HetoptError)
+    assert key is None or problem.key == key, str(problem)
+    text = f"{problem.key} {problem.problem}"  # without the place, which holds the name of the test
+    assert match is None or re.search(match, text), text
+    found = {field: getattr(problem, field) for field in place}
+    if found.get("file"):
+        found["file"] = Path(found["file"]).name
+    assert found == place, str(problem)
+
+
+def is_pattern(text: str) -> bool:
+    """Whether ``text`` is a valid regular expression."""
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True

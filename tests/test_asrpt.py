@@ -11,6 +11,7 @@ import pytest
 from asrpt_oracles import Machines, asrpt, in_order
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, Job, Server, Stage
@@ -349,7 +350,7 @@ def test_a_prediction_is_one_number(answer: Any) -> None:
     with pytest.raises(InvalidOption, match=r"the predictor returned .* for one job; it must be one number"):
         hetopt.simulate(ASRPT(predictor), instance)
     object.__setattr__(predictor, "learner", lambda: 3)
-    with pytest.raises(InvalidOption, match=r"Says.learner\(\) is 3, which cannot predict"):
+    with refused(InvalidOption, "Says.learner()"):
         hetopt.simulate(ASRPT(predictor), instance)
 
 
@@ -381,12 +382,12 @@ def test_baselines_share_the_settings() -> None:
 def test_bad_instances_are_refused_in_one_line() -> None:
     empty = Cluster((hetopt.GPUType("GPU"),), (Server("a", {"GPU": 1}), Server("none", {})))
     job = Job("j", {"GPU": 1.0}, 5)
-    with pytest.raises(InvalidInstance, match=r"servers\['none'\] has no GPU; leave it out"):
+    with refused(InvalidInstance, "servers['none']", "no GPU"):
         ASRPT()(Instance(empty, jobs=(job,)))
     sliced = Job("big", {"GPU": 1.0}, 5, 2, stages=(Stage(1, 1, 0, slices=2),))
-    with pytest.raises(InvalidInstance, match=r"jobs\['big'\] needs 2 GPUs of one type, and memory and servers"):
+    with refused(InvalidInstance, "jobs['big']", "2 GPUs"):
         ASRPT()(Instance(Cluster.of({"GPU": 2}, gpus_per_server=1), jobs=(sliced,)))
-    with pytest.raises(InvalidInstance, match="ASRPT is about jobs, and the instance has none"):
+    with refused(InvalidInstance, "ASRPT"):
         ASRPT()(Instance.from_speedups([[1]], [1]))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import highspy
 import numpy as np
 import pytest
-from refused import Worded, blames
+from refused import refused
 
 import hetopt
 from hetopt.models import fft, gandiva_fair, gavel, oef
@@ -27,175 +27,192 @@ def wrong(value: Any) -> Any:
     return value
 
 
-WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
-    ("capacity", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong(5))),
-    ("capacity", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong("V100"))),
+WRONG: list[tuple[str | None, str | None, type[hetopt.HetoptError], Callable[[], object]]] = [
+    ("capacity", "5", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong(5))),
+    ("capacity", "'V100'", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong("V100"))),
     (
         "tenants['u1'].weight",
+        r"1e\+308",
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_speedups([[1]], [1], weights=[1e308]),
     ),
     (
         "capacity['GPU1']",
+        "100000000000",
         hetopt.InvalidInstance,
         lambda: hetopt.Cluster.of([10**11]),
     ),
     (
         "capacity['GPU1']",
+        "int",
         hetopt.InvalidInstance,
         lambda: hetopt.Cluster.of([10**100]),
     ),
-    (
-        Worded("rows of the table of shares differ"),
-        hetopt.InvalidInstance,
-        lambda: hetopt.audit(TENANTS, [[1, 2], [3]]),
-    ),
-    (Worded("table of shares has shape ()"), hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, NONE)),
-    ("instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
-    (
-        Worded("the policy is 'oef'"),
-        hetopt.InvalidOption,
-        lambda: hetopt.solve(wrong("oef"), TENANTS),
-    ),
+    (None, "rows.*differ", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, [[1, 2], [3]])),
+    (None, "table.*shape", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, NONE)),
+    ("instance", "hetopt.*Instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
+    (None, "policy.*'oef'", hetopt.InvalidOption, lambda: hetopt.solve(wrong("oef"), TENANTS)),
     (
         "instance",
+        "hetopt.*Instance",
         hetopt.InvalidInstance,
         lambda: hetopt.solve(oef.cooperative(), wrong([[1, 2]])),
     ),
     (
         "options",
+        None,
         hetopt.InvalidOption,
         lambda: hetopt.solve(oef.cooperative(), TENANTS, wrong({"gap": 1})),
     ),
     (
-        Worded("there is no option 'timelimit'; did you mean 'time_limit'? known: exact, gap"),
+        None,
+        "option.*'timelimit'",
         hetopt.InvalidOption,
         lambda: hetopt.solve(oef.cooperative(), TENANTS, timelimit=3),
     ),
     (
-        Worded(
-            "the policy is 'oef-cooperative'; it must be a policy, such as hetopt.models.oef.cooperative(); "
-            "hetopt.registry.make_policy finds one by name"
-        ),
+        None,
+        "policy.*'oef-cooperative'",
         hetopt.InvalidOption,
         lambda: hetopt.audit(TENANTS, [[1, 0], [0, 1]], policy=wrong("oef-cooperative")),
     ),
-    (Worded("the policy is 'fft'"), hetopt.InvalidOption, lambda: hetopt.simulate(wrong("fft"), JOBS)),
+    (None, "policy.*'fft'", hetopt.InvalidOption, lambda: hetopt.simulate(wrong("fft"), JOBS)),
     (
-        Worded("kinds is 'over'; it must be a sequence, e.g. ('over',)"),
+        None,
+        "kinds.*'over'",
         hetopt.InvalidOption,
         lambda: hetopt.auditing.strategy_proof(TENANTS, oef.cooperative(), kinds=wrong("over")),
     ),
     (
-        Worded("the shares contain values that are not numbers"),
+        None,
+        "shares.*numbers",
         hetopt.InvalidInstance,
         lambda: hetopt.audit(TENANTS, [["1/2", "1"], ["x", "0"]], exact=True),
     ),
     (
-        Worded("GandivaFair is a procedure, not a formulation"),
+        None,
+        "GandivaFair.*formulation",
         hetopt.InvalidOption,
         lambda: hetopt.solve(gandiva_fair.gandiva_fair(), TENANTS, exact=True),
     ),
     (
         "state",
+        None,
         hetopt.InvalidOption,
         lambda: fft.FFT()(JOBS, wrong({"rho": 1})),
     ),
-    ("FFT.options", hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
+    ("FFT.options", None, hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
     (
-        Worded("EnvyFree is a class; add an instance of it"),
+        None,
+        "EnvyFree.*class",
         hetopt.InvalidFormulation,
         lambda: fft.FFT() + wrong(EnvyFree),
     ),
     (
-        Worded("must return a pair: an Allocation or Plan, and its state"),
+        None,
+        "return.*state",
         hetopt.InvalidPlan,
         lambda: hetopt.simulate(wrong(lambda *_: (None, None)), JOBS, round_seconds=300.0),
     ),
     (
-        Worded("cooperative does not accept an instance; if it returns a policy, give cooperative()"),
+        None,
+        "cooperative.*instance",
         hetopt.InvalidOption,
         lambda: hetopt.solve(wrong(oef.cooperative), TENANTS),
     ),
     (
-        Worded("placer is the class HierarchicalPlacer; give an instance: HierarchicalPlacer()"),
+        None,
+        "placer.*HierarchicalPlacer",
         hetopt.InvalidOption,
         lambda: hetopt.simulate(fft.FFT(), JOBS, placer=wrong(hetopt.HierarchicalPlacer)),
     ),
-    (Worded("3 is not a component"), hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
-    (Worded("components is 3; it must be a sequence"), hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
-    ("instance", hetopt.InvalidInstance, lambda: hetopt.simulate(fft.FFT(), wrong(fft.FFT()))),
-    ("until", hetopt.InvalidOption, lambda: hetopt.simulate(fft.FFT(), JOBS, until=wrong("5"))),
-    ("WholeJobs.most_owed", hetopt.InvalidOption, lambda: hetopt.WholeJobs(wrong("3"))),
-    ("WholeJobs.most_owed", hetopt.InvalidOption, lambda: hetopt.WholeJobs(math.inf)),
+    (None, "3.*component", hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
+    (None, "components.*3", hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
+    ("instance", "hetopt.*Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(fft.FFT(), wrong(fft.FFT()))),
+    ("until", None, hetopt.InvalidOption, lambda: hetopt.simulate(fft.FFT(), JOBS, until=wrong("5"))),
+    ("WholeJobs.most_owed", "'3'", hetopt.InvalidOption, lambda: hetopt.WholeJobs(wrong("3"))),
+    ("WholeJobs.most_owed", "inf", hetopt.InvalidOption, lambda: hetopt.WholeJobs(math.inf)),
     (
         "HierarchicalPlacer.whole",
+        None,
         hetopt.InvalidOption,
         lambda: hetopt.HierarchicalPlacer(whole=wrong(3)),
     ),
     (
-        Worded("it must name a file: export(what, path, instance)"),
+        None,
+        "name.*instance",
         hetopt.InvalidOption,
         lambda: hetopt.export(oef.cooperative(), wrong(TENANTS), NONE),
     ),
     (
-        Worded("is a procedure, not a program; there is nothing to export"),
+        None,
+        "procedure.*program",
         hetopt.InvalidOption,
         lambda: hetopt.export(gavel.water_filling(), "nowhere.lp", JOBS),
     ),
     (
-        Worded("is a Pyomo model; export hetopt.from_pyomo(model)"),
+        None,
+        "Pyomo.*model",
         hetopt.InvalidOption,
         lambda: hetopt.export(wrong(oef.cooperative().build(TENANTS)), "nowhere.lp"),
     ),
     (
         "lazy",
+        None,
         hetopt.InvalidOption,
         lambda: oef.cooperative().build(TENANTS, lazy=wrong("0.5")),
     ),
     (
         "canonical",
+        None,
         hetopt.InvalidOption,
         lambda: oef.noncooperative(canonical=wrong(1)),
     ),
     (
         "LeastRatio.scale_by_demand",
+        None,
         hetopt.InvalidOption,
         lambda: gavel.max_min_fairness(scale_by_demand=wrong("no")),
     ),
     (
         "any_scale",
+        None,
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_speedups([[1]], [1], any_scale=wrong("yes")),
     ),
     (
         "work",
+        None,
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_jobs([[1]], 1, work=wrong(b"3"), capacity=[1]),
     ),
     (
         "tenants['u1'].weight",
+        "True",
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_speedups([[1]], [1], weights=wrong(np.True_)),
     ),
     (
         "from_tables",
+        "'throughputs'",
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_tables(TENANTS.tables()["servers"], throughputs=True),
     ),
     (
         "seed",
+        None,
         hetopt.InvalidOption,
         lambda: hetopt.Options(seed=10**10),
     ),
 ]
 
 
-@pytest.mark.parametrize(("key", "kind", "call"), WRONG)
-def test_one_clear_line(key: str, kind: type[hetopt.HetoptError], call: Callable[[], object]) -> None:
-    with pytest.raises(kind) as caught:
+@pytest.mark.parametrize(("key", "match", "kind", "call"), WRONG, ids=[f"{key} {match}" for key, match, *_ in WRONG])
+def test_one_clear_line(
+    key: str | None, match: str | None, kind: type[hetopt.HetoptError], call: Callable[[], object]
+) -> None:
+    with refused(kind, key, match) as caught:
         call()
-    assert blames(caught.value, key)
     assert len(str(caught.value)) < 300
 
 

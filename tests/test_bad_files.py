@@ -11,7 +11,7 @@ import pytest
 from effort import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from refused import Worded
+from refused import refused
 
 import hetopt
 from hetopt.data import documents
@@ -22,16 +22,12 @@ from hetopt.proofs.strategies import NAMES, whole_instances
 GOOD = (Path(__file__).parent / "good.yaml").read_text()
 
 
-def blamed(path: Path, text: str | bytes, expected: str, name: str = "bad.yaml") -> bool:
-    """Whether reading ``text`` ends with an error of one line about ``expected``: its line and key, or its message."""
-    file = path / name
+def assert_refused(file: Path, text: str | bytes, key: str | None, match: str | None, line: int | None) -> None:
+    """Reading ``text`` ends with one line about ``key`` and the place."""
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InvalidInstance) as caught:
+    with refused(InvalidInstance, key, match, file=file.name, line=line) as caught:
         hetopt.read(file)
-    line = one_line(caught.value, str(file))
-    if isinstance(expected, Worded):
-        return expected in line
-    return f"{caught.value.line}: {caught.value.key}" == expected
+    one_line(caught.value, str(file))
 
 
 def one_line(problem: Exception, start: str = "") -> str:
@@ -61,114 +57,138 @@ def test_errors_in_data_name_no_line_of_a_file_that_has_the_same_name(
 
 SPEED = "speedup: {T4: 1, V100: 7/3}"
 CHANGES = [
-    # what is changed, into what, what the line must say
-    (SPEED, "speedup: {T4: 1, V100: -2}", "9: tenants[0].speedup.V100"),
-    (SPEED, "speedup: {T4: 1, V100: .nan}", "9: tenants[0].speedup.V100"),
-    (SPEED, "speedup: {T4: 1, V100: .inf}", "9: tenants[0].speedup.V100"),
-    (SPEED, "speedup: {T4: 1, V100: 1/0}", "9: tenants[0].speedup.V100"),
-    (SPEED, "speedup: {T4: 1, V100: 2 GB}", "9: tenants[0].speedup.V100"),
-    (SPEED, "speedup: {T4: 1, V100: true}", "9: tenants[0].speedup.V100"),
-    (SPEED, "speedup: {T4: 1, V100: null}", "9: tenants[0].speedup.V100"),
-    (SPEED, "speedup: {T4: 1}", "9: tenants['a'].speedup"),
-    (SPEED, "speedup: {T4: 1, V10: 2}", "9: tenants['a'].speedup"),
+    # what is changed, into what, the key, a word, and the line
+    (SPEED, "speedup: {T4: 1, V100: -2}", "tenants[0].speedup.V100", "-2", 9),
+    (SPEED, "speedup: {T4: 1, V100: .nan}", "tenants[0].speedup.V100", "nan", 9),
+    (SPEED, "speedup: {T4: 1, V100: .inf}", "tenants[0].speedup.V100", "inf", 9),
+    (SPEED, "speedup: {T4: 1, V100: 1/0}", "tenants[0].speedup.V100", "'1/0'", 9),
+    (SPEED, "speedup: {T4: 1, V100: 2 GB}", "tenants[0].speedup.V100", "'2 GB'", 9),
+    (SPEED, "speedup: {T4: 1, V100: true}", "tenants[0].speedup.V100", "True", 9),
+    (SPEED, "speedup: {T4: 1, V100: null}", "tenants[0].speedup.V100", "None", 9),
+    (SPEED, "speedup: {T4: 1}", "tenants['a'].speedup", "'V100'", 9),
+    (SPEED, "speedup: {T4: 1, V10: 2}", "tenants['a'].speedup", "'V10'", 9),
     (
         SPEED,
         "speedup: {T4: 0, V100: 0}",
-        "9: tenants['a'].speedup",
+        "tenants['a'].speedup",
+        "at least one",
+        9,
     ),
-    (SPEED, "speedup: [1, 2]", "9: tenants[0].speedup"),
-    (SPEED, "speedup: {T4: 1, T4: 2}", Worded(":9: has the key 'T4' twice in tenants[0].speedup; keep one")),
+    (SPEED, "speedup: [1, 2]", "tenants[0].speedup", None, 9),
+    (SPEED, "speedup: {T4: 1, T4: 2}", None, "'T4'.*speedup", 9),
     (
         SPEED,
         "speedup: {T4: 1, 100: 2}",
-        Worded(":9: has the key 100 in tenants[0].speedup, which is not text; put it in quotes: '100'"),
+        None,
+        "100.*text",
+        9,
     ),
     (
         SPEED,
         "throughputs: {T4: 1, V100: 2}",
-        "9: tenants[0].throughputs",
+        "tenants[0].throughputs",
+        "'throughput'",
+        9,
     ),
-    (SPEED, "weight: 1", "8: tenants['a']"),
-    ("- name: a", "- name: b", "10: tenants[1].name"),
-    ("- name: a", "- name: 7", "8: tenants[0].name"),
-    ("- name: a", "- name: ''", "8: tenants[0].name"),
-    ("weight: 2", "weight: 0", "11: tenants[1].weight"),
-    ("weight: 2", "speedup: {T4: 1, V100: 1}", "10: tenants['b']"),
-    ("weight: 2", "memory_bytes: 2", "10: tenants['b']"),
+    (SPEED, "weight: 1", "tenants['a']", "speedup.*job_types", 8),
+    ("- name: a", "- name: b", "tenants[1].name", "'b'", 10),
+    ("- name: a", "- name: 7", "tenants[0].name", "7", 8),
+    ("- name: a", "- name: ''", "tenants[0].name", "''", 8),
+    ("weight: 2", "weight: 0", "tenants[1].weight", None, 11),
+    ("weight: 2", "speedup: {T4: 1, V100: 1}", "tenants['b']", "speedup.*job_types", 10),
+    ("weight: 2", "memory_bytes: 2", "tenants['b']", "job_types.*memory_bytes", 10),
     (
         "memory_bytes: 20e9",
         "memory_bytes: 40e9",
-        "10: tenants['b'].memory_bytes",
+        "tenants['b'].memory_bytes",
+        None,
+        10,
     ),
     (
         "capacity: {T4: 4, V100: 4}",
         "capacity: {T4: 4, V100: 1.5}",
-        "4: cluster.capacity.V100",
+        "cluster.capacity.V100",
+        None,
+        4,
     ),
-    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 0, V100: 0}", Worded(": the cluster is empty: no server has a GPU")),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 0, V100: 0}", None, "cluster.*empty", 4),
     (
         "capacity: {T4: 4, V100: 4}",
         "capacity: {}",
-        "6: cluster.memory_bytes",
+        "cluster.memory_bytes",
+        "'T4'",
+        6,
     ),
-    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999}", "4: cluster.capacity"),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999}", "cluster.capacity", None, 4),
     (
         "capacity: {T4: 4, V100: 4}",
         "servers: []",
-        "4: cluster.gpu_types",
+        "cluster.gpu_types",
+        "missing",
+        4,
     ),
-    ("gpus_per_server: 2", "gpu_types: [{name: T4}]", "5: cluster"),
+    ("gpus_per_server: 2", "gpu_types: [{name: T4}]", "cluster", "both.*gpu_types", 5),
     (
         "gpus_per_server: 2",
         "nic_bytes_per_s: 10 Gbps",
-        "5: cluster.nic_bytes_per_s",
+        "cluster.nic_bytes_per_s",
+        None,
+        5,
     ),
-    ("demand: 2", "demand: 9", "23: jobs['j1'].stages"),
+    ("demand: 2", "demand: 9", "jobs['j1'].stages", "= 9", 23),
     (
         "{T4: 4, V100: 4}",
         "{T4: 1, V100: 0}",
-        "19: jobs['j1'].demand",
+        "jobs['j1'].demand",
+        None,
+        19,
     ),
-    ("demand: 2", "demand: 1.5", "19: jobs[0].demand"),
-    ("demand: 2", "demand: 3", "23: jobs['j1'].stages"),
-    ("tenant: b", "tenant: c", "17: jobs['j1'].tenant"),
-    ("job_type: x", "job_type: z", "18: jobs['j1'].job_type"),
-    ("work: 30", "parallelism: data", "16: jobs[0].work"),
-    ("work: 30", "{work: 30}", Worded(": is not YAML: ")),
+    ("demand: 2", "demand: 1.5", "jobs[0].demand", None, 19),
+    ("demand: 2", "demand: 3", "jobs['j1'].stages", "= 3", 23),
+    ("tenant: b", "tenant: c", "jobs['j1'].tenant", "'c'", 17),
+    ("job_type: x", "job_type: z", "jobs['j1'].job_type", "'z'", 18),
+    ("work: 30", "parallelism: data", "jobs[0].work", "missing", 16),
+    ("work: 30", "{work: 30}", None, "YAML", 21),
     (
         "  demand: 2",
         "  parallelism: expert",
-        "19: jobs[0].parallelism",
+        "jobs[0].parallelism",
+        None,
+        19,
     ),
-    ("time: 600", "time: 10 min", "25: time"),
-    ("held: {a: {T4: 1}", "held: {c: {T4: 1}", "26: held"),
-    ("held: {a: {T4: 1}", "held: {a: {K80: 1}", "26: held['a']"),
-    ("done: {j1: 4}", "done: {j1: -4}", "27: done.j1"),
-    ("t4-0: {T4: 2}", "t4-9: {T4: 2}", "28: placed['j1']"),
-    ("t4-0: {T4: 2}", "t4-0: {T4: 3}", "28: placed"),
-    ("instance/1", "instance/2", Worded(":1: schema is 'hetopt/instance/2'; this version of hetopt reads")),
-    ("schema: hetopt/instance/1", "version: 1", Worded(": schema is missing; this version of hetopt reads")),
-    ("cluster:\n", "clusters:\n", "4: clusters"),
-    ("name: good", "name: &x good", None),
-    ("name: good", "name: *x", Worded(":2: ")),
+    ("time: 600", "time: 10 min", "time", None, 25),
+    ("held: {a: {T4: 1}", "held: {c: {T4: 1}", "held", "'c'", 26),
+    ("held: {a: {T4: 1}", "held: {a: {K80: 1}", "held['a']", "'K80'", 26),
+    ("done: {j1: 4}", "done: {j1: -4}", "done.j1", None, 27),
+    ("t4-0: {T4: 2}", "t4-9: {T4: 2}", "placed['j1']", "'t4-9'", 28),
+    ("t4-0: {T4: 2}", "t4-0: {T4: 3}", "placed", None, 28),
+    ("instance/1", "instance/2", None, "instance/2", 1),
+    ("schema: hetopt/instance/1", "version: 1", None, "schema.*missing", 1),
+    ("cluster:\n", "clusters:\n", "clusters", "'cluster'", 4),
+    ("name: good", "name: *x", None, "anchors.*read", 2),
     (
         "name: good",
         "name: !!python/name:os.system x",
-        Worded(":2: the tag 'tag:yaml.org,2002:python/name:os.system' is not read"),
+        None,
+        "python/name",
+        2,
     ),
-    ("name: good", "name: [a", Worded(": is not YAML: ")),
-    ("name: good", "--- ", Worded(": has 2 documents; it must have one")),
+    ("name: good", "name: [a", None, "YAML", 3),
+    ("name: good", "--- ", None, "2.*documents", None),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), CHANGES)
-def test_one_clear_line(tmp_path: Path, old: str, new: str, message: str | None) -> None:
+@pytest.mark.parametrize(("old", "new", "key", "match", "line"), CHANGES)
+def test_one_clear_line(
+    tmp_path: Path, old: str, new: str, key: str | None, match: str | None, line: int | None
+) -> None:
     assert GOOD.count(old) >= 1
-    text = GOOD.replace(old, new, 1)
-    if message is None:  # an anchor without alias changes nothing
-        assert hetopt.Instance.read(_put(tmp_path, text)).name == "good"
-        return
-    assert blamed(tmp_path, text, message)
+    assert_refused(tmp_path / "bad.yaml", GOOD.replace(old, new, 1), key, match, line)
+
+
+def test_an_anchor_without_alias_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text(GOOD.replace("name: good", "name: &x good", 1))
+    assert hetopt.Instance.read(tmp_path / "f.yaml").name == "good"
 
 
 SERVERS = """schema: hetopt/instance/1
@@ -182,71 +202,73 @@ cluster:
   - {name: h3, gpus: {V100: 1}}
 """
 IN_CLUSTER = [
-    ("name: h3", "name: h2", "9: cluster.servers[2].name"),
-    ("{V100: 1}", "{V10: 1}", "9: cluster.servers['h3'].gpus"),
-    ("{V100: 1}", "{V100: -1}", "9: cluster.servers[2].gpus.V100"),
-    ("name: V100", "name: T4", "5: cluster.gpu_types[1].name"),
+    ("name: h3", "name: h2", "cluster.servers[2].name", "'h2'", 9),
+    ("{V100: 1}", "{V10: 1}", "cluster.servers['h3'].gpus", "'V10'", 9),
+    ("{V100: 1}", "{V100: -1}", "cluster.servers[2].gpus.V100", None, 9),
+    ("name: V100", "name: T4", "cluster.gpu_types[1].name", "'T4'", 5),
     (
         "  servers:",
         "  gpus_per_server: 3\n  servers:",
-        "6: cluster",
+        "cluster",
+        "both.*gpus_per_server",
+        6,
     ),
-    ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "6: cluster"),
-    ("  servers:", "  disk_bytes: 3\n  servers:", "6: cluster"),
+    ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "cluster", "memory_bytes", 6),
+    ("  servers:", "  disk_bytes: 3\n  servers:", "cluster", "disk_bytes", 6),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), IN_CLUSTER)
-def test_errors_in_a_cluster_name_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert blamed(tmp_path, SERVERS.replace(old, new), message)
-
-
-def _put(folder: Path, text: str) -> Path:
-    (folder / "f.yaml").write_text(text)
-    return folder / "f.yaml"
+@pytest.mark.parametrize(("old", "new", "key", "match", "line"), IN_CLUSTER)
+def test_errors_in_a_cluster_name_their_line(
+    tmp_path: Path, old: str, new: str, key: str | None, match: str | None, line: int | None
+) -> None:
+    assert_refused(tmp_path / "bad.yaml", SERVERS.replace(old, new), key, match, line)
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "message"),
+    ("text", "name", "key", "match", "line"),
     [
-        ("", "f.yaml", Worded(": is empty; it must hold an instance, beginning with 'schema: hetopt/instance/1'")),
-        ("", "f.json", Worded(":1: is not JSON: Expecting value")),
-        ("just text", "f.yaml", Worded(": holds 'just text'; it must be a mapping")),
-        ("[1, 2]", "f.json", Worded(": holds [1, 2]; it must be a mapping")),
-        (b"\x80\x81\x82", "f.yaml", Worded(" is not UTF-8 text (byte 0)")),
-        (b"\x00\x01", "f.yaml", Worded(": is not YAML: ")),
-        (
-            '{"schema": "hetopt/instance/1", "schema": 1}',
-            "f.json",
-            Worded(":1: has the key 'schema' twice"),
-        ),
+        ("", "f.yaml", None, "empty", None),
+        ("", "f.json", None, "not JSON", 1),
+        ("just text", "f.yaml", None, "holds.*'just text'", 1),
+        ("[1, 2]", "f.json", None, r"holds.*\[1, 2\]", 1),
+        (b"\x00\x01", "f.yaml", None, "YAML", None),
+        ('{"schema": "hetopt/instance/1", "schema": 1}', "f.json", None, "'schema'.*file", 1),
         (
             '{\n "schema": "hetopt/instance/1",\n "cluster": {\n"capacity": {\n"T4": 1, \n"T4": 2}}\n}',
             "f.json",
-            Worded(":6: has the key 'T4' twice in cluster.capacity; keep one"),
+            None,
+            r"'T4'.*cluster\.capacity",
+            6,
         ),
-        (
-            '{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}',
-            "f.json",
-            Worded(":1: has the key 'a' twice"),
-        ),
-        ('{"schema": NaN}', "f.json", Worded(": holds NaN; every number must be finite")),
-        ('{"schema": 1e999}', "f.json", Worded(":1: schema is inf")),
-        ('{"schema": ' + "9" * 5000 + "}", "f.json", Worded(": is not JSON that can be read")),
-        ("[" * 100_000, "f.json", Worded(": has too many levels")),
-        ("[" * 100_000, "f.yaml", Worded(":1: more than 20 levels")),
-        ("{a: " * 100_000, "f.yaml", Worded(":1: more than 20 levels")),
-        ("a: &a [x]\nb: *a", "f.yaml", Worded(":2: anchors and aliases (& and *) are not read")),
-        ("? [1]\n: 2", "f.yaml", Worded(":1: has the key [] in the file, which is not text")),
+        ('{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}', "f.json", None, "'a'.*file", 1),
+        ('{"schema": NaN}', "f.json", None, "NaN", 1),
+        ('{"schema": 1e999}', "f.json", None, "schema.*inf", 1),
+        ('{"schema": ' + "9" * 5000 + "}", "f.json", None, "JSON", 1),
+        ("[" * 100_000, "f.json", None, "too.*levels", None),
+        ("[" * 100_000, "f.yaml", None, "20.*levels", 1),
+        ("{a: " * 100_000, "f.yaml", None, "20.*levels", 1),
+        ("a: &a [x]\nb: *a", "f.yaml", None, "anchors.*read", 2),
+        ("? [1]\n: 2", "f.yaml", None, r"\[\].*text", 1),
         (
             '{\n "schema": "hetopt/instance/1",\n "cluster": {"capacity": {"T4": -1}}\n}',
             "f.json",
-            "3: cluster.capacity.T4",
+            "cluster.capacity.T4",
+            None,
+            3,
         ),
     ],
 )
-def test_what_is_no_instance_at_all(tmp_path: Path, text: str | bytes, name: str, message: str) -> None:
-    assert blamed(tmp_path, text, message, name)
+def test_what_is_no_instance_at_all(
+    tmp_path: Path, text: str | bytes, name: str, key: str | None, match: str | None, line: int | None
+) -> None:
+    assert_refused(tmp_path / name, text, key, match, line)
+
+
+def test_what_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_bytes(b"\x80\x81\x82")
+    with refused(InvalidInstance, None, "UTF-8.*byte 0", file="f.yaml"):
+        hetopt.read(tmp_path / "f.yaml")
 
 
 # Mutated files: always a HetoptError of one line, or an instance that python would have accepted too

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, Job, JobType, Server, Stage, Tenant
 from hetopt.checks import MOST, count, is_text, number
@@ -45,8 +46,7 @@ BAD_NAMES = ["", " ", "\t", "a\nb", "a\0", "\x7f", "\ud800", "\u2028", 1, None, 
 @pytest.mark.parametrize("value", [*BAD_NUMBERS, Decimal(1)], ids=repr)
 def test_what_is_no_amount(value: Any) -> None:
     """Text is refused too: a forgotten conversion must not pass as a number."""
-    hint = r"( \(text is not a number; .*\)| \(True and False are not numbers; .*\))?"
-    with pytest.raises(InvalidInstance, match=rf"^key is .*; it must be a finite number >= 0{hint}$"):
+    with refused(InvalidInstance, "key", ">= 0"):
         number(value, "key")
 
 
@@ -71,7 +71,7 @@ def test_what_is_no_count(value: Any) -> None:
     with pytest.raises(InvalidInstance):
         count(value, "key")
     assert count(np.float64(3), "key") == 3
-    with pytest.raises(InvalidInstance, match=r"key is 1000000001; it must be at most 1e\+09"):
+    with refused(InvalidInstance, "key", r"1e\+09"):
         count(10**9 + 1, "key")
 
 
@@ -118,7 +118,7 @@ def test_every_number_is_checked(key: str, make: Callable[[Any], object]) -> Non
             continue
         with pytest.raises(InvalidInstance) as caught:
             make(value)
-        assert caught.value.key.endswith(key)
+        assert key in caught.value.key
 
 
 NAMED: list[tuple[str, Callable[[Any], object]]] = [
@@ -147,4 +147,4 @@ def test_every_name_is_checked(key: str, make: Callable[[Any], object]) -> None:
             continue
         with pytest.raises(InvalidInstance) as caught:
             make(value)
-        assert key in str(caught.value)
+        assert key in caught.value.key

@@ -113,9 +113,9 @@ def test_what_fits_on_no_disk_is_fetched_each_time() -> None:
 
 
 def test_datasets_need_servers() -> None:
-    with pytest.raises(InvalidOption, match="needs servers, and this policy chooses none: give a placer"):
+    with refused(InvalidOption, "Environment.datasets", "needs.*placer"):
         run((Job("a", {"G": 1.0}, 1.0),), TWO, Environment(datasets=LocalDisks()))
-    with pytest.raises(InvalidOption, match=r"LocalDisks\.source_bytes_per_s"):
+    with refused(InvalidOption, "LocalDisks.source_bytes_per_s"):
         LocalDisks(0.0)
 
 
@@ -148,24 +148,24 @@ def test_slow_servers() -> None:
     environment = Environment(speeds=uneven)
     assert run((both,), TWO, environment, placer=HierarchicalPlacer()).jobs.loc["a", "finish"] == 16.0
     assert run((alone,), TWO, environment, placer=HierarchicalPlacer()).jobs.loc["b", "finish"] == 8.0
-    with pytest.raises(InvalidOption, match="names server 's3', which does not exist"):
+    with refused(InvalidOption, "Variability.slowdown", "'s3'"):
         run((both,), TWO, Environment(speeds=Variability({"s3": 2.0})), placer=HierarchicalPlacer())
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: Spread({"net": {2: {2: 1.5}}}), "Spread.table['net'][2][2]"),
-        (lambda: Spread({"net": {}}), "Spread.table['net']"),
-        (lambda: Spread({"net": {2: {1: 0.5}}}), "a key of Spread.table['net'][2]"),
-        (lambda: Spread(families={"a": "b"}), "Spread.families['a']"),
-        (lambda: Spread(otherwise=0.0), "Spread.otherwise"),
-        (lambda: Spread(3), "Spread.table"),
-        (lambda: Variability({"s": 0.0}), "Variability.slowdown['s']"),
+        (lambda: Spread({"net": {2: {2: 1.5}}}), "Spread.table['net'][2][2]", None),
+        (lambda: Spread({"net": {}}), "Spread.table['net']", None),
+        (lambda: Spread({"net": {2: {1: 0.5}}}), "a key of Spread.table['net'][2]", None),
+        (lambda: Spread(families={"a": "b"}), "Spread.families['a']", None),
+        (lambda: Spread(otherwise=0.0), "Spread.otherwise", None),
+        (lambda: Spread(3), "Spread.table", None),
+        (lambda: Variability({"s": 0.0}), "Variability.slowdown['s']", None),
     ],
 )
-def test_spreads_that_are_none(make: Any, message: str) -> None:
-    with refused(InvalidOption, message):
+def test_spreads_that_are_none(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()
 
 
@@ -259,7 +259,7 @@ def test_without_servers_the_latest_jobs_lose_their_gpus() -> None:
 def test_changes_of_a_server_alternate() -> None:
     with pytest.raises(InvalidInstance, match="server 's1' goes down at 2 s, as it did before"):
         check_changes([ServerChange(1.0, "s1"), ServerChange(2.0, "s1")], TWO)
-    with pytest.raises(InvalidInstance, match="names server 's9', which does not exist"):
+    with refused(InvalidInstance, "changes", "'s9'"):
         check_changes([ServerChange(1.0, "s9")], TWO)
     changes = check_changes([ServerChange(5.0, "s2", up=True), ServerChange(3.0, "s1")], TWO)
     assert [servers_up_at(t, changes, TWO) for t in (3.0, 4.0, 6.0)] == [{"s1"}, set(), {"s2"}]
@@ -325,7 +325,7 @@ def test_errors_are_within_bounds_and_repeat() -> None:
     assert len(set(ratio.tolist())) == len(ratio)
     assert wrong == estimate_errors.of(instance)
     assert (EstimateErrors(work=0.3, seed=1).of(instance).job_array("work") == wrong.job_array("work")).all()
-    with pytest.raises(InvalidOption, match=r"EstimateErrors\.work is 1\.0; it must be below 1"):
+    with refused(InvalidOption, "EstimateErrors.work"):
         EstimateErrors(work=1.0)
 
 
@@ -339,9 +339,9 @@ def test_estimates_do_not_change_fluid_rates() -> None:
 
 
 def test_an_environment_with_wrong_parts_is_refused() -> None:
-    with pytest.raises(InvalidOption, match=r"Environment\.datasets"):
+    with refused(InvalidOption, "Environment.datasets", "3"):
         Environment(datasets=3)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match=r"Environment\.overheads is the class Overheads"):
         Environment(overheads=hetopt.Overheads)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match=r"Environment\.checkpoint_seconds"):
+    with refused(InvalidOption, "Environment.checkpoint_seconds"):
         Environment(checkpoint_seconds=0.0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from refused import Worded, refused
+from refused import refused
 
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, NotSolved, Stalled, UnknownName
@@ -326,50 +326,55 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "error", "message"),
+    ("workload", "error", "key", "match"),
     [
-        (TraceWorkload("philly-like"), InvalidOption, Worded("needs a cluster; name one, such as lab36")),
+        (TraceWorkload("philly-like"), InvalidOption, None, "needs.*cluster"),
         (
             TraceWorkload("philly-lik", "lab36"),
             UnknownName,
-            Worded("no generator 'philly-lik'; did you mean philly-like"),
+            None,
+            "generator.*'philly-lik'",
         ),
-        (TraceWorkload("absent.csv", "lab36"), UnusableFile, Worded("absent.csv")),
-        (TraceWorkload("philly-like", "lab63"), UnknownName, Worded("lab36")),
-        (TraceWorkload("philly-like", "oef/testbed", models="fft"), InvalidInstance, Worded("GPU type")),
-        (TraceWorkload("oef/eq1"), InvalidInstance, Worded("has no jobs; a simulation needs some")),
-        (TraceWorkload("hadar/m5", load=0.5), InvalidOption, "load"),
-        (TraceWorkload("philly-like", "lab36", kind="philly"), InvalidOption, "kind"),
-        (TraceWorkload("hadar/m5", too_large="cut"), InvalidOption, "too_large"),
-        (TraceWorkload("hadar/m5", settings={"jobs": 3}), InvalidOption, "settings"),
-        (TraceWorkload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, Worded("has no setting 'gpus'")),
+        (TraceWorkload("absent.csv", "lab36"), UnusableFile, None, "cannot be read"),
+        (TraceWorkload("philly-like", "lab63"), UnknownName, None, "lab36"),
+        (TraceWorkload("philly-like", "oef/testbed", models="fft"), InvalidInstance, None, "GPU.*type"),
+        (TraceWorkload("oef/eq1"), InvalidInstance, None, "jobs"),
+        (TraceWorkload("hadar/m5", load=0.5), InvalidOption, "load", None),
+        (TraceWorkload("hadar/m5", too_large="cut"), InvalidOption, "too_large", None),
+        (TraceWorkload("philly-like", "lab36", kind="philly"), InvalidOption, "kind", None),
+        (TraceWorkload("hadar/m5", kind="philly"), InvalidOption, "kind", None),
+        (TraceWorkload("hadar/m5", settings={"jobs": 3}), InvalidOption, "settings", None),
+        (TraceWorkload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, None, "setting.*'gpus'"),
     ],
 )
-def test_what_is_no_workload(workload: TraceWorkload, error: type[Exception], message: str) -> None:
-    with refused(error, message):
+def test_what_is_no_workload(
+    workload: TraceWorkload, error: type[Exception], key: str | None, match: str | None
+) -> None:
+    with refused(error, key, match):
         workload.instance()
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: Experiment((), PAIR.systems), Worded("workloads is empty")),
-        (lambda: Experiment((SMALL,), (SystemVariant("srtf"),) * 2), Worded("systems has 'srtf' twice")),
-        (lambda: Experiment((SMALL,), PAIR.systems, (0, 0)), Worded("seeds has 0 twice")),
-        (lambda: Experiment((SMALL,), PAIR.systems, until=0.0), "until"),
-        (lambda: EnvironmentSettings.of({"restart": 3}), Worded("no environment setting 'restart'.*restart_seconds")),
-        (lambda: EnvironmentSettings.of({"work_error": 1.5}), "EstimateErrors.work"),
-        (lambda: EnvironmentSettings(spread="yes"), Worded("spread is 'yes'; it must be true or false")),
-        (lambda: RunStore(Path("x"), "xml"), Worded("it must be csv or parquet")),
-        (lambda: TraceWorkload("philly-like", count=0), "count"),
+        (lambda: Experiment((), PAIR.systems), None, "workloads.*empty"),
+        (lambda: Experiment((SMALL,), (SystemVariant("srtf"),) * 2), None, "'srtf'.*twice"),
+        (lambda: Experiment((SMALL,), PAIR.systems, (0, 0)), None, "0.*twice"),
+        (lambda: Experiment((SMALL,), PAIR.systems, until=0.0), "until", None),
+        (lambda: EnvironmentSettings.of({"restart": 3}), None, "'restart'.*restart_seconds"),
+        (lambda: EnvironmentSettings.of({"work_error": 1.5}), "EstimateErrors.work", None),
+        (lambda: EnvironmentSettings(spread="yes"), None, "spread.*'yes'"),
+        (lambda: RunStore(Path("x"), "xml"), None, "csv.*parquet"),
+        (lambda: TraceWorkload("philly-like", count=0), "count", None),
         (
             lambda: TraceWorkload("philly-like", unknown_models="keep"),
-            Worded("unknown_models is 'keep'; it must be 'refuse' or"),
+            None,
+            "unknown_models.*'keep'",
         ),
     ],
 )
-def test_what_is_no_experiment(make: Any, message: str) -> None:
-    with refused(InvalidOption, message):
+def test_what_is_no_experiment(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()
 
 
@@ -377,7 +382,7 @@ def test_a_trace_of_other_models_runs_with_drawn_ones(tmp_path: Path) -> None:
     """Tiresias' own trace names networks that no catalogue has."""
     file = tmp_path / "other.csv"
     file.write_text("job,arrival,duration,gpus,model\na,0,60,1,alexnet\nb,0,60,2,ResNet-50\n", encoding="utf-8")
-    with pytest.raises(InvalidInstance, match=r"other.csv:2: jobs\['a'\]\.model is 'alexnet'"):
+    with refused(InvalidInstance, "jobs['a'].model", file="other.csv", line=2):
         TraceWorkload(str(file), "lab36").instance()
     instance = TraceWorkload(str(file), "lab36", unknown_models="draw").instance()
     assert instance.jobs[1].model == "ResNet-50"

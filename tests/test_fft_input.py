@@ -16,20 +16,20 @@ from hetopt.models.objectives import TotalRate
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: fft.FFT(round_seconds=0), "FFT.round_seconds"),
-        (lambda: fft.FFT(restart_seconds=-1), "FFT.restart_seconds"),
-        (lambda: fft.AgeCost(float("nan")), "AgeCost.round_seconds"),
-        (lambda: fft.VolumeCost(-2), "VolumeCost.round_seconds"),
-        (lambda: fft.Switching(round_seconds=0), "Switching.round_seconds"),
-        (lambda: fft.Switching(restart_seconds=-3), "Switching.restart_seconds"),
-        (lambda: fft.Compensation({"j1": -1}), "Compensation.rho['j1']"),
-        (lambda: fft.Compensation({}, 0), "Compensation.round_seconds"),
+        (lambda: fft.FFT(round_seconds=0), "FFT.round_seconds", None),
+        (lambda: fft.FFT(restart_seconds=-1), "FFT.restart_seconds", None),
+        (lambda: fft.AgeCost(float("nan")), "AgeCost.round_seconds", None),
+        (lambda: fft.VolumeCost(-2), "VolumeCost.round_seconds", None),
+        (lambda: fft.Switching(round_seconds=0), "Switching.round_seconds", None),
+        (lambda: fft.Switching(restart_seconds=-3), "Switching.restart_seconds", None),
+        (lambda: fft.Compensation({"j1": -1}), "Compensation.rho['j1']", None),
+        (lambda: fft.Compensation({}, 0), "Compensation.round_seconds", None),
     ],
 )
-def test_settings_out_of_range_are_refused(make: Callable[[], object], message: str) -> None:
-    with refused(InvalidOption, message):
+def test_settings_out_of_range_are_refused(make: Callable[[], object], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()
 
 
@@ -52,27 +52,27 @@ def test_names_that_do_not_exist_are_refused(part: Any, message: str) -> None:
 
 def test_parts_of_jobs_refuse_tenants() -> None:
     tenants = hetopt.Instance.from_speedups([[1, 2]], [1, 1])
-    with pytest.raises(InvalidInstance, match="FFT is about jobs, and the instance has none"):
+    with refused(InvalidInstance, "FFT"):
         fft.FFT()(tenants)
-    with pytest.raises(InvalidFormulation, match="is about jobs"):
+    with pytest.raises(InvalidFormulation, match="jobs"):
         Formulation((TotalRate(), fft.AgeCost()), kind="tenants")
 
 
 def test_a_gang_larger_than_every_type_is_refused() -> None:
     """5 GPUs in all, at most 3 of a type; and one that only the small type could run."""
     two = hetopt.Instance.from_jobs([[1, 1], [1, 1]], [1, 4], [4, 4], [3, 2])
-    with pytest.raises(InvalidInstance, match=r"jobs\['j2'\].demand is 4 GPUs.*at most 3"):
+    with refused(InvalidInstance, "jobs['j2'].demand"):
         fft.FFT()(two)
     forbidden = hetopt.Instance.from_jobs([[0, 1]], [3], [4], [3, 2])
-    with pytest.raises(InvalidInstance, match=r"jobs\['j1'\].demand is 3 GPUs.*at most 2"):
+    with refused(InvalidInstance, "jobs['j1'].demand"):
         fft.FFT()(forbidden)
 
 
 def test_jobs_that_are_not_there_are_refused() -> None:
     later = hetopt.Instance.from_jobs([[1]], [1], [4], [1], arrival=[10])
-    with pytest.raises(InvalidInstance, match=r"jobs\['j1'\].arrival is 10 s, after time = 0 s"):
+    with refused(InvalidInstance, "jobs['j1'].arrival"):
         fft.FFT()(later)
-    with pytest.raises(InvalidInstance, match=r"done\['j1'\] is all the work"):
+    with refused(InvalidInstance, "done['j1']"):
         fft.FFT()(PAIR.replace(done={"j1": 16.0}))
 
 

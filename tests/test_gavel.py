@@ -7,6 +7,7 @@ import pytest
 from gavel_oracles import POLICIES, Plain, many
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from scipy.optimize import linprog
 
 import hetopt
@@ -251,13 +252,13 @@ def test_finished_jobs_count_for_nothing() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InvalidOption, match=r"InOrder\.order is 'size'"):
+    with refused(InvalidOption, "InOrder.order"):
         gavel.InOrder("size")  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="tenant_gpus is 0"):
+    with refused(InvalidOption, "TimeFraction.tenant_gpus"):
         gavel.TimeFraction(0.0)
     with pytest.raises(InvalidOption, match=r"WaterFilling\.kind is 'users'"):
         gavel.WaterFilling(kind="users")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInstance, match="Gavel makespan is about jobs, and the instance has none"):
+    with refused(InvalidInstance, "Gavel makespan"):
         hetopt.solve(gavel.makespan(), EQ1)
     with pytest.raises(InvalidFormulation, match="two components are named 'time_fraction'"):
         gavel.makespan() + gavel.TimeFraction()
@@ -274,5 +275,5 @@ def test_a_gang_gets_no_time_on_a_type_that_is_too_small_for_it() -> None:
 
 def test_a_gang_that_fits_no_single_type_is_refused() -> None:
     jobs = hetopt.Instance.from_jobs([[1, 9]], demand=[5], work=[9], capacity=[4, 4])
-    with pytest.raises(hetopt.InvalidInstance, match=r"jobs\['j1'\].demand is 5 GPUs.* at most 4"):
+    with refused(hetopt.InvalidInstance, "jobs['j1'].demand"):
         hetopt.solve(gavel.total_throughput(), jobs)

@@ -9,6 +9,7 @@ import pytest
 from hadar_oracles import plain_offers, plain_selection
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidOption, Job, NotSolved, Server
@@ -166,13 +167,13 @@ def test_slow_cards_make_spreading_dearer() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidOption, match=r"Exact\.most is 0"):
+    with refused(InvalidOption, "Exact.most"):
         hadar.Exact(0)
-    with pytest.raises(InvalidOption, match=r"Beam\.width is 0"):
+    with refused(InvalidOption, "Beam.width"):
         hadar.Beam(0)
-    with pytest.raises(InvalidOption, match=r"BySize\.beam is -1"):
+    with refused(InvalidOption, "BySize.beam"):
         hadar.BySize(beam=-1)
-    with pytest.raises(InvalidOption, match=r"Beam\.width is 0"):
+    with refused(InvalidOption, "Beam.width"):
         hadar.BySize(width=0)
     many = Instance.from_jobs(np.ones((3, 1)), 1, [1, 1, 1], [1])
     with pytest.raises(InvalidOption, match="selections of 3 jobs; set most=3"):

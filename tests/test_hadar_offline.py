@@ -12,6 +12,7 @@ from hadar_oracles import best_total, gangs, speed
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from programs import assert_same_program
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, InvalidPlan, Job, NotSolved
@@ -191,17 +192,17 @@ def test_an_overfull_server_is_found() -> None:
 
 def test_bad_problems_are_refused() -> None:
     one = Instance.from_jobs([[1, 0]], 3, work=[2], capacity=[2, 2], round_seconds=1)
-    with pytest.raises(InvalidInstance, match="demand is 3 GPUs; the types that can run it have 2 together"):
+    with refused(InvalidInstance, "jobs['j1'].demand"):
         hadar.OfflineProblem.of(one, 3, 1.0)
     fine = Instance.from_jobs([[1]], 1, work=[2], capacity=[2], round_seconds=1)
     for slots in (0, 1.5, float("nan"), "3"):
         with pytest.raises(InvalidOption, match="slots is"):
             hadar.OfflineProblem.of(fine, slots, 1.0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="seconds is 0"):
+    with refused(InvalidOption, "seconds"):
         hadar.OfflineProblem.of(fine, 1, 0)
-    with pytest.raises(InvalidInstance, match=r"jobs\['j1'\] is done"):
+    with refused(InvalidInstance, "jobs['j1']", "done"):
         hadar.OfflineProblem.of(fine.replace(done={"j1": 2}), 1, 1.0)
-    with pytest.raises(InvalidInstance, match="at least one GPU type must have a value > 0"):
+    with refused(InvalidInstance, "jobs['j1'].throughput"):
         Instance.from_jobs([[0.0]], 1, work=[2], capacity=[2])
     with pytest.raises(TooManySchedules, match="more than 3 schedules"):
         hadar.Enumerated(most=3)(hadar.OfflineProblem.of(fine, 5, 1.0))
@@ -261,5 +262,5 @@ def test_wide_clusters_stop_at_the_number_of_schedules() -> None:
 @pytest.mark.parametrize("prices", [np.full((1, 2), 0.0), [[-1.0]], [[np.nan]], 3.0])
 def test_bad_prices_are_refused(prices: Any) -> None:
     problem = hadar.OfflineProblem.of(Instance.from_jobs([[1]], 1, work=[1], capacity=[1], round_seconds=1), 1, 1.0)
-    with pytest.raises(InvalidOption, match=r"it must be >= 0, of shape \(slots, cells\) = \(1, 1\)"):
+    with refused(InvalidOption, "prices", "shape"):
         hadar.dual_bound(problem, prices)

@@ -161,19 +161,19 @@ def test_drained_servers_leave_jobs_waiting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("settings_", "key", "match"),
     [
-        ({"round_seconds": 0}, "Hadar.round_seconds"),
-        ({"restart_seconds": -1}, "Hadar.restart_seconds"),
-        ({"communication": float("nan")}, "Hadar.communication"),
-        ({"order": "queue"}, "Hadar.order"),
-        ({"pays": "all"}, "Hadar.pays"),
-        ({"selection": hadar.Greedy}, "Hadar.selection"),
-        ({"utility": 3}, "Hadar.utility"),
+        ({"round_seconds": 0}, "Hadar.round_seconds", None),
+        ({"restart_seconds": -1}, "Hadar.restart_seconds", None),
+        ({"communication": float("nan")}, "Hadar.communication", None),
+        ({"order": "queue"}, "Hadar.order", None),
+        ({"pays": "all"}, "Hadar.pays", None),
+        ({"selection": hadar.Greedy}, "Hadar.selection", None),
+        ({"utility": 3}, "Hadar.utility", None),
     ],
 )
-def test_bad_settings_are_refused(settings_: dict[str, Any], message: str) -> None:
-    with refused(InvalidOption, message):
+def test_bad_settings_are_refused(settings_: dict[str, Any], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         hadar.Hadar(**settings_)
 
 
@@ -184,13 +184,13 @@ def test_selections_by_name() -> None:
 
 
 def test_bad_jobs_are_refused() -> None:
-    with pytest.raises(UnknownName, match=r"jobs\['j'\]\.utility is 'dedline'; did you mean 'deadline'"):
+    with refused(UnknownName, "jobs['j'].utility"):
         hetopt.solve(hadar.Hadar(), Instance(MANY, jobs=(Job("j", {"A": 1, "B": 1}, 1, utility="dedline"),)))
-    with pytest.raises(InvalidInstance, match="has no deadline"):
+    with refused(InvalidInstance, "jobs['j0']", "deadline"):
         hetopt.solve(hadar.Hadar(utility="deadline"), Instance(MANY, jobs=jobs_of(1)))
     with pytest.raises(InvalidOption, match="increases from"):
         hetopt.solve(hadar.Hadar(utility=lambda _, s: np.asarray(s)), Instance(MANY, jobs=jobs_of(1)))
-    with pytest.raises(InvalidInstance, match="arrival is 5 s"):
+    with refused(InvalidInstance, "jobs['j'].arrival"):
         hetopt.solve(hadar.Hadar(), Instance(MANY, jobs=(Job("j", {"A": 1, "B": 1}, 1, arrival=5),)))
 
 

@@ -9,6 +9,7 @@ import pytest
 from hadar_oracles import best_total
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
 from hetopt.models import hadar
@@ -135,12 +136,12 @@ def test_bounds_stay_defined_where_utilities_vanish() -> None:
 
 def test_bad_settings_are_refused() -> None:
     problem = hadar.OfflineProblem.of(Instance.from_jobs([[1]], 1, [1], [2], round_seconds=1), 2, 1.0)
-    with pytest.raises(InvalidOption, match=r"Irrevocable.prices is 'proved'; did you mean 'proven'"):
+    with refused(InvalidOption, "Irrevocable.prices"):
         hadar.Irrevocable("proved")
-    with pytest.raises(InvalidOption, match="eta is 0"):
+    with refused(InvalidOption, "eta"):
         hadar.printed_prices(problem, eta=0)
     for delta in (0, -1, float("nan")):
-        with pytest.raises(InvalidOption, match="delta is"):
+        with refused(InvalidOption, "delta", "0"):
             hadar.proven_prices(problem, delta=delta)
     with pytest.raises(InvalidInstance, match="delta < 1"):
         hadar.proven_prices(problem, delta=1)

@@ -130,7 +130,7 @@ def test_durations_are_those_on_the_reference(reference: str) -> None:
         ({"cluster": Cluster.of({"A100": 4})}, InvalidInstance, "cluster"),
         ({"cluster": {"V100": 4}}, InvalidInstance, "cluster"),
         ({"table": [1]}, InvalidInstance, "table"),
-        ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, Worded("table trace: has no column duration, gpus")),
+        ({"table": pd.DataFrame({"job": ["a"]})}, InvalidInstance, Worded("has no column duration, gpus")),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -228,31 +228,31 @@ def test_copies_seen_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("settings_", "key", "match"),
     [
-        ({"round_seconds": 0}, "HadarE.round_seconds"),
-        ({"restart_seconds": -1}, "HadarE.restart_seconds"),
-        ({"round_seconds": 10.0}, "HadarE.restart_seconds"),
-        ({"copies": 0}, "HadarE.copies"),
-        ({"copies": 1.5}, "HadarE.copies"),
-        ({"worth": "both"}, "HadarE.worth"),
-        ({"last_round": "none"}, "HadarE.last_round"),
-        ({"utility": 3}, "HadarE.utility"),
+        ({"round_seconds": 0}, "HadarE.round_seconds", None),
+        ({"restart_seconds": -1}, "HadarE.restart_seconds", "-1"),
+        ({"round_seconds": 10.0}, "HadarE.restart_seconds", "10"),
+        ({"copies": 0}, "HadarE.copies", "0"),
+        ({"copies": 1.5}, "HadarE.copies", r"1\.5"),
+        ({"worth": "both"}, "HadarE.worth", None),
+        ({"last_round": "none"}, "HadarE.last_round", None),
+        ({"utility": 3}, "HadarE.utility", None),
     ],
 )
-def test_bad_settings_are_refused(settings_: dict[str, Any], message: str) -> None:
-    with refused(InvalidOption, message):
+def test_bad_settings_are_refused(settings_: dict[str, Any], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         hadare.HadarE(**settings_)
 
 
 def test_bad_jobs_are_refused() -> None:
     small = Cluster((GPUType("A"), GPUType("B")), (Server("a", {"A": 2, "B": 2}),))
     wide = Instance(small, jobs=(Job("j", {"A": 1.0, "B": 0.0}, 1, demand=3),))
-    with pytest.raises(InvalidInstance, match=r"jobs\['j'\].demand is 3 GPUs; the types that can run it have 2"):
+    with refused(InvalidInstance, "jobs['j'].demand"):
         hetopt.solve(hadare.HadarE(), wide)
     with pytest.raises(InvalidOption, match="increases from"):
         hetopt.solve(hadare.HadarE(utility=lambda _, s: np.asarray(s)), single([[1.0]], [5.0]))
-    with pytest.raises(InvalidOption, match=r"estimates\['j0'\]\['G0'\] is 0"):
+    with refused(InvalidOption, "estimates['j0']['G0']"):
         hetopt.solve(hadare.HadarE(initial=lambda *_: 0.0), single([[1.0]], [5.0]))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from refused import Worded, refused
+from refused import refused
 
 from hetopt import InvalidOption, UnknownName, instances
 from hetopt.models.hadare import JobIds, JobTracker, fork, split_steps
@@ -46,21 +46,18 @@ def test_out_of_range_numbers_would_collide(max_jobs: int, parent: int, i: int) 
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "key", "match"),
     [
-        (lambda: JobIds(0), "max_jobs"),
-        (lambda: JobIds(2.5), "max_jobs"),  # type: ignore[arg-type]
-        (
-            lambda: JobIds(3).copy(3, 1),
-            Worded("parent job_id is 3"),
-        ),
-        (lambda: JobIds(3).copy(1, 0), "i"),
-        (lambda: JobIds(3).copies(1, 0), "copies"),
-        (lambda: JobIds(3).parent(2), "job_id"),
+        (lambda: JobIds(0), "max_jobs", "0"),
+        (lambda: JobIds(2.5), "max_jobs", r"2\.5"),  # type: ignore[arg-type]
+        (lambda: JobIds(3).copy(3, 1), None, "job_id.*3"),
+        (lambda: JobIds(3).copy(1, 0), "i", None),
+        (lambda: JobIds(3).copies(1, 0), "copies", None),
+        (lambda: JobIds(3).parent(2), "job_id", None),
     ],
 )
-def test_bad_numbers_are_refused(call: Callable[[], object], message: str) -> None:
-    with refused(InvalidOption, message):
+def test_bad_numbers_are_refused(call: Callable[[], object], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         call()
 
 
@@ -119,44 +116,41 @@ def test_a_job_from_beginning_to_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("call", "error", "key", "match"),
     [
-        (lambda t: t.register("LM", 4, 5, 1), InvalidOption, Worded("job 'LM' is registered already")),
-        (lambda t: t.register("RS", 3, 5, 1), InvalidOption, Worded("parent job_id is 3, which job 'LM' has")),
-        (lambda t: t.register("RS", 10, 5, 1), InvalidOption, Worded("parent job_id is 10; it must be from 0 to")),
-        (lambda t: t.register("RS", -1, 5, 1), InvalidOption, "parent job_id"),
-        (lambda t: t.register("RS", 4, 0, 1), InvalidOption, "steps of job 'RS'"),
-        (lambda t: t.register("RS", 4, 5, 0), InvalidOption, "copies"),
-        (lambda t: t.left("RS"), UnknownName, Worded("there is no job 'RS'")),
-        (lambda t: t.dispatch("LM", {10: 1.0}), InvalidOption, "job_ID"),
-        (lambda t: t.dispatch("LM", {}), InvalidOption, Worded("no copy of job 'LM' is given")),
-        (lambda t: t.dispatch("LM", {13: 0.0}), InvalidOption, "throughput of copy 13"),
-        (lambda t: t.report(99, 1), InvalidOption, "job_ID"),
-        (lambda t: t.report(13, 1), InvalidOption, Worded("copy 13 reports 1 steps; 0 were assigned")),
-        (lambda t: (t.dispatch("LM", {13: 1.0}), t.report(13, -1)), InvalidOption, "steps of copy 13"),
-        (lambda t: (t.report(13, 0), t.report(13, 0)), InvalidOption, Worded("copy 13 has reported 0 steps already")),
-        (lambda t: t.register("RS", 4, 1.5, 1), InvalidOption, "steps of job 'RS'"),
-        (lambda t: t.report(13, 1.5), InvalidOption, "steps of copy 13"),
+        (lambda t: t.register("LM", 4, 5, 1), InvalidOption, None, "'LM'.*already"),
+        (lambda t: t.register("RS", 3, 5, 1), InvalidOption, None, "3.*'LM'"),
+        (lambda t: t.register("RS", 10, 5, 1), InvalidOption, None, "job_id.*10"),
+        (lambda t: t.register("RS", -1, 5, 1), InvalidOption, "parent job_id", None),
+        (lambda t: t.register("RS", 4, 0, 1), InvalidOption, "steps of job 'RS'", "0"),
+        (lambda t: t.register("RS", 4, 5, 0), InvalidOption, "copies", None),
+        (lambda t: t.left("RS"), UnknownName, None, "job.*'RS'"),
+        (lambda t: t.dispatch("LM", {10: 1.0}), InvalidOption, "job_ID", "10"),
+        (lambda t: t.dispatch("LM", {}), InvalidOption, None, "'LM'.*given"),
+        (lambda t: t.dispatch("LM", {13: 0.0}), InvalidOption, "throughput of copy 13", None),
+        (lambda t: t.report(99, 1), InvalidOption, "job_ID", "99"),
+        (lambda t: t.report(13, 1), InvalidOption, None, "13.*steps"),
+        (lambda t: (t.dispatch("LM", {13: 1.0}), t.report(13, -1)), InvalidOption, "steps of copy 13", "-1"),
+        (lambda t: (t.report(13, 0), t.report(13, 0)), InvalidOption, None, "13.*already"),
+        (lambda t: t.register("RS", 4, 1.5, 1), InvalidOption, "steps of job 'RS'", r"1\.5"),
+        (lambda t: t.report(13, 1.5), InvalidOption, "steps of copy 13", r"1\.5"),
         (
             lambda t: (t.dispatch("LM", {13: 1.0}), t.report(13, 0), t.dispatch("LM", {23: 1.0})),
             InvalidOption,
-            Worded(r"copies \[13\] of job 'LM' have reported in this round"),
+            None,
+            r"\[13\].*round",
         ),
-        (lambda _: split_steps(3, {1: 0.0}), InvalidOption, "throughput of copy 1"),
-        (lambda _: split_steps(5.5, {1: 1.0}), InvalidOption, "steps"),
-        (lambda t: t.merge("LM", {13: {"w": 1.0}}), InvalidOption, Worded("copy 13 has not reported its steps")),
-        (
-            lambda t: (t.report(13, 0), t.merge("LM", {13: {"w": 1.0}})),
-            InvalidOption,
-            Worded("weight"),
-        ),
+        (lambda _: split_steps(3, {1: 0.0}), InvalidOption, "throughput of copy 1", None),
+        (lambda _: split_steps(5.5, {1: 1.0}), InvalidOption, "steps", None),
+        (lambda t: t.merge("LM", {13: {"w": 1.0}}), InvalidOption, None, "13.*steps"),
+        (lambda t: (t.report(13, 0), t.merge("LM", {13: {"w": 1.0}})), InvalidOption, None, "weight.*least"),
     ],
 )
 def test_bad_calls_are_refused_and_change_nothing(
-    call: Callable[[JobTracker], Any], error: type[Exception], message: str
+    call: Callable[[JobTracker], Any], error: type[Exception], key: str | None, match: str | None
 ) -> None:
     jobs = tracker()
-    with refused(error, message):
+    with refused(error, key, match):
         call(jobs)
     assert (jobs.left("LM"), jobs.left("IC")) == (100, 7)
     assert set(jobs.jobs) == {"LM", "IC"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from hetopt import instances
 from hetopt.data.workload import Job, Stage
@@ -64,7 +65,7 @@ def test_the_graph_is_connected(job: Job, allreduce: AllReduce) -> None:
 
 def test_stages_that_exchange_nothing_are_refused() -> None:
     job = Job("two", {"V100": 1.0}, 1, 3, stages=(Stage(1, 1, 1, output_bytes=5), Stage(1, 1, 1), Stage(1, 1, 1)))
-    with pytest.raises(InvalidInstance, match=r"jobs\['two'\]\.stages\[1\]\.output_bytes is 0.*is not connected; give"):
+    with refused(InvalidInstance, "jobs['two'].stages[1].output_bytes"):
         Pipeline.of(job)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
 from hetopt.traces.catalogue import Catalogue, TrainedModel
@@ -112,16 +113,16 @@ def test_errors_name_what_is_wrong() -> None:
     cluster = instances.load("lab36").cluster
     table = PhillyBatches().table(5)
     for load in (0, -1, float("nan"), "much"):
-        with pytest.raises(InvalidOption, match="load is"):
+        with refused(InvalidOption, "load", "0"):
             scale_to_load(table, load, cluster, FFT)  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match="all jobs arrive at the same time; a load per second needs"):
         scale_to_load(GavelLike(jobs_per_hour=None, gpus={1: 1}).table(5), 1.0, cluster)
-    with pytest.raises(InvalidInstance, match="table is a int"):
+    with refused(InvalidInstance, "table"):
         scale_to_load(5, 1.0, cluster)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInstance, match="cluster is 5"):
+    with refused(InvalidInstance, "cluster"):
         scale_to_load(table, 1.0, 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match="the instance has no jobs"):
         offered_load(Instance(cluster))
     wide = (Job("a", {"A": 1.0, "B": 1.0}, 1, 2), Job("b", {"A": 1.0, "B": 1.0}, 1, arrival=1))
-    with pytest.raises(InvalidInstance, match=r"jobs\['a'\] can run on no GPU type alone, so its load is not known"):
+    with refused(InvalidInstance, "jobs['a']", "alone"):
         offered_load(Instance(Cluster.of({"A": 1, "B": 1}), jobs=wide))

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refused import Worded, refused
+from refused import refused
 
 from hetopt import InvalidInstance, InvalidOption, Job
 from hetopt.prediction.accuracy import PERCENT, errors, hold_out
@@ -132,9 +132,9 @@ def test_names_of_groups_never_change() -> None:
     assert group_of("ab", "c") != group_of("a", "bc")
 
 
-@pytest.mark.parametrize(("meta", "message"), [((), Worded("has no meta-information")), (("a", 3), "meta[1]")])
-def test_groups_of_nothing_are_refused(meta: tuple[Any, ...], message: str) -> None:
-    with refused(InvalidInstance, message):
+@pytest.mark.parametrize(("meta", "key", "match"), [((), None, "meta-information"), (("a", 3), "meta[1]", None)])
+def test_groups_of_nothing_are_refused(meta: tuple[Any, ...], key: str | None, match: str | None) -> None:
+    with refused(InvalidInstance, key, match):
         group_of(*meta)
 
 
@@ -157,19 +157,21 @@ def test_errors_do_not_depend_on_the_unit(numbers: list[tuple[float, float]]) ->
 
 
 @pytest.mark.parametrize(
-    ("predicted", "actual", "message"),
+    ("predicted", "actual", "key", "match"),
     [
-        ([1.0], [1.0, 2.0], r"predicted\['it'\] has 1 numbers; it must have 2"),
-        ([1.0], [0.0], r"actual\[0\] is 0; it must be > 0"),
-        ([np.nan], [1.0], r"predicted\['it'\]\[0\] is nan; it must be a finite number"),
-        ([1.0], [-1.0], r"actual\[0\] is -1; it must be a finite number"),
-        ([], [], r"actual has the shape \(0,\)"),
-        ([1.0], ["x"], "actual holds values that are not numbers"),
+        ([1.0], [1.0, 2.0], "predicted['it']", None),
+        ([1.0], [0.0], "actual[0]", "0"),
+        ([np.nan], [1.0], "predicted['it'][0]", None),
+        ([1.0], [-1.0], "actual[0]", "-1"),
+        ([], [], "actual", r"\(0,\)"),
+        ([1.0], ["x"], "actual", "holds.*numbers"),
     ],
 )
-def test_figures_of_what_is_no_work_are_refused(predicted: Any, actual: Any, message: str) -> None:
+def test_figures_of_what_is_no_work_are_refused(
+    predicted: Any, actual: Any, key: str | None, match: str | None
+) -> None:
     for figure in (errors, draw_errors):
-        with pytest.raises(InvalidInstance, match=message):
+        with refused(InvalidInstance, key, match):
             figure({"it": predicted}, actual)
 
 

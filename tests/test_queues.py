@@ -305,17 +305,17 @@ def test_what_a_job_holds_must_be_its_gang_where_no_job_is_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: FIFO(round_seconds=0), "FIFO.round_seconds"),
-        (lambda: SRTF(types="slow"), "SRTF.types"),  # type: ignore[arg-type]
-        (lambda: SRSF(backfill=1), "SRSF.backfill"),  # type: ignore[arg-type]
-        (lambda: LAS(moves="no"), "LAS.moves"),  # type: ignore[arg-type]
-        (lambda: LAS()(ONE, 3), "state"),
+        (lambda: FIFO(round_seconds=0), "FIFO.round_seconds", None),
+        (lambda: SRTF(types="slow"), "SRTF.types", None),  # type: ignore[arg-type]
+        (lambda: SRSF(backfill=1), "SRSF.backfill", None),  # type: ignore[arg-type]
+        (lambda: LAS(moves="no"), "LAS.moves", None),  # type: ignore[arg-type]
+        (lambda: LAS()(ONE, 3), "state", None),
     ],
 )
-def test_settings_out_of_range_are_refused(make: Any, message: str) -> None:
-    with refused(InvalidOption, message):
+def test_settings_out_of_range_are_refused(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()
 
 
@@ -325,7 +325,7 @@ ONE = one_type(("j", 1, 0, 1), gpus=1)
 @pytest.mark.parametrize("policy", [LAS(), Tiresias(), Themis()], ids=repr)
 def test_a_state_of_a_later_time_is_refused(policy: Any) -> None:
     state = policy(ONE.replace(time=90))[1]
-    with pytest.raises(InvalidInstance, match="time is 30 s, before the last call at 90 s"):
+    with refused(InvalidInstance, "time"):
         policy(ONE.replace(time=30), state)
 
 

@@ -7,7 +7,7 @@ import pyomo.environ as pyo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refused import Worded, refused
+from refused import refused
 
 import hetopt
 from hetopt import FormulationSession, InvalidInstance, InvalidOption
@@ -129,23 +129,23 @@ INSTANCE = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "key", "match"),
     [
-        ({"speed": [[1, 2]]}, Worded(r"speed has shape \(1, 2\); it must be \(2, 2\)")),
-        ({"speed": [[1, 2], [1, -5]]}, Worded("speed has -5; it must be from 1e-18 to 1e")),
-        ({"capacity": [1, float("nan")]}, Worded("capacity has nan")),
-        ({"capacity": {"V100": 2}}, "capacity"),
-        ({"weight": [1, 0]}, Worded("weight has 0; it must be from 1e-18 to 1e")),
-        ({"weight": "ab"}, Worded("weight is not a table of numbers")),
-        ({"capacity": [True, 1]}, Worded("capacity is not a table of numbers")),
-        ({"speed": [["1", 2], [1, 5]]}, Worded("speed is not a table of numbers")),
-        ({"speed": [[1e-300, 2], [1, 5]]}, Worded("speed has 1e-300")),
-        ({"speed": [[1, 2], [0, 0]]}, Worded("speed of 'u2' is 0 on every GPU type")),
+        ({"speed": [[1, 2]]}, None, r"shape \(1, 2\)"),
+        ({"speed": [[1, 2], [1, -5]]}, None, "speed.*-5"),
+        ({"capacity": [1, float("nan")]}, None, "capacity.*nan"),
+        ({"capacity": {"V100": 2}}, "capacity", "'V100'"),
+        ({"weight": [1, 0]}, None, "weight.*0"),
+        ({"weight": "ab"}, None, "weight.*numbers"),
+        ({"capacity": [True, 1]}, None, "capacity.*numbers"),
+        ({"speed": [["1", 2], [1, 5]]}, None, "speed.*numbers"),
+        ({"speed": [[1e-300, 2], [1, 5]]}, None, "speed.*1e-300"),
+        ({"speed": [[1, 2], [0, 0]]}, None, "'u2'.*type"),
     ],
 )
-def test_bad_changes_change_nothing(change: dict[str, Any], message: str) -> None:
+def test_bad_changes_change_nothing(change: dict[str, Any], key: str | None, match: str | None) -> None:
     session = FormulationSession(oef.cooperative(), INSTANCE)
-    with refused(InvalidInstance, message):
+    with refused(InvalidInstance, key, match):
         session.change(**change)
     assert session.solve().certificate.objective == pytest.approx(5.25)
 
@@ -169,7 +169,7 @@ def test_what_a_session_is_not_for_is_refused() -> None:
         FormulationSession(oef.cooperative(), INSTANCE, hetopt.Options(solver="gurobi"))
     with pytest.raises(InvalidOption, match="exact is True"):
         FormulationSession(oef.cooperative(), INSTANCE, hetopt.Options(exact=True))
-    with pytest.raises(InvalidOption, match="formulation is"):
+    with refused(InvalidOption, "formulation"):
         FormulationSession(oef.cooperative, INSTANCE)  # type: ignore[arg-type]
     for name in ("capacity[GPU1]", "envy_free.row[u1,u2]", "at_mst.row"):
         with pytest.raises(InvalidOption, match=r"there is no row .* that can be set.*known: at_most\.row"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import hetopt
 from hetopt import (
@@ -200,7 +201,7 @@ def test_a_demand_above_every_type_is_refused(rounder: Rounder) -> None:
     tenant = Tenant("t", {"A": 1.0, "B": 1.0})
     job = Job("big", {"A": 1.0, "B": 1.0}, 1.0, 3, tenant="t")
     instance = Instance(Cluster.of({"A": 2, "B": 2}), tenants=(tenant,), jobs=(job,))
-    with pytest.raises(InvalidInstance, match=r"jobs\['big'\].demand is 3 .* at most 2"):
+    with refused(InvalidInstance, "jobs['big'].demand"):
         rounder(allocation(instance, [[1.0, 1.0]], "tenants"), instance)
 
 
@@ -354,7 +355,7 @@ def test_unreachable_shares_of_time_are_forgiven_and_starve_no_newcomer() -> Non
             break
         waited += 1
     assert plan.x[2, 0] == 3
-    with pytest.raises(InvalidOption, match="most_owed"):
+    with refused(InvalidOption, "WholeJobs.most_owed"):
         hetopt.WholeJobs(most_owed=0.5)
 
 

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from json_schema import accepts
+from refused import refused
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, Job, JobType, Server, SuspiciousSpeedups, Tenant
@@ -191,9 +192,7 @@ def test_a_gpu_type_may_be_named_like_a_throughput() -> None:
 
 
 def test_throughputs_too_far_apart_are_named_as_such() -> None:
-    with pytest.raises(
-        InvalidInstance, match=r"tenants\['u1'\]\.throughput\['GPU2'\] is 1e\+18, 1e\+36 times the small"
-    ):
+    with refused(InvalidInstance, "tenants['u1'].throughput['GPU2']"):
         Instance.from_throughputs([[LEAST, 1e18]], [1, 1])
 
 

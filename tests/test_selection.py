@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, JobType, LongestStarved, Plan, Tenant
 
@@ -96,11 +97,11 @@ def test_jobs_of_several_types_are_kept_apart() -> None:
 def test_bad_input_is_refused() -> None:
     instance = shared({"G": 1}, [("a", "t", 1)])
     homeless = instance.replace(jobs=(*instance.jobs, Job("b", {"G": 1.0}, 1.0)))
-    with pytest.raises(InvalidInstance, match=r"jobs\['b'\].tenant is None"):
+    with refused(InvalidInstance, "jobs['b'].tenant"):
         LongestStarved()(plan(homeless, [[1]]), homeless)
     with pytest.raises(InvalidOption, match="over jobs already"):
         LongestStarved()(Plan(instance.entities("jobs"), np.ones((1, 1))), instance)
-    with pytest.raises(InvalidInstance, match=r"job_type names job type 'q', .* known: jobs"):
+    with refused(InvalidInstance, "jobs['c'].job_type", "'q'"):
         instance.replace(jobs=(Job("c", {"G": 1.0}, 1.0, tenant="t", job_type="q"),))
 
 

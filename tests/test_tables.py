@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
+from refused import refused
 
 import hetopt
 from hetopt import InvalidInstance, UnusableFile, instances
@@ -92,76 +94,99 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
 
 
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    ("bad", "key", "match", "table", "row"),
     [
-        ({"servers": SERVERS.assign(T4=-1)}, "row 's' of table servers: servers['s'].gpus['T4'] is -1; it must be"),
-        ({"servers": SERVERS.assign(T4=1.5)}, "servers['s'].gpus['T4'] is 1.5; it must be a whole number"),
-        ({"servers": SERVERS.assign(T4=np.nan)}, "row 's' of table servers: servers['s'].gpus['T4'] is nan"),
-        ({"servers": SERVERS.assign(T4=0, V100=0)}, "the cluster is empty"),
-        ({"servers": SERVERS[[]]}, "cluster.gpu_types is empty"),
-        ({"servers": {"T4": [1]}}, "servers is a dict; it must be a pandas DataFrame"),
-        ({"servers": SERVERS.set_axis([5])}, "row 5 of table servers: server name is 5; it must be a non-empty name"),
-        ({"tenants": TENANTS.assign(V100=["two", 3])}, "row 'x' of table tenants: job_types['jobs'].speedup"),
-        ({"tenants": TENANTS.assign(V100=[np.nan, 3])}, "job_types['jobs'].speedup['V100'] is nan; it must"),
-        ({"tenants": TENANTS.assign(weight=[1, -1])}, "row 'y' of table tenants: tenants['y'].weight is -1"),
-        ({"tenants": TENANTS.drop(columns="V100")}, "table tenants: has no column for GPU type 'V100'; give one"),
+        ({"servers": SERVERS.assign(T4=-1)}, "servers['s'].gpus['T4']", "-1", "servers", "s"),
+        ({"servers": SERVERS.assign(T4=1.5)}, "servers['s'].gpus['T4']", r"1\.5", "servers", "s"),
+        ({"servers": SERVERS.assign(T4=np.nan)}, "servers['s'].gpus['T4']", "nan", "servers", "s"),
+        ({"servers": SERVERS.assign(T4=0, V100=0)}, None, "cluster.*empty", None, None),
+        ({"servers": SERVERS[[]]}, "cluster.gpu_types", None, None, None),
+        ({"servers": {"T4": [1]}}, "servers", None, None, None),
+        ({"servers": SERVERS.set_axis([5])}, "server name", None, "servers", 5),
+        ({"tenants": TENANTS.assign(V100=["two", 3])}, "job_types['jobs'].speedup['V100']", "'two'", "tenants", "x"),
+        ({"tenants": TENANTS.assign(V100=[np.nan, 3])}, "job_types['jobs'].speedup['V100']", "nan", "tenants", "x"),
+        ({"tenants": TENANTS.assign(weight=[1, -1])}, "tenants['y'].weight", None, "tenants", "y"),
+        ({"tenants": TENANTS.drop(columns="V100")}, None, "type.*'V100'", "tenants", None),
         (
             {"tenants": TENANTS.rename(columns={"V100": "V10"})},
-            "table tenants: has the unknown column 'V10'; did",
+            None,
+            "column.*'V10'",
+            "tenants",
+            None,
         ),
-        ({"tenants": TENANTS.set_axis(["x", "x"])}, "row 'x' of table tenants: occurs twice"),
-        ({"tenants": pd.concat([TENANTS, TENANTS[["T4"]]], axis=1)}, "table tenants: has the column 'T4' twice"),
-        ({"tenants": TENANTS.set_axis(["x", None])}, "table tenants: has no name in row 2"),
-        ({"jobs": JOBS.drop(columns="work")}, "row 'j' of table jobs: work is missing; give the work of every job"),
-        ({"jobs": JOBS.assign(work=np.nan)}, "row 'j' of table jobs: work is missing"),
-        ({"jobs": JOBS.assign(demand=9)}, "jobs['j'].demand is 9 GPUs, but the cluster has 6"),
-        ({"jobs": JOBS.assign(parallelism="expert")}, "row 'j' of table jobs: jobs['j'].parallelism is 'expert'"),
-        ({"jobs": JOBS.assign(stages="")}, "table jobs: has the unknown column 'stages'"),
-        ({"stages": STAGES.drop(columns="replicas")}, "row ('j', 1) of table stages: replicas is missing"),
-        ({"stages": STAGES.assign(replicas=2)}, "jobs['j'].stages have 2 GPUs; they must sum to demand = 1"),
-        ({"stages": pd.concat([STAGES, STAGES])}, "row ('j', 1) of table stages: occurs twice"),
+        ({"tenants": TENANTS.set_axis(["x", "x"])}, None, "occurs.*twice", "tenants", "x"),
+        ({"tenants": pd.concat([TENANTS, TENANTS[["T4"]]], axis=1)}, None, "'T4'.*twice", "tenants", None),
+        ({"tenants": TENANTS.set_axis(["x", None])}, None, "no name", "tenants", None),
+        ({"jobs": JOBS.drop(columns="work")}, "work", "missing", "jobs", "j"),
+        ({"jobs": JOBS.assign(work=np.nan)}, "work", "missing", "jobs", "j"),
+        ({"jobs": JOBS.assign(demand=9)}, "jobs['j'].demand", None, "jobs", "j"),
+        ({"jobs": JOBS.assign(parallelism="expert")}, "jobs['j'].parallelism", None, "jobs", "j"),
+        ({"jobs": JOBS.assign(stages="")}, None, "column.*'stages'", "jobs", None),
+        ({"stages": STAGES.drop(columns="replicas")}, "replicas", "missing", "stages", ("j", 1)),
+        ({"stages": STAGES.assign(replicas=2)}, "jobs['j'].stages", None, "jobs", "j"),
+        ({"stages": pd.concat([STAGES, STAGES])}, None, "twice", "stages", ("j", 1)),
         (
             {"stages": STAGES.rename(index={1: 2}, level=1)},
-            "table stages: stage 1 of job 'j' is missing; number them 1, 2, …",
+            None,
+            "1.*missing",
+            "stages",
+            None,
         ),
         (
             {"stages": STAGES.rename(index={1: "a"}, level=1)},
-            "row ('j', 'a') of table stages: stage is 'a'; it must be",
+            "stage",
+            None,
+            "stages",
+            ("j", "a"),
         ),
-        ({"stages": STAGES.set_axis(["j"])}, "row 'j' of table stages: must have the index job, stage"),
+        ({"stages": STAGES.set_axis(["j"])}, None, "index.*stage", "stages", "j"),
         (
             {"stages": STAGES.rename(index={"j": "k"}, level=0)},
-            "table stages: names the job 'k', which is not",
+            None,
+            "job.*'k'",
+            "stages",
+            None,
         ),
-        ({"held": pd.DataFrame({"T4": [1.0], "V100": [0]}, index=["z"])}, "held"),
-        ({"held": pd.DataFrame({"T4": [1.0]}, index=["x"])}, "table held: has no column for GPU type 'V100'"),
-        ({"done": pd.DataFrame({"work": [-1]}, index=["j"])}, "done['j'] is -1"),
-        ({"done": pd.DataFrame({"works": [1]}, index=["j"])}, "table done: has the unknown column 'works'"),
-        ({"placed": pd.DataFrame({"T4": [9], "V100": 0}, index=["j"])}, "must have the index job, server"),
-        ({"placed": PLACED.assign(T4=9)}, "placed puts jobs on 9 T4 of server 's'; it has 4"),
+        ({"held": pd.DataFrame({"T4": [1.0], "V100": [0]}, index=["z"])}, "held", "'z'", None, None),
+        ({"held": pd.DataFrame({"T4": [1.0]}, index=["x"])}, None, "type.*'V100'", "held", None),
+        ({"done": pd.DataFrame({"work": [-1]}, index=["j"])}, "done['j']", None, "done", "j"),
+        ({"done": pd.DataFrame({"works": [1]}, index=["j"])}, None, "column.*'works'", "done", None),
+        ({"placed": pd.DataFrame({"T4": [9], "V100": 0}, index=["j"])}, None, "index.*server", "placed", "j"),
+        ({"placed": PLACED.assign(T4=9)}, "placed", None, None, None),
         (
             {"instance": pd.DataFrame({"time": [1, 2]}, index=["a", "b"])},
-            "table instance: has 2 rows; it must have",
+            None,
+            "2.*rows",
+            "instance",
+            None,
         ),
-        ({"stage": STAGES}, "there is no table 'stage'; did you mean 'stages'"),
-        ({"gpu_types": pd.DataFrame({"memory_bytes": [-1.0, 1.0]}, index=["T4", "V100"])}, "memory_bytes is -1.0"),
+        ({"stage": STAGES}, None, "table.*'stage'", None, None),
+        (
+            {"gpu_types": pd.DataFrame({"memory_bytes": [-1.0, 1.0]}, index=["T4", "V100"])},
+            "gpu_types['T4'].memory_bytes",
+            None,
+            "gpu_types",
+            "T4",
+        ),
         (
             {"gpu_types": pd.DataFrame({"memory": [1.0]}, index=["T4"])},
-            "table gpu_types: has the unknown column",
+            None,
+            "unknown.*column",
+            "gpu_types",
+            None,
         ),
     ],
 )
-def test_bad_tables(bad: dict[str, Any], message: str) -> None:
+def test_bad_tables(bad: dict[str, Any], key: str | None, match: str | None, table: str | None, row: Any) -> None:
     given_tables = {"servers": SERVERS, "tenants": TENANTS, "jobs": JOBS, **bad}
-    with pytest.raises(InvalidInstance) as caught:
+    with refused(InvalidInstance, key, match, table=table, row=row):
         hetopt.Instance.from_tables(**given_tables)
-    assert message in str(caught.value)
 
 
 def test_a_tenants_weight_is_the_same_in_all_its_rows() -> None:
     index = pd.MultiIndex.from_tuples([("x", "a"), ("x", "b")], names=["tenant", "job_type"])
     tenants = pd.DataFrame({"T4": [1, 1], "V100": [2, 3], "weight": [1, 2]}, index=index)
-    with pytest.raises(InvalidInstance, match=r"weight is 2.*, in another row 1"):
+    with refused(InvalidInstance, "weight", table="tenants", row=("x", "b")):
         hetopt.Instance.from_tables(SERVERS, tenants=tenants)
 
 
@@ -175,7 +200,7 @@ def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match=r"servers\.csv: cannot be read: No such file"):
         hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("server,T4,V100\ns,4,8/2\nt,x,1\n")
-    with pytest.raises(InvalidInstance, match=r"/servers\.csv: row 't': servers\['t'\]\.gpus\['T4'\] is 'x'"):
+    with refused(InvalidInstance, "servers['t'].gpus['T4']", file="servers.csv", row="t"):
         hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("name,T4\ns,4\n")
     with pytest.raises(InvalidInstance, match="has no column 'server'"):
@@ -193,28 +218,29 @@ def test_bad_folders(tmp_path: Path) -> None:
 
 
 BAD_FILES = [
-    ("servers", "server,T4,T4\ns,1,2\n", "servers.csv: has the column 'T4' twice; keep one"),
-    ("servers", "server,T4,T4.1\ns,1,2\n", "tenants.csv: has no column for GPU type 'T4.1'; give one"),
-    ("servers", "server,T4\ns,-1\n", "servers.csv: row 's': servers['s'].gpus['T4'] is -1.0; it must be"),
-    ("servers", "server,T4\ns,0\n", ": the cluster is empty"),
-    ("tenants", "tenant,T5\nu,1\n", "tenants.csv: has the unknown column 'T5'; known: T4, memory_bytes, weight"),
-    ("tenants", "tenant,T4\nu,1\nu,1\n", "tenants.csv: row 'u': occurs twice; every row needs its own name"),
-    ("jobs", "job,T4,work,demand\nj,1,5,7\n", ": jobs['j'].demand is 7 GPUs, but the cluster has 4"),
-    ("jobs", "job,T4,work\nj,1,x\n", "jobs.csv: row 'j': jobs['j'].work is 'x'; it must be a finite number > 0"),
-    ("done", "job,work\nj,5\n", "done.csv: done names job 'j', which does not exist"),
-    ("stages", "job,stage,replicas,forward_s,backward_s\nj,1,1,1,1\n", "stages.csv: names the job 'j', which is not"),
+    ("servers", "server,T4,T4\ns,1,2\n", None, "'T4'.*twice", "servers.csv", None),
+    ("servers", "server,T4,T4.1\ns,1,2\n", None, r"type.*'T4\.1'", "tenants.csv", None),
+    ("servers", "server,T4\ns,-1\n", "servers['s'].gpus['T4']", None, "servers.csv", "s"),
+    ("servers", "server,T4\ns,0\n", None, "cluster.*empty", ANY, None),
+    ("tenants", "tenant,T5\nu,1\n", None, "column.*'T5'", "tenants.csv", None),
+    ("tenants", "tenant,T4\nu,1\nu,1\n", None, "occurs.*twice", "tenants.csv", "u"),
+    ("jobs", "job,T4,work,demand\nj,1,5,7\n", "jobs['j'].demand", None, "jobs.csv", "j"),
+    ("jobs", "job,T4,work\nj,1,x\n", "jobs['j'].work", None, "jobs.csv", "j"),
+    ("done", "job,work\nj,5\n", "done", "'j'", "done.csv", None),
+    ("stages", "job,stage,replicas,forward_s,backward_s\nj,1,1,1,1\n", None, "job.*'j'", "stages.csv", None),
 ]
 
 
-@pytest.mark.parametrize(("table", "text", "message"), BAD_FILES)
-def test_errors_name_their_file(tmp_path: Path, table: str, text: str, message: str) -> None:
+@pytest.mark.parametrize(("table", "text", "key", "match", "file", "row"), BAD_FILES)
+def test_errors_name_their_file(
+    tmp_path: Path, table: str, text: str, key: str | None, match: str | None, file: str | None, row: Any
+) -> None:
     (tmp_path / "servers.csv").write_text("server,T4\ns,4\n")
     (tmp_path / "tenants.csv").write_text("tenant,T4\nu,1\n")
     (tmp_path / f"{table}.csv").write_text(text)
-    with pytest.raises(InvalidInstance) as caught:
+    with refused(InvalidInstance, key, match, file=file, row=row) as caught:
         hetopt.Instance.read_csv(tmp_path)
     assert str(caught.value.file).startswith(str(tmp_path))
-    assert message in str(caught.value)
 
 
 def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from trace_formats import JOBS, SHARED, Row, clock, expected
 
 from hetopt import InvalidInstance, UnusableFile
+from hetopt.errors import format_path
 from hetopt.traces.philly_reader import read_philly
 
 
@@ -143,9 +145,8 @@ def test_missing_keys_are_named(keys: tuple[Any, ...], tmp_path: Path) -> None:
     for key in keys[:-1]:
         place = place[key]
     del place[keys[-1]]
-    with pytest.raises(InvalidInstance, match=rf"cluster_job_log: .* has no {keys[-1]}; it must have") as caught:
+    with refused(InvalidInstance, format_path((0, *keys[:-1])), keys[-1], file="cluster_job_log"):
         read_philly(write(tmp_path, jobs))
-    assert caught.value.path == (0, *keys[:-1])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from refused import refused
 
 from hetopt import Cluster, InvalidInstance, InvalidOption, UnusableFile
 from hetopt.errors import UnknownName
@@ -81,7 +82,7 @@ def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [5, None, b"jobs.csv", ["a"]])
 def test_paths_that_are_none(path: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"path is .*; it must be text or"):
+    with refused(InvalidOption, "path"):
         read_trace(path)
     for kind in KINDS:
         with pytest.raises(InvalidOption, match="path is"):
@@ -165,7 +166,7 @@ def test_errors_have_file_line_and_column_as_fields(tmp_path: Path) -> None:
         check_and_convert(table)
     assert (caught.value.table, caught.value.row, caught.value.line) == ("trace", "first", None)
     assert caught.value.path == ("jobs", "a", "gpus")
-    with pytest.raises(InvalidInstance, match=r"^line 7 of table trace: jobs\['a'\]\.gpus is 0") as caught:
+    with refused(InvalidInstance, "jobs['a'].gpus", line=7, table="trace") as caught:
         check_and_convert(table.assign(line=7))
     assert (caught.value.table, caught.value.row, caught.value.line) == ("trace", None, 7)
     assert str(caught.value.in_file("own.csv")).startswith("own.csv:7: jobs['a'].gpus is 0")

@@ -94,8 +94,9 @@ class EnvironmentSettings:
                 f"environment settings liar and lie are {self.liar!r} and {self.lie!r}; "
                 "give both: the tenant, and the part by which it overstates"
             )
+        key = "environment setting spread_otherwise"
+        at_least(self.spread_otherwise, key, 0.0, InvalidOption, strict=True, most=1.0)
         if self.spread_otherwise != 1.0 and not self.spread:
-            key = "environment setting spread_otherwise"
             raise InvalidOption(f"{key} is {self.spread_otherwise:g}, and spread is false; set spread=true too")
 
     @classmethod

@@ -127,7 +127,9 @@ class TraceWorkload:
     @property
     def is_instance(self) -> bool:
         """Whether it is an instance."""
-        return is_named(self.trace) or (Path(self.trace).suffix.lower() in PARSERS and self.kind is None)
+        path = Path(self.trace)
+        is_file = path.suffix.lower() in PARSERS or (path / "servers.csv").exists()
+        return is_named(self.trace) or (is_file and self.kind is None)
 
     def instance(self, seed: int = 0) -> Instance:
         """The instance for that seed.
@@ -212,7 +214,7 @@ class TraceWorkload:
 OF_TRACES: dict[str, Any] = {
     item.name: {} if item.name == "settings" else item.default
     for item in fields(TraceWorkload)
-    if item.name not in ("trace", "cluster", "count", "kind")
+    if item.name not in ("trace", "cluster", "count")
 }
 """Arguments of a :class:`TraceWorkload` that an instance cannot have -> their default."""
 
