@@ -15,7 +15,7 @@ from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.lease_timeouts import LeaseTimeouts
-from hetopt.executor.log import instance_of, log_of
+from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import job_row, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore

@@ -13,7 +13,7 @@ import pytest
 
 import hetopt
 from hetopt import instances
-from hetopt.data import tables
+from hetopt.data import instance_tables
 from hetopt.data.instance_files import write
 from hetopt.data.workload import Job, Stage
 from hetopt.formulations.formulation import Formulation
@@ -258,7 +258,7 @@ def test_what_settings_name_is_also_looked_for_here(run: Run, tmp_path: Path, mo
 
 
 def test_a_folder_of_csv_files_is_placed_like_the_instance_in_it(run: Run, tmp_path: Path) -> None:
-    tables.write_csv(instances.load("asrpt/fig2"), tmp_path / "fig2")
+    instance_tables.write_csv(instances.load("asrpt/fig2"), tmp_path / "fig2")
     answers = [
         json.loads(run("place", where, "-m", "local", "--json")[1]) for where in ("asrpt/fig2", tmp_path / "fig2")
     ]

@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from hetopt import Cluster, Instance, Job
 from hetopt.executor import tables
-from hetopt.executor.dashboard import curves, fairness, gantt, history, tenants
+from hetopt.executor.dashboard import curves, gantt, history, job_fairness, tenants
 from hetopt.executor.lease_directory import LOSSES
 from hetopt.executor.snapshot import Snapshot
 from hetopt.metrics.finish_time import finish_time_fairness
@@ -146,13 +146,13 @@ def test_fairness_by_hand() -> None:
         {"K80": 2, "V100": 1},
         [x | {"speeds": {"K80": 1.0, "V100": 4.0}}, y | {"speeds": {"K80": 2.0, "V100": 9.0}}],
     )
-    found = fairness.fairness(now, {"y"})
+    found = job_fairness.fairness(now, {"y"})
     assert (found["x"].shared, found["x"].ideal) == (100.0, pytest.approx(200 / 3))
     assert found["x"].rho == pytest.approx(1.5)
     assert found["x"].sure
     assert (found["y"].shared, found["y"].ideal) == (140.0, pytest.approx(75.0))
     assert not found["y"].sure, "not measured on all types"
-    one = fairness.by_tenant(now.jobs, found)["t"]
+    one = job_fairness.by_tenant(now.jobs, found)["t"]
     assert (one.mean, one.largest, one.jobs) == (pytest.approx((1.5 + 140 / 75) / 2), pytest.approx(140 / 75), 2)
     assert not one.sure
 
@@ -167,11 +167,11 @@ def test_what_is_not_known_of_fairness() -> None:
         {"name": "new", "submitted": 100.0, "steps": 100, "left_seconds": 1.0} | rates,
         {"name": "elsewhere", "submitted": 0.0, "steps": 100, "left_seconds": 1.0, "speeds": {"gone": 1.0}},
     ]
-    found = fairness.fairness(snapshot(100.0, {"K80": 2}, jobs))
+    found = job_fairness.fairness(snapshot(100.0, {"K80": 2}, jobs))
     assert set(found) == {"waits"}
     assert found["waits"].shared == 130.0, "60 steps at its fastest measured speed"
     assert not found["waits"].sure
-    assert fairness.fairness(snapshot(0.0, {}, [])) == {}
+    assert job_fairness.fairness(snapshot(0.0, {}, [])) == {}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -189,7 +189,7 @@ def test_fairness_of_jobs_that_are_done_is_that_of_simulations(seed: int) -> Non
     done = [(row["name"], None, row["submitted"], 0.0, row["finished"], 0, 500.0, 500.0) for row in rows]
     log = log_of(done, [], [0.0, 200.0], float(sum(capacity.values())))
     expected = finish_time_fairness(log, Instance(Cluster.of(capacity), (), tuple(jobs)))["rho"]
-    found = fairness.fairness(snapshot(200.0, capacity, rows))
+    found = job_fairness.fairness(snapshot(200.0, capacity, rows))
     assert {name: one.rho for name, one in found.items()} == pytest.approx(expected.to_dict())
 
 

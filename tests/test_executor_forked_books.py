@@ -21,8 +21,8 @@ from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
 from hetopt.executor.kept import Kept
 from hetopt.executor.leases import PROFILE, Ending, grant, seal
-from hetopt.executor.log import log_of
 from hetopt.executor.losses import losses
+from hetopt.executor.measured_log import log_of
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import retry, submit
 from hetopt.executor.store import LEASES, StateStore

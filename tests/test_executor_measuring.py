@@ -19,7 +19,7 @@ from hetopt.executor import tables
 from hetopt.executor.deciding import RoundDecider, Scene
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import SEALED, Ending, grant, open_leases, seal
-from hetopt.executor.log import instance_of, log_of
+from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.starting import driving

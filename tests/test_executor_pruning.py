@@ -28,8 +28,8 @@ from hetopt.executor import pruning, tables
 from hetopt.executor.dashboard import history
 from hetopt.executor.kept import Kept
 from hetopt.executor.leases_folder import make_leases_folder
-from hetopt.executor.log import log_of
 from hetopt.executor.losses import losses
+from hetopt.executor.measured_log import log_of
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.merging import Merges
 from hetopt.executor.pruning import ASIDE, Pruned, prune

@@ -23,7 +23,7 @@ from hetopt.executor import tables
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.leases import PROFILE, Ending, StopReason, ask_stop, grant, seal, set_leases
-from hetopt.executor.log import instance_of, log_of
+from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import snapshot

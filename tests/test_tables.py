@@ -14,10 +14,10 @@ from refused import refused
 
 import hetopt
 from hetopt import InvalidInstance, UnusableFile, instances
-from hetopt.data import tables
+from hetopt.data import instance_tables
 from hetopt.proofs.strategies import whole_instances
 
-COLUMNS = {*tables.SERVER, *tables.TENANT, *tables.JOB}
+COLUMNS = {*instance_tables.SERVER, *instance_tables.TENANT, *instance_tables.JOB}
 
 
 def with_tables(instance: hetopt.Instance) -> hetopt.Instance:
@@ -39,14 +39,14 @@ def test_csv_files_lose_nothing(tmp_path_factory: pytest.TempPathFactory, instan
     """Names such as "1", "null" or "NA" stay text, and floats keep every digit."""
     instance = with_tables(instance)
     folder = tmp_path_factory.mktemp("csv")
-    tables.write_csv(instance, folder)
+    instance_tables.write_csv(instance, folder)
     assert hetopt.Instance.read_csv(folder, any_scale=True) == instance
 
 
 @pytest.mark.parametrize("name", ["asrpt/fig2", "lab36/jobs", "oef/job-types", "fft/fig2"])
 def test_named_instances_come_back_from_csv_files(tmp_path: Path, name: str) -> None:
     instance = instances.load(name)
-    tables.write_csv(instance, tmp_path)
+    instance_tables.write_csv(instance, tmp_path)
     assert hetopt.Instance.read_csv(tmp_path) == instance
     assert hetopt.Instance.read_csv(tmp_path, time=9).time == 9
 
@@ -212,9 +212,9 @@ def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(InvalidInstance, match="is not CSV"):
         hetopt.Instance.read_csv(tmp_path)
     with pytest.raises(UnusableFile, match="exists already"):
-        tables.write_csv(instances.load("lab36"), tmp_path)
+        instance_tables.write_csv(instances.load("lab36"), tmp_path)
     with pytest.raises(UnusableFile, match="cannot be used as a folder: it is a file"):
-        tables.write_csv(instances.load("lab36"), tmp_path / "servers.csv")
+        instance_tables.write_csv(instances.load("lab36"), tmp_path / "servers.csv")
 
 
 BAD_FILES = [
@@ -248,12 +248,12 @@ def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text("precious")
     lab = instances.load("lab36")
     with pytest.raises(UnusableFile, match=r"jobs\.csv: exists already; use overwrite=True"):
-        tables.write_csv(lab, tmp_path)
+        instance_tables.write_csv(lab, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["jobs.csv"]
-    tables.write_csv(lab, tmp_path, overwrite=True)
+    instance_tables.write_csv(lab, tmp_path, overwrite=True)
     assert hetopt.Instance.read_csv(tmp_path) == lab
     assert not (tmp_path / "jobs.csv").exists()
-    tables.write_csv(instances.load("lab36/jobs"), tmp_path, overwrite=True)
+    instance_tables.write_csv(instances.load("lab36/jobs"), tmp_path, overwrite=True)
     assert hetopt.Instance.read_csv(tmp_path) == instances.load("lab36/jobs")
 
 

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 
 from hetopt.checks import FrozenDict, boolean, known, number
-from hetopt.data import inputs, instance_files
-from hetopt.data import tables as instance_tables
+from hetopt.data import inputs, instance_files, instance_tables
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
@@ -285,20 +284,20 @@ class Instance(InstanceData):
 
     @classmethod
     def from_tables(cls, servers: pd.DataFrame, **tables: Any) -> Instance:
-        """The instance in pandas tables; see :func:`hetopt.data.tables.from_tables`."""
+        """The instance in pandas tables; see :func:`hetopt.data.instance_tables.from_tables`."""
         return instance_tables.from_tables(cls, servers, **tables)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The instance as pandas tables; see :func:`hetopt.data.tables.tables`."""
+        """The instance as pandas tables; see :func:`hetopt.data.instance_tables.tables`."""
         return instance_tables.tables(self)
 
     @classmethod
     def read_csv(cls, folder: str | PathLike[str], *, any_scale: bool = False, **state: Any) -> Instance:
-        """The instance in a folder of CSV files; see :func:`hetopt.data.tables.read_csv`."""
+        """The instance in a folder of CSV files; see :func:`hetopt.data.instance_tables.read_csv`."""
         return instance_tables.read_csv(folder, cls, any_scale=any_scale, **state)
 
     def write_csv(self, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write each table as a CSV file; see :func:`hetopt.data.tables.write_csv`."""
+        """Write each table as a CSV file; see :func:`hetopt.data.instance_tables.write_csv`."""
         instance_tables.write_csv(self, folder, overwrite=overwrite)
 
     def replace(self, **changes: Any) -> Instance:

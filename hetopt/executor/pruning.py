@@ -21,7 +21,7 @@ from hetopt.executor import tables
 from hetopt.executor.lease_directory import sync_folder
 from hetopt.executor.leases import SEALED
 from hetopt.executor.leases_folder import MARK
-from hetopt.executor.log import KINDS
+from hetopt.executor.measured_log import KINDS
 from hetopt.executor.queue import QUEUED
 from hetopt.executor.store import EVENTS, LEASES, StateStore, last_logged
 
@@ -195,8 +195,8 @@ def _size(folder: Path) -> int:
 def _forget_events(store: StateStore, limit: float, *, dry_run: bool) -> int:
     """Remove old events that the log file has; how many.
 
-    Those stay that :func:`~hetopt.executor.log.log_of` reads; the newest, by which the clock goes on after a restart of
-    the machine; and the newest of a controller, which names the engine.
+    Those stay that :func:`~hetopt.executor.measured_log.log_of` reads; the newest, by which the clock goes on after a
+    restart of the machine; and the newest of a controller, which names the engine.
     """
     own = tables.events.c
     newest, latest = select(func.max(own.id)).scalar_subquery(), select(func.max(own.time)).scalar_subquery()

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, event
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock
-from hetopt.executor.dashboard import curves, fairness, history
+from hetopt.executor.dashboard import curves, history, job_fairness
 from hetopt.executor.lease_directory import boot_id
 from hetopt.executor.snapshot import Snapshot, snapshot
 from hetopt.executor.store import DATABASE, LEASES, StateStore
@@ -56,7 +56,7 @@ class Look:
     spans: list[history.Span]
     rounds: list[history.Round]
     held: history.Held
-    fairness: Mapping[str, fairness.Fairness] = field(default_factory=dict)
+    fairness: Mapping[str, job_fairness.Fairness] = field(default_factory=dict)
     losses: Mapping[str, list[tuple[int, float]]] = field(default_factory=dict)
 
 
@@ -141,7 +141,7 @@ class Reader:
             unmeasured = history.unmeasured(connection)
             running = [job["name"] for job in now.jobs if job["where"]]
             parts = curves.parts(connection, running[:MOST_CURVES], self.store.folder / LEASES)
-        rho = fairness.fairness(now, unmeasured)
+        rho = job_fairness.fairness(now, unmeasured)
         told = {name: curves.curve(own) for name, own in parts.items()}
         return Look(now, engine, whole, spans, rounds, held, rho, told)
 

@@ -9,8 +9,8 @@ import numpy as np
 from hetopt.data.array_types import Floats
 from hetopt.executor.dashboard import words
 from hetopt.executor.dashboard.drawing import LEFT, REST, WIDTH, Time, colours, figure, legend, of_tenants
-from hetopt.executor.dashboard.fairness import by_tenant
 from hetopt.executor.dashboard.history import Held, Round
+from hetopt.executor.dashboard.job_fairness import by_tenant
 from hetopt.executor.dashboard.markup import EMPTY, Html, joined, lone, table, tag
 from hetopt.executor.dashboard.reader import Look
 from hetopt.executor.dashboard.sections import left_out, running, section, waiting
