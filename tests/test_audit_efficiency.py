@@ -84,7 +84,7 @@ def test_exact_verdict_agrees_and_carries_its_proof(data, waste):
         proves(verdict.proof, held)
         return
     better = np.array([[verdict.witness.bundles[e].get(t, 0) for t in entities.types] for e in entities.names])
-    after = (held.value * better).sum(axis=1)
+    after = (held.per_gpu * better).sum(axis=1)
     assert (better >= 0).all()
     assert (better.sum(axis=0) <= held.capacity).all()
     assert (after >= held.rate).all()
@@ -98,7 +98,7 @@ def proves(proof, held):
     for e, name in enumerate(held.names):
         assert proof.weights[name] > 0
         for k, kind in enumerate(held.types):
-            value = proof.weights[name] * held.value[e, k]
+            value = proof.weights[name] * held.per_gpu[e, k]
             assert value <= proof.prices[kind]
             assert value == proof.prices[kind] or held.gpus[e, k] == 0
     for k, kind in enumerate(held.types):

@@ -33,7 +33,7 @@ class Holdings:
     ----------
     names, types:
         n entities (or tenants, see :data:`Level`) and k GPU types.
-    value:
+    per_gpu:
         (n, k) rate per GPU.
     gpus:
         (n, k) GPUs held.
@@ -51,7 +51,7 @@ class Holdings:
 
     names: tuple[str, ...]
     types: tuple[str, ...]
-    value: Numbers
+    per_gpu: Numbers
     gpus: Numbers
     rate: Numbers
     weight: Numbers
@@ -62,15 +62,15 @@ class Holdings:
     @cached_property
     def cluster_rate(self) -> Numbers:
         """(n,) :func:`~hetopt.data.rates.cluster_rate`, by which slacks are divided."""
-        return cluster_rate(self.value, self.capacity, self.most)
+        return cluster_rate(self.per_gpu, self.capacity, self.most)
 
     def rate_with(self, gpus: Numbers) -> Numbers:
         """(n,) rate of each with its row of ``gpus`` (n, k), or with the same (k,)."""
-        return rate_with(self.value, gpus, self.most)
+        return rate_with(self.per_gpu, gpus, self.most)
 
     def cross_rates(self, rows: slice | list[int]) -> Numbers:
         """(len(rows), n) rate of the row's entity with the column's GPUs, times the ratio of their weights."""
-        return cross_rates(self.value, self.gpus, self.weight, self.most, rows)
+        return cross_rates(self.per_gpu, self.gpus, self.weight, self.most, rows)
 
     @property
     def one(self) -> Any:
@@ -144,7 +144,7 @@ def holdings(
     single = Holdings(
         names=entities.names,
         types=entities.types,
-        value=entities.per_gpu,
+        per_gpu=entities.per_gpu,
         gpus=gpus,
         rate=rate_with(entities.per_gpu, gpus, most),
         weight=entities.weight,
@@ -231,14 +231,14 @@ def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: L
         return single
     groups = [np.flatnonzero(entities.owner == i) for i in range(len(instance.tenants))]
     combined = np.max if level == "free reuse" else np.mean
-    value = np.array([combined(single.value[rows], axis=0) for rows in groups])
+    per_gpu = np.array([combined(single.per_gpu[rows], axis=0) for rows in groups])
     gpus = np.array([single.gpus[rows].sum(axis=0) for rows in groups])
     as_allocated = np.array([single.rate[rows].sum() for rows in groups])
     return replace(
         single,
         names=tuple(t.name for t in instance.tenants),
-        value=value,
+        per_gpu=per_gpu,
         gpus=gpus,
-        rate=rate_with(value, gpus) if level == "free reuse" else as_allocated,
+        rate=rate_with(per_gpu, gpus) if level == "free reuse" else as_allocated,
         weight=np.array([single.weight[rows].sum() for rows in groups]),
     )

@@ -96,7 +96,7 @@ def _judged(held: Holdings, tolerance: float) -> Verdict:
     capacity = capacity_verdict(held, tolerance)
     if not capacity.holds:
         return undecided(AuditProperty.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
-    if not (held.value * held.capacity > 0).any():  # no entity can use any GPU
+    if not (held.per_gpu * held.capacity > 0).any():  # no entity can use any GPU
         return judged(AuditProperty.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
     if held.exact:
         return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
@@ -118,8 +118,8 @@ def _shrunk(held: Holdings) -> Holdings:
 
 def _largest_gain(held: Holdings) -> Floats:
     """(n, k) parts of types in the allocation with the largest total gain."""
-    n, k = held.value.shape
-    worth = held.value * held.capacity / held.cluster_rate[:, None]
+    n, k = held.per_gpu.shape
+    worth = held.per_gpu * held.capacity / held.cluster_rate[:, None]
     row, col = np.nonzero(worth)
     columns = np.arange(len(row))
     blocks = [(row, worth[row, col]), (n + col, np.ones(len(row)))]
@@ -170,7 +170,7 @@ class _ExactRates(ExactData):
 
     def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
         """All rows ``keeps[e]``."""
-        n, k = self.held.value.shape
+        n, k = self.held.per_gpu.shape
         minus_one = ratio(Fraction(-1))
         return {
             f"keeps[{e}]": ExactRow(
@@ -178,15 +178,15 @@ class _ExactRates(ExactData):
                 ratio(self.held.rate[e]),
                 None,
             )
-            for e, row in enumerate(self.held.value.tolist())
+            for e, row in enumerate(self.held.per_gpu.tolist())
         }
 
 
 def _program(held: Holdings) -> LinearProgram:
     """Columns x[e, k] and gain[e], in floats."""
     assert held.most is not None
-    n, k = held.value.shape
-    value, cells = held.value.astype(float), np.arange(n * k)
+    n, k = held.per_gpu.shape
+    value, cells = held.per_gpu.astype(float), np.arange(n * k)
     e, j = np.divmod(cells, k)
     row = np.concatenate([e, np.arange(n), n + j, n + k + e])
     column = np.concatenate([cells, n * k + np.arange(n), cells, cells])
@@ -220,11 +220,11 @@ def _handed_out(held: Holdings) -> Any:
     """The allocation with unused and useless GPUs given to the entities that gain most; None if there are none."""
     better, found = held.gpus.copy(), False
     for k in range(len(held.types)):
-        worth = held.value[:, k] / held.cluster_rate
+        worth = held.per_gpu[:, k] / held.cluster_rate
         if not (worth > 0).any():
             continue
         best = int(worth.argmax())
-        useless = np.flatnonzero((held.value[:, k] == 0) & (held.gpus[:, k] > 0))
+        useless = np.flatnonzero((held.per_gpu[:, k] == 0) & (held.gpus[:, k] > 0))
         spare = held.capacity[k] - held.gpus[:, k].sum() + held.gpus[useless, k].sum()
         if spare > 0:
             better[useless, k] = Fraction(0)
@@ -250,7 +250,7 @@ def _prices(held: Holdings) -> SupportingPrices | list[tuple[int, int]]:
     if changed >= 0:
         return [(i, holder[i][j]) for i, j in _ring(before, changed)]
     for j in range(k):
-        if not (held.value[:, j] > 0).any():
+        if not (held.per_gpu[:, j] > 0).any():
             price[j] = Fraction(0)  # no entity can use it
     return _supporting_prices(held, price)
 
@@ -259,9 +259,9 @@ def _ratios(held: Holdings) -> tuple[list[list[Fraction]], list[list[int]]]:
     """ratio[i][j]: the largest v[e, j] / v[e, i] among holders e of type i (0: none); holder[i][j]: that e."""
     k = len(held.types)
     ratio, holder = [[Fraction(0)] * k for _ in range(k)], [[-1] * k for _ in range(k)]
-    for e, i in np.argwhere((held.gpus > 0) & (held.value > 0)).tolist():
+    for e, i in np.argwhere((held.gpus > 0) & (held.per_gpu > 0)).tolist():
         for j in range(k):
-            worth = held.value[e, j] / held.value[e, i]
+            worth = held.per_gpu[e, j] / held.per_gpu[e, i]
             if i != j and worth > ratio[i][j]:
                 ratio[i][j], holder[i][j] = worth, e
     return ratio, holder
@@ -285,7 +285,7 @@ def _trade(held: Holdings, ring: list[tuple[int, int]]) -> Any:
     types, givers = [i for i, _ in ring], [e for _, e in ring]
     amount = [Fraction(1)]
     for (i, e), j in zip(ring[:-1], types[1:], strict=True):
-        amount.append(amount[-1] * held.value[e, i] / held.value[e, j])
+        amount.append(amount[-1] * held.per_gpu[e, i] / held.per_gpu[e, j])
     size = min(held.gpus[e, i] / a for (i, e), a in zip(ring, amount, strict=True))
     better = held.gpus.copy()
     for place, (i, e) in enumerate(ring):
@@ -297,6 +297,6 @@ def _trade(held: Holdings, ring: list[tuple[int, int]]) -> Any:
 def _supporting_prices(held: Holdings, price: list[Fraction]) -> SupportingPrices:
     weights = {}
     for e, name in enumerate(held.names):
-        bids = [price[k] / v for k, v in enumerate(held.value[e].tolist()) if v > 0]
+        bids = [price[k] / v for k, v in enumerate(held.per_gpu[e].tolist()) if v > 0]
         weights[name] = min(bids, default=Fraction(1))  # any weight for an entity that can use no GPU
     return SupportingPrices(dict(zip(held.types, price, strict=True)), weights)

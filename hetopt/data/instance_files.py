@@ -77,7 +77,9 @@ def first_error(problem: ValidationError, what: str = "an instance") -> Document
 
 
 def to_instance(document: Any, make: Callable[..., Made]) -> Made:
-    """The instance in ``document`` (mappings, lists, text, numbers); ``make`` is called with its fields.
+    """The instance in ``document`` (mappings, lists, text, numbers).
+
+    ``make``: the class Instance, which is above this module, called with the fields.
 
     Raises
     ------
@@ -183,7 +185,7 @@ def _job_type(part: schema.JobTypePart | schema.TenantPart, name: str) -> JobTyp
     memory = part.memory_bytes or 0.0
     if part.throughput is not None:
         return JobType.from_throughput(name, part.throughput, memory)
-    return JobType(name, part.speedup or {}, memory, any_scale=True)
+    return JobType(name, part.speedup or {}, memory, any_scale=True)  # decode warns, with file and line
 
 
 def _tenant(part: schema.TenantPart) -> Tenant:

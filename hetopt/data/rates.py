@@ -64,9 +64,9 @@ def relative_envy(entities: Entities, gpus: Floats, rows: list[int] | slice = sl
     numpy.ndarray
         0 on the diagonal; above 0: envy. Infinite for an entity that has nothing and could use the column's GPUs.
     """
-    value, most = entities.per_gpu, most_at_once(entities)
-    own = rate_with(value, gpus, most)[rows, None]
-    cross = cross_rates(value, gpus, entities.weight, most, rows)
+    per_gpu, most = entities.per_gpu, most_at_once(entities)
+    own = rate_with(per_gpu, gpus, most)[rows, None]
+    cross = cross_rates(per_gpu, gpus, entities.weight, most, rows)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(own > 0, cross / own, np.where(cross > 0, np.inf, 1.0)) - 1.0)
 
@@ -86,12 +86,12 @@ def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats
     return entities.demand if limited else None
 
 
-def cluster_rate(value: Numbers, capacity: Numbers, most: Numbers | None = None) -> Numbers:
+def cluster_rate(per_gpu: Numbers, capacity: Numbers, most: Numbers | None = None) -> Numbers:
     """(n,) rate of each entity with all GPUs of the cluster, by which cluster envy and slacks are divided.
 
     1 for an entity that can use none of the GPUs, so that its violations count.
     """
-    rate = rate_with(value, capacity, most)
+    rate = rate_with(per_gpu, capacity, most)
     return np.where(rate > 0, rate, rate * 0 + 1)
 
 
@@ -100,28 +100,28 @@ def fair_part(weight: Numbers, capacity: Numbers) -> Numbers:
     return np.asarray((weight / weight.sum())[:, None] * capacity)
 
 
-def rate_with(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:
+def rate_with(per_gpu: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:
     """(n,) rate of each entity with its own row of ``gpus``.
 
     Parameters
     ----------
-    value:
+    per_gpu:
         (n, k) rate per GPU.
     gpus:
         (n, k) GPUs on average over time, or (k,) the same for all.
     most:
         (n,) GPUs that each can use at a time; None: no limit. With a limit, negative GPUs count as none.
     """
-    gpus = np.broadcast_to(gpus, value.shape)
+    gpus = np.broadcast_to(gpus, per_gpu.shape)
     if most is None:
-        return np.asarray((value * gpus).sum(axis=1))
-    order = np.argsort(-value, axis=1, kind="stable")
-    best, there = np.take_along_axis(value, order, axis=1), np.take_along_axis(gpus, order, axis=1)
+        return np.asarray((per_gpu * gpus).sum(axis=1))
+    order = np.argsort(-per_gpu, axis=1, kind="stable")
+    best, there = np.take_along_axis(per_gpu, order, axis=1), np.take_along_axis(gpus, order, axis=1)
     return _used(zip(best.T, there.T, strict=True), most)
 
 
 def cross_rates(
-    value: Numbers, gpus: Numbers, weight: Numbers, most: Numbers | None = None, rows: slice | list[int] = slice(None)
+    per_gpu: Numbers, gpus: Numbers, weight: Numbers, most: Numbers | None = None, rows: slice | list[int] = slice(None)
 ) -> Numbers:
     """(len(rows), n) rate of the row's entity with the column's GPUs times ``weight[row] / weight[column]``.
 
@@ -131,21 +131,21 @@ def cross_rates(
 
     Parameters
     ----------
-    value, gpus, most:
+    per_gpu, gpus, most:
         As in :func:`rate_with`; ``gpus`` is (n, k).
     weight:
         (n,) importance.
     rows:
         Positions of the entities that compare; default all.
     """
-    per_weight, mine, value = (gpus / weight[:, None]).T, weight[rows, None], value[rows]
+    per_weight, mine, per_gpu = (gpus / weight[:, None]).T, weight[rows, None], per_gpu[rows]
     if most is None:
-        return np.asarray((value @ per_weight) * mine)
-    order = np.argsort(-value, axis=1, kind="stable")
-    best = np.take_along_axis(value, order, axis=1)
-    used = ((best[:, [j]], per_weight[order[:, j]]) for j in range(value.shape[1]))
+        return np.asarray((per_gpu @ per_weight) * mine)
+    order = np.argsort(-per_gpu, axis=1, kind="stable")
+    best = np.take_along_axis(per_gpu, order, axis=1)
+    used = ((best[:, [j]], per_weight[order[:, j]]) for j in range(per_gpu.shape[1]))
     on_average = _used(used, most[rows, None] / mine) * mine  # up to m of c times the GPUs: c times (m/c of the GPUs)
-    return np.asarray(np.minimum(on_average, (value @ gpus.T) * usable(weight, most, rows)))
+    return np.asarray(np.minimum(on_average, (per_gpu @ gpus.T) * usable(weight, most, rows)))
 
 
 def usable(weight: Numbers, most: Numbers | None, rows: slice | list[int] = slice(None)) -> Numbers:
@@ -155,9 +155,9 @@ def usable(weight: Numbers, most: Numbers | None, rows: slice | list[int] = slic
 
 
 def _used(types: Iterable[tuple[Numbers, Numbers]], left: Numbers) -> Numbers:
-    """Sum of value times GPUs used, at most ``left`` GPUs; ``types``: (value, GPUs) of each, the fastest first."""
+    """Sum of rates of GPUs used, at most ``left`` GPUs; ``types``: (rate per GPU, GPUs) of each, the fastest first."""
     total: Any = 0
-    for value, gpus in types:
+    for per_gpu, gpus in types:
         used = np.minimum(np.maximum(gpus, 0), left)
-        total, left = total + value * used, left - used
+        total, left = total + per_gpu * used, left - used
     return np.asarray(total)
