@@ -50,14 +50,9 @@ class SystemVariant:
     settings:
         Its settings.
     label:
-        Its name in tables, without ``[``; default: the name with the settings, as ``name[key=value]``.
+        Its name in tables; default: the name with the settings.
     round_seconds:
         Length of a round in seconds; None: the system's own.
-
-    Raises
-    ------
-    InvalidOption
-        The label contains ``[`` and is not the default.
     """
 
     name: str
@@ -67,10 +62,8 @@ class SystemVariant:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", FrozenDict(self.settings))
-        default = default_label(self.name, self.settings)
-        if "[" in self.label and self.label != default:
-            raise InvalidOption(f"is {self.label!r}; brackets are for the settings of default labels", "label")
-        object.__setattr__(self, "label", self.label or default)
+        if not self.label:
+            object.__setattr__(self, "label", default_label(self.name, self.settings))
 
     def build(self) -> System:
         """The system; raises as :func:`hetopt.registry.make_system`."""

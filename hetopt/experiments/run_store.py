@@ -136,7 +136,7 @@ def default_label(system: str, settings: Mapping[str, Any]) -> str:
 def label_matches(label: str, names: Sequence[str]) -> bool:
     """Whether a label is one of ``names``, or the :func:`default_label` of one with settings.
 
-    A label that the caller gave, which has no brackets, names another system under test.
+    A label that the caller gave names another system under test, whatever system it stands for.
     """
     return label in names or label.split("[", 1)[0] in names
 
