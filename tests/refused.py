@@ -1,4 +1,4 @@
-"""Refusals are compared by type and fields; a word of the message tells errors of one key apart."""
+"""Errors compared by type and fields; a word of the message distinguishes errors of one key."""
 
 from __future__ import annotations
 
