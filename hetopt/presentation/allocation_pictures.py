@@ -105,7 +105,7 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
     axes.barh(places, prices.to_numpy(), color=[COLOURS[k % len(COLOURS)] for k in places])
     axes.set_yticks(places, [label(str(gpu_type), k + 1, 16) for k, gpu_type in enumerate(prices.index)])
     axes.invert_yaxis()
-    axes.set_xlabel("gain of the objective by one GPU more")
+    axes.set_xlabel("gain of the objective per additional GPU")
     axes.set_title("Prices of the GPU types")
     axes.spines[["top", "right"]].set_visible(False)
 
