@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from hetopt.checks import counted
 from hetopt.errors import InvalidOption
 from hetopt.executor import queue
 from hetopt.executor.job_file import SECONDS, read_job
@@ -262,7 +263,7 @@ def prune(
     with opened(state) as store:
         found = pruning.prune(store, long, dry_run=dry_run)
     directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
-    events = "1 event" if found.events == 1 else f"{found.events} events"
+    events = counted(found.events, "event")
     done = "would go" if dry_run else "went"
     console.print_line(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} of the books {done}")
     for problem in found.problems:
