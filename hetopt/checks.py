@@ -287,7 +287,7 @@ def check_no_classes(owner: Any, *keys: str) -> None:
     for key in keys:
         if isinstance(made := getattr(owner, key), type):
             name = made.__name__
-            raise InvalidOption(f"{type(owner).__name__}.{key} is the class {name}; give an instance: {name}()")
+            raise InvalidOption(f"is the class {name}; give an instance: {name}()", f"{type(owner).__name__}.{key}")
 
 
 def counted(number: float | str, noun: str) -> str:

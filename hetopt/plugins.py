@@ -197,7 +197,7 @@ def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: st
 
 def _fitting(value: Any, hint: Any, key: str) -> Any:
     if hint in (bool, "bool") and not isinstance(value, bool):
-        raise InvalidOption(f"{key} is {value!r}; it must be true or false")
+        raise InvalidOption(f"is {value!r}; it must be true or false", key)
     free = not isinstance(hint, type) or hint is inspect.Parameter.empty
     if type(value) not in PLAIN or free or hint.__module__ in ("builtins", "collections.abc"):
         return value
@@ -206,20 +206,20 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
             return hint(value)
         except ValueError:
             raise InvalidOption(
-                f"{key} is {value!r}; it must be one of {', '.join(str(m.value) for m in hint)}"
+                f"is {value!r}; it must be one of {', '.join(str(m.value) for m in hint)}", key
             ) from None
     if is_dataclass(hint) and isinstance(value, dict):
         names = [item.name for item in fields(hint) if item.init]
         for name in value:
             if name not in names:
-                raise InvalidOption(f"{key} has no field {name!r}; {choices(str(name), names)}")
+                raise InvalidOption(f"has no field {name!r}; {choices(str(name), names)}", key)
         made: Any = hint
         return made(**fitting(made, value, key))
     if isinstance(value, str) and (group := _group_of(hint)):
         return group.make(value)
     given = ", ".join(item.name for item in fields(hint) if item.init and item.repr) if is_dataclass(hint) else ""
     raise InvalidOption(
-        f"{key} is {value!r}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}"
+        f"is {value!r}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}", key
     )
 
 

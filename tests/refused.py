@@ -13,22 +13,14 @@ import pytest
 from hetopt import HetoptError
 
 
-class Worded(str):
-    """A part of the message, or a pattern of it, of an error that has no key."""
-
-    __slots__ = ()
-
-
 @contextmanager
 def refused(
     error: type[Exception] | tuple[type[Exception], ...], key: str | None, match: str | None = None, **place: Any
 ) -> Iterator[pytest.ExceptionInfo[Any]]:
     """The block ends with ``error`` about ``key`` at ``place``: ``file`` (its name), ``line``, ``table``, ``row``.
 
-    ``key`` is None, or :class:`Worded`, where the error has none; then the message alone identifies the error.
+    ``key`` is None where the error has none; then ``match``, a pattern of its message, identifies it.
     """
-    if isinstance(key, Worded):
-        key, match = None, f"{re.escape(key)}|{key}" if is_pattern(key) else re.escape(key)
     assert key or match or place, "give at least one of key, match and place"
     with pytest.raises(error) as caught:
         yield caught
@@ -41,12 +33,3 @@ def refused(
     if found.get("file"):
         found["file"] = Path(found["file"]).name
     assert found == place, str(problem)
-
-
-def is_pattern(text: str) -> bool:
-    """Whether ``text`` is a valid regular expression."""
-    try:
-        re.compile(text)
-    except re.error:
-        return False
-    return True

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refused import Worded, refused
+from refused import refused
 
 import hetopt
 from hetopt import auditing
@@ -299,16 +299,16 @@ def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("settings_", "key", "match"),
     [
-        ({"kinds": ("false",)}, Worded("kinds has 'false'")),
-        ({"scale": "odd"}, Worded("scale has 'odd'")),
-        ({"gpu_use": "odd"}, Worded("gpu_use has 'odd'")),
-        ({"misreporting": ("u9",)}, Worded("misreporting has 'u9'; it must be one of u1, u2")),
-        ({"budget": 1}, "budget"),
-        ({"time_limit": -1}, "time_limit"),
+        ({"kinds": ("false",)}, "kinds", None),
+        ({"scale": "odd"}, "scale", None),
+        ({"gpu_use": "odd"}, "gpu_use", None),
+        ({"misreporting": ("u9",)}, "misreporting", "one of u1, u2"),
+        ({"budget": 1}, "budget", None),
+        ({"time_limit": -1}, "time_limit", None),
     ],
 )
-def test_settings_are_checked(settings_, message):
-    with refused(hetopt.InvalidOption, message):
+def test_settings_are_checked(settings_, key, match):
+    with refused(hetopt.InvalidOption, key, match):
         auditing.strategy_proof(market(), Equal(), **settings_)

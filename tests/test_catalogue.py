@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refused import Worded, refused
+from refused import refused
 
 from hetopt import Cluster, HetoptError, InvalidInstance, InvalidOption, UnknownName, instances
 from hetopt.errors import UnusableFile
@@ -186,26 +186,26 @@ def test_a_catalogue_is_a_mapping_that_survives_pickling() -> None:
 
 A = TrainedModel("a", {"T4": 1.0})
 WRONG: list[tuple[Any, str]] = [
-    (lambda: TrainedModel("", {"T4": 1.0}), "model name"),
-    (lambda: TrainedModel("a", {"T4": 0.0}), "models['a'].speed"),
-    (lambda: TrainedModel("a", {"T4": -1.0}), "models['a'].speed['T4']"),
-    (lambda: TrainedModel("a", 5), "models['a'].speed"),  # type: ignore[arg-type]
-    (lambda: TrainedModel("a", {"T4": 1.0}, memory_bytes=-1), "models['a'].memory_bytes"),
-    (lambda: TrainedModel("a", {"T4": 1.0}, dataset=""), "models['a'].dataset"),
-    (lambda: TrainedModel("a", {"T4": 1.0}, parallelism="expert"), "models['a'].parallelism"),  # type: ignore[arg-type]
-    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=()), "models['a'].gpus"),
-    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=(0,)), "models['a'].gpus"),
-    (lambda: Catalogue("c", ()), Worded("catalogue 'c' has no model")),
-    (lambda: Catalogue("c", (A, A)), Worded("model 'a' occurs twice")),
-    (lambda: Catalogue("c", (A, TrainedModel("b", {"V100": 1.0}))), "models['b'].speed"),
-    (lambda: Catalogue("c", (A,), "V100"), "reference"),
-    (lambda: Catalogue("c", (5,)), "models[0]"),  # type: ignore[arg-type]
+    (lambda: TrainedModel("", {"T4": 1.0}), "model name", None),
+    (lambda: TrainedModel("a", {"T4": 0.0}), "models['a'].speed", None),
+    (lambda: TrainedModel("a", {"T4": -1.0}), "models['a'].speed['T4']", None),
+    (lambda: TrainedModel("a", 5), "models['a'].speed", None),  # type: ignore[arg-type]
+    (lambda: TrainedModel("a", {"T4": 1.0}, memory_bytes=-1), "models['a'].memory_bytes", None),
+    (lambda: TrainedModel("a", {"T4": 1.0}, dataset=""), "models['a'].dataset", None),
+    (lambda: TrainedModel("a", {"T4": 1.0}, parallelism="expert"), "models['a'].parallelism", None),  # type: ignore[arg-type]
+    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=()), "models['a'].gpus", None),
+    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=(0,)), "models['a'].gpus", None),
+    (lambda: Catalogue("c", ()), "models", "at least one model"),
+    (lambda: Catalogue("c", (A, A)), None, "model 'a' occurs twice"),
+    (lambda: Catalogue("c", (A, TrainedModel("b", {"V100": 1.0}))), "models['b'].speed", None),
+    (lambda: Catalogue("c", (A,), "V100"), "reference", None),
+    (lambda: Catalogue("c", (5,)), "models[0]", None),  # type: ignore[arg-type]
 ]
 
 
-@pytest.mark.parametrize(("make", "message"), WRONG)
-def test_errors_name_what_is_wrong(make: Any, message: str) -> None:
-    with refused(InvalidInstance, message) as problem:
+@pytest.mark.parametrize(("make", "key", "match"), WRONG)
+def test_errors_name_what_is_wrong(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidInstance, key, match) as problem:
         make()
     assert isinstance(problem.value, HetoptError)
 

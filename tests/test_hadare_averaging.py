@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from refused import Worded, refused
+from refused import refused
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.averaging import consolidate
@@ -198,19 +198,19 @@ def test_states_that_do_not_fit(states: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "key", "match"),
     [
-        ([1], Worded("1 entries for 2 states")),
-        ([1, 2, 3], Worded("3 entries for 2 states")),
-        ([1, -1], "weights[1]"),
-        ([math.nan, 1], "weights[0]"),
-        ([math.inf, 1], "weights[0]"),
-        (["1", 1], "weights[0]"),
-        ([0, 0.0], Worded("at least one weight must be > 0")),
+        ([1], "weights", "1 entries"),
+        ([1, 2, 3], "weights", "3 entries"),
+        ([1, -1], "weights[1]", None),
+        ([math.nan, 1], "weights[0]", None),
+        ([math.inf, 1], "weights[0]", None),
+        (["1", 1], "weights[0]", None),
+        ([0, 0.0], "weights", "at least one weight"),
     ],
 )
-def test_weights_that_do_not_fit(weights: Any, message: str) -> None:
-    with refused(InvalidOption, message):
+def test_weights_that_do_not_fit(weights: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         consolidate([GOOD, GOOD], weights)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from refused import Worded, refused
+from refused import refused
 
 import hetopt
 from hetopt import InvalidOption, instances
@@ -57,25 +57,27 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: EstimateErrors(overstated={"User-1": -0.5}), "EstimateErrors.overstated['User-1']"),
-        (lambda: EstimateErrors(overstated=3), "EstimateErrors.overstated"),  # type: ignore[arg-type]
-        (lambda: EstimateErrors(overstated={"": 1.0}), "EstimateErrors.overstated"),
+        (lambda: EstimateErrors(overstated={"User-1": -0.5}), "EstimateErrors.overstated['User-1']", None),
+        (lambda: EstimateErrors(overstated=3), "EstimateErrors.overstated", None),  # type: ignore[arg-type]
+        (lambda: EstimateErrors(overstated={"": 1.0}), "EstimateErrors.overstated", None),
         (
             lambda: EstimateErrors(overstated={"User-5": 1.0}).of(FOUR),
             "EstimateErrors.overstated",
+            None,
         ),
-        (lambda: EnvironmentSettings(liar="User-1"), Worded(r"liar and lie are 'User-1' and 0\.0; give both")),
-        (lambda: EnvironmentSettings(lie=0.5), Worded("give both: the tenant, and the part by which it overstates")),
+        (lambda: EnvironmentSettings(liar="User-1"), "environment setting liar", r"'User-1' and lie is 0\.0"),
+        (lambda: EnvironmentSettings(lie=0.5), "environment setting liar", "lie is 0.5; give both"),
         (
             lambda: EnvironmentSettings(liar=3, lie=0.5),
-            Worded("environment setting liar is 3"),
+            "environment setting liar",
+            "is 3",
         ),  # type: ignore[arg-type]
     ],
 )
-def test_lies_that_are_none(make: Any, message: str) -> None:
-    with refused(InvalidOption, message):
+def test_lies_that_are_none(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refused import Worded, refused
+from refused import refused
 from simulated import table_1
 
 import hetopt
@@ -150,15 +150,15 @@ def test_settings_given_to_simulate_override_the_system() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "key", "match"),
     [
-        (lambda: System(3), Worded("must be a policy")),
-        (lambda: System(gavel.fifo(), 0.0), "System.round_seconds"),
-        (lambda: System(gavel.fifo(), rounder=ByPriority), Worded("rounder is the class ByPriority")),
-        (lambda: OnChange("gavel"), Worded("hetopt.registry.make_policy")),
-        (lambda: OnChange(gavel.fifo(), -1.0), "OnChange.round_seconds"),
+        (lambda: System(3), "the policy", "is 3"),
+        (lambda: System(gavel.fifo(), 0.0), "System.round_seconds", None),
+        (lambda: System(gavel.fifo(), rounder=ByPriority), "System.rounder", "class ByPriority"),
+        (lambda: OnChange("gavel"), "the policy", "make_policy"),
+        (lambda: OnChange(gavel.fifo(), -1.0), "OnChange.round_seconds", None),
     ],
 )
-def test_what_is_no_system(make: Any, message: str) -> None:
-    with refused(InvalidOption, message):
+def test_what_is_no_system(make: Any, key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         make()

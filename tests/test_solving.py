@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import Whole, lp
-from refused import Worded, refused
+from refused import refused
 
 import hetopt
 from hetopt.errors import InvalidOption, NotSolved
@@ -38,24 +38,24 @@ LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("settings_", "key", "match"),
     [
-        ({"method": "fastest"}, Worded("method is 'fastest'; it must be one of auto, simplex")),
-        ({"solver": ""}, Worded("solver is ''")),
-        ({"solver": 3}, Worded("solver is 3")),
-        ({"time_limit": 0}, "time_limit"),
-        ({"time_limit": float("nan")}, "time_limit"),
-        ({"gap": -0.1}, "gap"),
-        ({"threads": 0}, "threads"),
-        ({"threads": 1.5}, "threads"),
-        ({"seed": -1}, "seed"),
-        ({"seed": "7"}, "seed"),
-        ({"exact": "yes"}, "exact"),
-        ({"tempo": 1}, Worded("there is no option 'tempo'; .*known: exact, gap")),
+        ({"method": "fastest"}, "method", "is 'fastest'; it must be one of auto, simplex"),
+        ({"solver": ""}, "solver", None),
+        ({"solver": 3}, "solver", None),
+        ({"time_limit": 0}, "time_limit", None),
+        ({"time_limit": float("nan")}, "time_limit", None),
+        ({"gap": -0.1}, "gap", None),
+        ({"threads": 0}, "threads", None),
+        ({"threads": 1.5}, "threads", None),
+        ({"seed": -1}, "seed", None),
+        ({"seed": "7"}, "seed", None),
+        ({"exact": "yes"}, "exact", None),
+        ({"tempo": 1}, "tempo", "known: exact, gap"),
     ],
 )
-def test_options_are_validated(settings_: dict[str, Any], message: str) -> None:
-    with refused(InvalidOption, message):
+def test_options_are_validated(settings_: dict[str, Any], key: str | None, match: str | None) -> None:
+    with refused(InvalidOption, key, match):
         hetopt.solve(COOPERATIVE, INST, **settings_)
 
 

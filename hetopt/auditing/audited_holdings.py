@@ -133,7 +133,7 @@ def holdings(
     """
     expect(Instance, instance, "instance")
     if level not in get_args(Level):
-        raise InvalidOption(f"level is {level!r}; it must be one of {', '.join(get_args(Level))}")
+        raise InvalidOption(f"is {level!r}; it must be one of {', '.join(get_args(Level))}", "level")
     entities = _entities(instance, result)
     entities = entities.exact if exact else entities
     _check_one_type_per_gang(result)

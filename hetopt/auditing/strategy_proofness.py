@@ -103,14 +103,14 @@ def strategy_proof(
 def _check(kinds: tuple[MisreportKind, ...], scale: str, gpu_use: str, budget: float) -> None:
     at_least(budget, "budget", 2, InvalidOption)
     if isinstance(kinds, str):
-        raise InvalidOption(f"kinds is {kinds!r}; it must be a sequence, e.g. ({kinds!r},)")
+        raise InvalidOption(f"is {kinds!r}; it must be a sequence, e.g. ({kinds!r},)", "kinds")
     for value, known, key in (
         *((kind, MisreportKind, "kinds") for kind in kinds),
         (scale, ReportScale, "scale"),
         (gpu_use, GPUUse, "gpu_use"),
     ):
         if value not in get_args(known):
-            raise InvalidOption(f"{key} has {value!r}; it must be one of {', '.join(get_args(known))}")
+            raise InvalidOption(f"has {value!r}; it must be one of {', '.join(get_args(known))}", key)
 
 
 class MisreportSearch:
@@ -143,7 +143,7 @@ class MisreportSearch:
         """Positions of the owners of these names; None: all."""
         for name in names or ():
             if name not in self.owners:
-                raise InvalidOption(f"misreporting has {name!r}; it must be one of {', '.join(self.owners)}")
+                raise InvalidOption(f"has {name!r}; it must be one of {', '.join(self.owners)}", "misreporting")
         return tuple(i for i, name in enumerate(self.owners) if names is None or name in names)
 
     def rates(self, result: Allocation | Plan) -> Floats:

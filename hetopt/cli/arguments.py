@@ -115,7 +115,7 @@ def check_place(policy: str | None, method: str | None, plot: Path | None, **oth
         )
     for key, value in {"plot": plot, **others}.items():
         if value is not None and method is None:
-            raise InvalidOption(f"--{key.replace('_', '-')} needs a --method, which maps stages to GPUs")
+            raise InvalidOption("needs a --method, which maps stages to GPUs", f"--{key.replace('_', '-')}")
     if policy is not None and others.get("gpu_type") is not None:
         raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
     if plot is not None:

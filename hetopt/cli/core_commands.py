@@ -256,7 +256,7 @@ def instances_command(
 
     if name is None:
         if write is not None:
-            raise InvalidOption("--write needs the name of an instance")
+            raise InvalidOption("needs the name of an instance", "--write")
         views.show_names(named_instances(), "instances", "description", as_json)
         return
     instance = named_instance(name)

@@ -53,7 +53,7 @@ def report(
     folder = RunFolder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
     path = runs / "report.html" if out is None else out
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InvalidOption(f"--out is {str(path)!r}; the page is HTML, so its name must end with .html")
+        raise InvalidOption(f"is {str(path)!r}; the page is HTML, so its name must end with .html", "--out")
     check_writable(path)
     drawn = sum(run.record.refused is None for run in folder.runs) + len(folder.workloads)
     with console.steps(drawn) as step:

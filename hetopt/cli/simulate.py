@@ -105,7 +105,7 @@ def simulate(
     `hetopt report FOLDER` writes a page about them.
     """
     if seeds < 1:
-        raise InvalidOption(f"--seeds is {seeds}; it must be at least 1")
+        raise InvalidOption(f"is {seeds}; it must be at least 1", "--seeds")
     import_from_current_folder()
     workload = TraceWorkload(
         trace,
@@ -181,7 +181,7 @@ def system_variants(
     """
     names = [name.strip() for name in policies.split(",") if name.strip()]
     if not names:
-        raise InvalidOption("--policies is empty; name at least one, or several separated by commas")
+        raise InvalidOption("is empty; name at least one, or several separated by commas", "--policies")
     own: dict[str, dict[str, Any]] = {name: {} for name in names}
     for pair in settings or []:
         owner = next((name for name in sorted(names, key=len, reverse=True) if pair.startswith(f"{name}.")), None)

@@ -25,7 +25,7 @@ Number = TypeVar("Number", bound=np.generic)
 def check_kind(key: str, kind: str | None) -> None:
     """Raise :class:`~hetopt.errors.InvalidOption` unless ``kind`` is a :data:`Kind` or None."""
     if not (kind is None or (isinstance(kind, str) and kind in get_args(Kind))):
-        raise InvalidOption(f"{key} is {kind!r}; it must be 'tenants', 'jobs' or None")
+        raise InvalidOption(f"is {kind!r}; it must be 'tenants', 'jobs' or None", key)
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:
@@ -178,7 +178,7 @@ class Entities:
         """
         if self.instance is None:
             raise InvalidInstance(
-                "entities.instance is None; work and arrivals of jobs are needed, take instance.entities()"
+                "is None; work and arrivals of jobs are needed, take instance.entities()", "entities.instance"
             )
         return self.instance
 

@@ -339,7 +339,7 @@ class Instance(InstanceData):
         time = number(time, "time")
         present = [job for job in self.jobs if job.arrival <= time and self.work_left(job.name) > 0]
         if self.jobs and not present:
-            raise InvalidInstance(f"time is {time:.15g} s; {_why_none(self, time)}")
+            raise InvalidInstance(f"is {time:.15g} s; {_why_none(self, time)}", "time")
         there = self.with_jobs(job.name for job in present)
         return there if time == self.time else there.replace(time=time)
 

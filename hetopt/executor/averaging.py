@@ -69,8 +69,9 @@ def consolidate(
         for c, _ in used:
             if (wrong := diverged(copies[c])) is not None:
                 raise InvalidOption(
-                    f"states[{c}][{wrong!r}] has NaN or infinite entries; all must be finite: give a copy that has "
-                    "diverged weight 0, or ask for finite=False"
+                    "has NaN or infinite entries; all must be finite: give a copy that has "
+                    "diverged weight 0, or ask for finite=False",
+                    f"states[{c}][{wrong!r}]",
                 )
     return {
         name: _merged(first, [copies[c][name] for c, _ in used], [p for _, p in used])
@@ -82,10 +83,12 @@ def _states(states: Sequence[State]) -> tuple[State, ...]:
     """The states, if there are any and all have the same names."""
     copies = () if isinstance(states, Mapping) else tuple(states)
     if not copies:
-        raise InvalidOption(f"states is {shown(states)}; it must be a sequence with a state of each copy, at least one")
+        raise InvalidOption(
+            f"is {shown(states)}; it must be a sequence with a state of each copy, at least one", "states"
+        )
     for c, state in enumerate(copies):
         if not isinstance(state, Mapping):
-            raise InvalidOption(f"states[{c}] is {shown(state)}; it must be a mapping from names to arrays")
+            raise InvalidOption(f"is {shown(state)}; it must be a mapping from names to arrays", f"states[{c}]")
         missing, extra = copies[0].keys() - state.keys(), state.keys() - copies[0].keys()
         if missing or extra:
             parts = [f"lacks {_listed(missing)}"] * bool(missing) + [f"has also {_listed(extra)}"] * bool(extra)
@@ -103,14 +106,14 @@ def _weights(weights: Sequence[float] | None, copies: int) -> list[float]:
     """(copies,) the checked weights."""
     if isinstance(weights, Mapping) or not (weights is None or isinstance(weights, Iterable)):
         raise InvalidOption(
-            f"weights is {shown(weights)}; it must be a sequence with a number for each state, in order"
+            f"is {shown(weights)}; it must be a sequence with a number for each state, in order", "weights"
         )
     given = [1.0] * copies if weights is None else list(weights)
     if len(given) != copies:
-        raise InvalidOption(f"weights has {len(given)} entries for {copies} states; it must have one for each")
+        raise InvalidOption(f"has {len(given)} entries for {copies} states; it must have one for each", "weights")
     checked = [at_least(weight, f"weights[{c}]", 0.0, InvalidOption) for c, weight in enumerate(given)]
     if not any(checked):
-        raise InvalidOption(f"weights is {shown(weights)}; at least one weight must be > 0")
+        raise InvalidOption(f"is {shown(weights)}; at least one weight must be > 0", "weights")
     return checked
 
 
@@ -120,7 +123,7 @@ def _same_layout(copies: Sequence[State], name: str) -> None:
     for c, state in enumerate(copies[1:], start=1):
         own = _layout(state[name], f"states[{c}][{name!r}]")
         if own != first:
-            raise InvalidOption(f"states[{c}][{name!r}] is {own}; it must be {first} as in states[0]")
+            raise InvalidOption(f"is {own}; it must be {first} as in states[0]", f"states[{c}][{name!r}]")
 
 
 def _layout(value: Any, key: str) -> str:
@@ -133,7 +136,7 @@ def _layout(value: Any, key: str) -> str:
         good = isinstance(value, (bool, int, float)) or (isinstance(value, np.generic) and value.dtype.kind in "fiub")
         good, words = good and np.asarray(value).dtype != object, f"a number of type {type(value).__name__}"
     if not good:
-        raise InvalidOption(f"{key} is {shown(value)}; it must be an array of floats, integers or booleans")
+        raise InvalidOption(f"is {shown(value)}; it must be an array of floats, integers or booleans", key)
     return words
 
 

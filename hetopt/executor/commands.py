@@ -185,7 +185,7 @@ def logs(
     from hetopt.executor.reading_logs import printed
 
     if lines < 0:
-        raise InvalidOption(f"--lines is {lines}; it must be at least 0")
+        raise InvalidOption(f"is {lines}; it must be at least 0", "--lines")
     with opened(state) as store:
         for line in printed(store, job, lines=lines, every_lease=every_lease):
             sys.stdout.write(line)
@@ -287,5 +287,5 @@ def seconds(text: str, key: str) -> float:
     except (KeyError, ValueError):
         value = 0.0
     if not 0 < value < 10**9:
-        raise InvalidOption(f"{key} is {text!r}; it must be a time above zero, such as 300s or 5min")
+        raise InvalidOption(f"is {text!r}; it must be a time above zero, such as 300s or 5min", key)
     return value

@@ -263,8 +263,9 @@ def check_same(store: StateStore, engine: str, leases: Path | None) -> None:
             for key, value in wanted.items():
                 if before[key] is not None and before[key] != value:
                     raise InvalidOption(
-                        f"--{key} is {value or 'the default'}, but leases that run are of --{key} "
-                        f"{before[key] or 'by default'}; let them end with that first"
+                        f"is {value or 'the default'}, but leases that run are of --{key} "
+                        f"{before[key] or 'by default'}; let them end with that first",
+                        f"--{key}",
                     )
         for key, value in wanted.items():
             store.say(connection, key, value)

@@ -72,7 +72,7 @@ def serve(store: StateStore, port: int) -> Any:
     registry = CollectorRegistry()
     registry.register(ClusterCollector(store))
     if not 0 <= port < 65536:
-        raise InvalidOption(f"--metrics-port is {port}; it must be from 0 to 65535")
+        raise InvalidOption(f"is {port}; it must be from 0 to 65535", "--metrics-port")
     try:
         return start_http_server(port, addr=LOOPBACK, registry=registry)
     except OSError as problem:

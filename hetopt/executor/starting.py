@@ -93,8 +93,9 @@ def _check_ttl(terms: LeaseTimeouts, *, shared: bool) -> None:
     least = max(LOOKS * runner.LOOK_SECONDS, 2 * terms.visible_seconds if shared else 0.0)
     if terms.ttl_seconds < least:
         raise InvalidOption(
-            f"--ttl is {terms.ttl_seconds:g} s; it must be {least:g} s at least, or jobs may not see their leases "
-            "renewed in time"
+            f"is {terms.ttl_seconds:g} s; it must be {least:g} s at least, or jobs may not see their leases "
+            "renewed in time",
+            "--ttl",
         )
 
 

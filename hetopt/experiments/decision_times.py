@@ -37,7 +37,7 @@ def decision_seconds(policies: Mapping[str, Policy], instances: Mapping[int, Seq
         No policy, no size, or a size without instances.
     """
     if not policies or not instances or not all(instances.values()):
-        raise InvalidOption("decision_seconds needs a policy, a size, and an instance of each size")
+        raise InvalidOption("needs a policy, a size, and an instance of each size", "decision_seconds")
     for policy in policies.values():
         check_policy(policy)
     rows: dict[int, dict[str, float]] = {}

@@ -88,16 +88,16 @@ class EnvironmentSettings:
                 object.__setattr__(self, item.name, at_least(value, key, 0.0, InvalidOption))
             elif not isinstance(value, type(item.default)):
                 wanted = "true or false" if isinstance(item.default, bool) else "a tenant's name"
-                raise InvalidOption(f"{key} is {value!r}; it must be {wanted}")
+                raise InvalidOption(f"is {value!r}; it must be {wanted}", key)
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
-                f"environment settings liar and lie are {self.liar!r} and {self.lie!r}; "
-                "give both: the tenant, and the part by which it overstates"
+                f"is {self.liar!r} and lie is {self.lie!r}; give both: the tenant, and the part by which it overstates",
+                "environment setting liar",
             )
         key = "environment setting spread_otherwise"
         at_least(self.spread_otherwise, key, 0.0, InvalidOption, strict=True, most=1.0)
         if self.spread_otherwise != 1.0 and not self.spread:
-            raise InvalidOption(f"{key} is {self.spread_otherwise:g}, and spread is false; set spread=true too")
+            raise InvalidOption(f"is {self.spread_otherwise:g}, and spread is false; set spread=true too", key)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> EnvironmentSettings:

@@ -101,14 +101,14 @@ class Experiment:
         for key in ("workloads", "systems", "seeds"):
             object.__setattr__(self, key, tuple(getattr(self, key)))
             if not getattr(self, key):
-                raise InvalidOption(f"{key} is empty; an experiment needs at least one")
+                raise InvalidOption("is empty; an experiment needs at least one", key)
         for key, names in (
             ("workloads", [w.name for w in self.workloads]),
             ("systems", [c.label for c in self.systems]),
             ("seeds", [whole(seed, "seeds", 0) for seed in self.seeds]),
         ):
             if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-                raise InvalidOption(f"{key} has {twice[0]!r} twice; give each once")
+                raise InvalidOption(f"has {twice[0]!r} twice; give each once", key)
         folders: dict[Path, RunKey] = {}
         for spec in self.runs():
             there = folders.setdefault(spec.key.folder(), spec.key)

@@ -86,17 +86,17 @@ class PublishedResult:
     def __post_init__(self) -> None:
         key = f"published result {self.id}"
         if self.metric not in METRICS:
-            raise InvalidOption(f"{key}: metric is {self.metric!r}; it must be one of {', '.join(METRICS)}")
+            raise InvalidOption(f"is {self.metric!r}; it must be one of {', '.join(METRICS)}", f"{key}: metric")
         for side in ("numerator", "denominator"):
             object.__setattr__(self, side, members(getattr(self, side), str, f"{key}: {side}"))
         if not self.numerator:
-            raise InvalidOption(f"{key}: numerator is empty; name at least one system")
+            raise InvalidOption("is empty; name at least one system", f"{key}: numerator")
         numbers = tuple(at_least(v, f"{key}: value", 0.0, InvalidOption, strict=True) for v in self.value)
         if len(numbers) not in (1, 2) or list(numbers) != sorted(numbers):
-            raise InvalidOption(f"{key}: value is {self.value}; give one number, or two in order")
+            raise InvalidOption(f"is {self.value}; give one number, or two in order", f"{key}: value")
         object.__setattr__(self, "value", numbers)
         if self.together and not self.workloads:
-            raise InvalidOption(f"{key}: together is True without workloads; name those of the mean")
+            raise InvalidOption("is True without workloads; name those of the mean", f"{key}: together")
 
     @property
     def is_ratio(self) -> bool:

@@ -273,9 +273,11 @@ class RunStore:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
         if self.format not in get_args(TableFormat):
-            raise InvalidOption(f"format is {self.format!r}; it must be csv or parquet")
+            raise InvalidOption(f"is {self.format!r}; it must be csv or parquet", "format")
         if self.format == "parquet" and find_spec("pyarrow") is None:
-            raise InvalidOption("format is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv")
+            raise InvalidOption(
+                "is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv", "format"
+            )
 
     def has(self, key: RunKey, settings: Mapping[str, Any]) -> bool:
         """Whether the run is stored with the same settings; a refused run does not count and is repeated.

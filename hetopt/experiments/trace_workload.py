@@ -111,7 +111,7 @@ class TraceWorkload:
         if self.load is not None:
             at_least(self.load, "load", 0.0, InvalidOption, strict=True)
         if self.unknown_models not in get_args(UnknownModels):
-            raise InvalidOption(f"unknown_models is {shown(self.unknown_models)}; it must be 'refuse' or 'draw'")
+            raise InvalidOption(f"is {shown(self.unknown_models)}; it must be 'refuse' or 'draw'", "unknown_models")
         object.__setattr__(self, "settings", FrozenDict(self.settings))
 
     @property

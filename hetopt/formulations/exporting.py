@@ -69,11 +69,13 @@ def export(
         The file exists and ``overwrite`` is False, or it cannot be written; nothing was written.
     """
     if not isinstance(path, str | PathLike):
-        raise InvalidOption(f"path is {shown(path)}; it must name a file: export(what, path, instance)")
+        raise InvalidOption(f"is {shown(path)}; it must name a file: export(what, path, instance)", "path")
     target = Path(path)
     kind = form if form is not None else target.suffix.removeprefix(".").lower()
     if kind not in _WRITERS:
-        raise InvalidOption(f"the format is {kind!r}; it must be one of {', '.join(_WRITERS)} (form=…, or the ending)")
+        raise InvalidOption(
+            f"is {kind!r}; it must be one of {', '.join(_WRITERS)} (form=…, or the ending)", "the format"
+        )
     check_free(target, overwrite=overwrite)
     program = what if isinstance(what, LinearProgram) else stated_program(what, instance, state)
     if program.earlier and kind != "json":
@@ -102,7 +104,7 @@ def stated_program(what: Formulation | Policy, instance: Instance | None, state:
             f"{what.name!r} is a Pyomo model; export hetopt.from_pyomo(model), or call model.write(path) of Pyomo"
         )
     if instance is None:
-        raise InvalidOption("instance is None; a formulation is exported together with its data: instance=…")
+        raise InvalidOption("is None; a formulation is exported together with its data: instance=…", "instance")
     if isinstance(what, Formulation):
         return what.compile(instance)
     make = getattr(what, "formulation", None)

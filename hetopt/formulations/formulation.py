@@ -96,7 +96,7 @@ class Formulation:
 
     def __post_init__(self) -> None:
         if not isinstance(self.components, Iterable):
-            raise InvalidFormulation(f"components is {self.components!r}; it must be a sequence of components")
+            raise InvalidFormulation(f"is {self.components!r}; it must be a sequence of components", "components")
         object.__setattr__(self, "components", tuple(self.components))
         for part in self.components:
             if isinstance(part, type):
@@ -111,7 +111,7 @@ class Formulation:
                 )
             priority = priority_of(part)
             if not isinstance(priority, int) or isinstance(priority, bool):
-                raise InvalidFormulation(f"{part.name}.priority is {priority!r}; it must be a whole number")
+                raise InvalidFormulation(f"is {priority!r}; it must be a whole number", f"{part.name}.priority")
         seen: dict[str, Component] = {}
         for part in self.components:
             if part.name in seen:

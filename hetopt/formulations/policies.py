@@ -102,10 +102,10 @@ def check_policy(what: object) -> None:
     if not callable(what):
         hint = "; hetopt.registry.make_policy finds one by name" if isinstance(what, str) else ""
         raise InvalidOption(
-            f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}"
+            f"is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}", "the policy"
         )
     if isinstance(what, type):
-        raise InvalidOption(f"the policy is the class {what.__name__}; give an instance of it: {what.__name__}()")
+        raise InvalidOption(f"is the class {what.__name__}; give an instance of it: {what.__name__}()", "the policy")
     try:
         signature(what).bind(None)
     except ValueError:  # some callables written in C have no signature
@@ -118,5 +118,5 @@ def check_policy(what: object) -> None:
 def _options(options: Options | None, settings: dict[str, Any]) -> Options:
     known = [f.name for f in fields(Options) if f.repr]
     if bad := sorted(set(settings) - set(known)):
-        raise InvalidOption(f"there is no option {bad[0]!r}; {choices(bad[0], known)}")
+        raise InvalidOption(f"is no option; {choices(bad[0], known)}", bad[0])
     return replace(Options() if options is None else expect(Options, options, "options", InvalidOption), **settings)

@@ -75,8 +75,8 @@ class FormulationSession:
         self.options, self.warm = options or Options(), warm
         if self.options.solver != "highs" or self.options.exact:
             raise InvalidOption(
-                f"solver is {self.options.solver!r} and exact is {self.options.exact}; a session keeps HiGHS alive, "
-                "in floats"
+                f"is {self.options.solver!r} and exact is {self.options.exact}; a session keeps HiGHS alive, in floats",
+                "solver",
             )
         self._bounds: dict[str, tuple[float | None, float | None]] = {}
         self._session: Session | None = None
@@ -164,7 +164,7 @@ class FormulationSession:
         """
         for key, value in (("lower", lower), ("upper", upper)):
             if value is not None and (not is_real(type(value)) or np.isnan(value)):
-                raise InvalidOption(f"{key} is {shown(value)}; it must be a number, inf or -inf for none, or None")
+                raise InvalidOption(f"is {shown(value)}; it must be a number, inf or -inf for none, or None", key)
         if name not in (names := self._compiled.settable):
             raise InvalidOption(f"there is no row {name!r} that can be set; {choices(name, names)}")
         self._bounds = {**self._bounds, name: (lower, upper)}
@@ -232,12 +232,12 @@ class FormulationSession:
 def _numbers(values: Any, shape: tuple[int, ...], key: str, *, positive: bool) -> Floats:
     entries = np.asarray(values, dtype=object)
     if not all(is_real(type(v)) for v in entries.ravel().tolist()):
-        raise InvalidInstance(f"{key} is not a table of numbers (True and text are not); it must have shape {shape}")
+        raise InvalidInstance(f"is not a table of numbers (True and text are not); it must have shape {shape}", key)
     table = entries.astype(float)
     if table.shape != shape:
-        raise InvalidInstance(f"{key} has shape {table.shape}; it must be {shape}")
+        raise InvalidInstance(f"has shape {table.shape}; it must be {shape}", key)
     fits = (table >= LEAST) & (table <= MOST) | ((table == 0) & (not positive))
     if not fits.all():
         least = f"from {LEAST:g} to {MOST:g}" + ("" if positive else ", or 0")
-        raise InvalidInstance(f"{key} has {table[~fits][0]:g}; it must be {least}")
+        raise InvalidInstance(f"has {table[~fits][0]:g}; it must be {least}", key)
     return table

@@ -84,11 +84,11 @@ def job_times(log: Log, instance: Instance) -> JobTimes:
     for name in log.jobs.index:
         if name not in position:
             raise InvalidInstance(
-                f"log.jobs has job {name!r}, which the instance does not have; give the instance that was simulated"
+                f"has job {name!r}, which the instance does not have; give the instance that was simulated", "log.jobs"
             )
     for name in log.spans["job"].unique():
         if name not in log.jobs.index:
-            raise InvalidInstance(f"log.spans has job {name!r}, which log.jobs does not have")
+            raise InvalidInstance(f"has job {name!r}, which log.jobs does not have", "log.spans")
     jobs = log.jobs_with_work
     return JobTimes(
         names=jobs.index,
@@ -170,8 +170,8 @@ def _named(log: Log, column: str, known: Collection[str], what: str) -> list[Nam
         seen[text] = joined_names(text, known)
         if text and not seen[text]:
             raise InvalidInstance(
-                f"log.spans has the {what} {text!r}, which the instance does not have; "
-                "give the instance that was simulated"
+                f"has the {what} {text!r}, which the instance does not have; give the instance that was simulated",
+                "log.spans",
             )
     return [seen[text] for text in log.spans[column]]
 
@@ -213,7 +213,7 @@ def seats_of(log: Log) -> list[SpanSeats]:
         try:
             found[text] = seats_in(text)
         except ValueError as problem:
-            raise InvalidInstance(f"log.spans has {problem}") from None
+            raise InvalidInstance(f"has {problem}", "log.spans") from None
     return [found[text] for text in log.spans["seats"]]
 
 
@@ -244,7 +244,7 @@ def _from_seats(log: Log, instance: Instance) -> Floats:
         for t, n in (pair for here in seats.values() for pair in here.items()):
             if t not in kinds:
                 raise InvalidInstance(
-                    f"log.spans has the seats {json.dumps(seats)!r}, but the GPU types {'+'.join(kinds)!r}"
+                    f"has the seats {json.dumps(seats)!r}, but the GPU types {'+'.join(kinds)!r}", "log.spans"
                 )
             row[position[t]] += n
     return result

@@ -127,7 +127,7 @@ def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
     starts = log.rounds["start"]
     if missing := sorted(set(starts) - set(log.estimated.index)):
         raise InvalidInstance(
-            f"log.estimated has no row for the decision at {missing[0]:g} s; it must have one for each"
+            f"has no row for the decision at {missing[0]:g} s; it must have one for each", "log.estimated"
         )
     return _side_by_side(log, instance, {"estimated": log.estimated.reindex(starts), "actual": log.throughput})
 

@@ -214,7 +214,9 @@ def group_of(*meta: str) -> str:
     '0f0b905cd4aa69e16a81e764f24e26f1'
     """
     if not meta:
-        raise InvalidInstance("group_of() has no meta-information; it needs texts such as user, data set, command line")
+        raise InvalidInstance(
+            "has no meta-information; it needs texts such as user, data set, command line", "group_of()"
+        )
     digest = blake2b(digest_size=16)
     for i, part in enumerate(meta):
         if not isinstance(part, str):

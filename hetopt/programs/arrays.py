@@ -151,7 +151,7 @@ def _check_numbers(part: Columns | Rows, *keys: str) -> None:
         if not fits:
             raise InvalidFormulation(f"{part.name}.{key} {given}; it must be a number, or {len(part)} in an array")
         if np.any(value != value):
-            raise InvalidFormulation(f"{part.name}.{key} is NaN; give a number, inf or -inf where there is no bound")
+            raise InvalidFormulation("is NaN; give a number, inf or -inf where there is no bound", f"{part.name}.{key}")
 
 
 def full_names(part: Columns | Rows, prefix: str) -> Sequence[str]:

@@ -23,9 +23,9 @@ def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
     try:
         table = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidPlan(f"{key} is {shown(values)}; it must be a table of numbers") from None
+        raise InvalidPlan(f"is {shown(values)}; it must be a table of numbers", key) from None
     if table.shape != entities.shape:
-        raise InvalidPlan(f"{key} has shape {table.shape}; it must be {entities.shape}, entities x GPU types")
+        raise InvalidPlan(f"has shape {table.shape}; it must be {entities.shape}, entities x GPU types", key)
     return read_only(table)
 
 

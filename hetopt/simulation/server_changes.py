@@ -101,7 +101,7 @@ def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int
         at_least(value, key, 0.0, InvalidOption, strict=True)
     if (expected := len(cluster.servers) * until / (mtbf + mttr)) > MANY:
         raise InvalidOption(
-            f"mtbf is {mtbf:g} s: servers would fail {expected:.3g} times; at most {MANY:g} are simulated"
+            f"is {mtbf:g} s: servers would fail {expected:.3g} times; at most {MANY:g} are simulated", "mtbf"
         )
     found = []
     for i, server in enumerate(cluster.servers):

@@ -87,7 +87,7 @@ class Session:
     ) -> None:
         self.options = options or Options()
         if self.options.solver != "highs":
-            raise InvalidOption(f"solver is {self.options.solver!r}; a Session supports only HiGHS")
+            raise InvalidOption(f"is {self.options.solver!r}; a Session supports only HiGHS", "solver")
         if program.earlier:
             raise InvalidFormulation(
                 f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "

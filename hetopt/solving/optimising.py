@@ -55,7 +55,9 @@ def _check_exact(compiled: Compiled) -> None:
     if compiled.curved:
         compiled.linear()  # raises the reason
     if compiled.program.integer.any():
-        raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")
+        raise InvalidOption(
+            "is True, but the program has integer columns; exact optima are for linear programs", "exact"
+        )
 
 
 @dataclass(frozen=True)

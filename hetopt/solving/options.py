@@ -56,9 +56,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
-            raise InvalidOption(f"method is {self.method!r}; it must be one of {', '.join(get_args(Method))}")
+            raise InvalidOption(f"is {self.method!r}; it must be one of {', '.join(get_args(Method))}", "method")
         if not isinstance(self.solver, str) or not self.solver:
-            raise InvalidOption(f"solver is {self.solver!r}; it must be the name of a solver, e.g. 'highs'")
+            raise InvalidOption(f"is {self.solver!r}; it must be the name of a solver, e.g. 'highs'", "solver")
         if self.time_limit is not None:
             at_least(self.time_limit, "time_limit", 0.0, InvalidOption, strict=True)
         at_least(self.gap, "gap", 0.0, InvalidOption)

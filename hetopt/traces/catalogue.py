@@ -113,7 +113,7 @@ class Catalogue(Mapping[str, TrainedModel]):
         models = members(self.models, TrainedModel, "models")
         object.__setattr__(self, "models", models)
         if not models:
-            raise InvalidInstance(f"catalogue {self.name!r} has no model; it must have at least one")
+            raise InvalidInstance(f"is empty; catalogue {self.name!r} must have at least one model", "models")
         unique((model.name for model in models), "model")
         for model in models:
             if set(model.speed) != set(self.types):

@@ -255,8 +255,9 @@ def _check_types(cluster: Cluster, catalogue: Catalogue, reference: str | None) 
         if name not in catalogue.types:
             error = InvalidOption if key == "reference" else InvalidInstance
             raise error(
-                f"{key} names the GPU type {name!r}, whose speed is not in the catalogue {catalogue.name!r}; "
-                f"{choices(str(name), catalogue.types)}"
+                f"names the GPU type {name!r}, whose speed is not in the catalogue {catalogue.name!r}; "
+                f"{choices(str(name), catalogue.types)}",
+                key,
             )
     return reference
 

@@ -203,7 +203,7 @@ class NonPreemptivePolicy(ABC):
         events = self.online(instance) if state is None else state.copy()
         if instance.time < events.time:
             raise InvalidInstance(
-                f"instance.time is {instance.time:g}; the state is of {events.time:g} s, later than that"
+                f"is {instance.time:g}; the state is of {events.time:g} s, later than that", "instance.time"
             )
         for name in [name for name in events.present if name not in instance.job]:
             events.leave(instance.time, events.present[name])

@@ -311,7 +311,7 @@ def positions(types: Mapping[str, str], entities: Entities, key: str) -> np.ndar
     place = {name: i for i, name in enumerate(entities.types)}
     for job, kind in types.items():
         if kind not in place:
-            raise InvalidFormulation(f"{key}[{job!r}] is {kind!r}; it must be a GPU type: {choices(kind, place)}")
+            raise InvalidFormulation(f"is {kind!r}; it must be a GPU type: {choices(kind, place)}", f"{key}[{job!r}]")
     return np.array([place[types[name]] if name in types else -1 for name in entities.names], dtype=np.intp)
 
 
@@ -319,4 +319,4 @@ def check_names(names: Mapping[str, object], entities: Entities, key: str) -> No
     """Raise :class:`InvalidFormulation` if ``names`` contains an unknown job."""
     for name in names:
         if name not in entities.position:
-            raise InvalidFormulation(f"{key} names {name!r}, which is no job here; {choices(name, entities.names)}")
+            raise InvalidFormulation(f"names {name!r}, which is no job here; {choices(name, entities.names)}", key)

@@ -113,7 +113,7 @@ class ThroughputEstimates:
         added = _Positive.of(estimates, "estimates")
         for job in added:
             if job in self._estimates:
-                raise InvalidOption(f"job {job!r} already has estimates; pass only new jobs")
+                raise InvalidOption("already has estimates; pass only new jobs", f"job {job!r}")
         return replace(self, estimates=_Positive({**self._estimates, **added}))
 
     def throughput(self, job: str, node: str) -> float:

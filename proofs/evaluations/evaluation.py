@@ -111,7 +111,7 @@ class EvaluationScale:
 
     def __post_init__(self) -> None:
         if at_least(self.jobs, "scale", 0.0, InvalidOption, strict=True) > 1:
-            raise InvalidOption(f"scale is {self.jobs!r}; it must be at most 1: the paper's number of jobs")
+            raise InvalidOption(f"is {self.jobs!r}; it must be at most 1: the paper's number of jobs", "scale")
         at_least(self.seeds, "seeds", 1, InvalidOption)
 
     def count(self, jobs: int) -> int:

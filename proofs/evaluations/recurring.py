@@ -206,14 +206,15 @@ class Recurring:
         text(self.name, "Recurring.name")
         at_least(self.rate, "Recurring.rate", 0.0, InvalidOption, strict=True)
         if at_least(self.wrong, "Recurring.wrong", 0.0, InvalidOption) > 1:
-            raise InvalidOption(f"Recurring.wrong is {self.wrong!r}; it must be at most 1")
+            raise InvalidOption(f"is {self.wrong!r}; it must be at most 1", "Recurring.wrong")
         if self.nic_gbps is not None:
             at_least(self.nic_gbps, "Recurring.nic_gbps", 0.0, InvalidOption, strict=True)
         if self.servers is not None:
             whole(self.servers, "Recurring.servers", 1, len(find_instance(self.trace.cluster).cluster.servers))
         if self.skip + self.jobs > (later := self.trace.jobs - self.trace.past):
             raise InvalidOption(
-                f"skip {self.skip} plus jobs {self.jobs} exceed the {later} jobs after the training jobs"
+                f"is {self.skip}; with jobs {self.jobs} it exceeds the {later} jobs after the training jobs",
+                "Recurring.skip",
             )
 
     @property

@@ -50,17 +50,18 @@ def address(host: str, port: int, token: str | None) -> Address:
         The port is none, the host is unknown, or others reach it and there is no token.
     """
     if not 0 <= port < 65536:
-        raise InvalidOption(f"--port is {port}; it must be from 0 (any that is free) to 65535")
+        raise InvalidOption(f"is {port}; it must be from 0 (any that is free) to 65535", "--port")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        raise InvalidOption(f"--host is {host!r}, which is no address of this machine; 127.0.0.1 is") from None
+        raise InvalidOption(f"is {host!r}, which is no address of this machine; 127.0.0.1 is", "--host") from None
     family, _, _, _, where = found[0]
     chosen = Address(socket.AddressFamily(family), str(where[0]), port)
     if token is None and not chosen.loopback:
         raise InvalidOption(
-            f"--host is {host!r}, which others reach, and there is no token; set HETOPT_TOKEN (or --token), for "
-            "instance to what `openssl rand -hex 16` prints, or leave --host out and come by `ssh -L`"
+            f"is {host!r}, which others reach, and there is no token; set HETOPT_TOKEN (or --token), for "
+            "instance to what `openssl rand -hex 16` prints, or leave --host out and come by `ssh -L`",
+            "--host",
         )
     return chosen
 

@@ -54,7 +54,7 @@ def make_engine(
         if value is None:
             continue
         if key not in known:
-            raise InvalidOption(f"--{key} is not for --engine {name}")
+            raise InvalidOption(f"is not for --engine {name}", f"--{key}")
         if key in given:
             raise InvalidOption(f"--{key} and --engine-set {key}=… say the same; leave out one")
         given[key] = value

@@ -91,7 +91,7 @@ class SlurmEngine:
         seconds: float = 15.0,
     ) -> None:
         if cpus_per_gpu is not None and cpus_per_gpu < 1:
-            raise InvalidOption(f"cpus_per_gpu is {cpus_per_gpu}; it must be 1 at least")
+            raise InvalidOption(f"is {cpus_per_gpu}; it must be 1 at least", "cpus_per_gpu")
         self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
         self._wanted, self._asks = partition, Asks(cpus_per_gpu, checked(options or {}))
         self._commands = Commands(seconds)

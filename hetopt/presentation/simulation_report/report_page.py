@@ -117,7 +117,7 @@ def _seeds(folder: RunFolder, wanted: int | None) -> dict[str, int | None]:
     ran = sorted({seed for part in folder.workloads for own in part.statistics.seeds.values() for seed in own})
     if wanted is not None and wanted not in ran:
         there = ", ".join(map(str, ran)) or "none"
-        raise InvalidOption(f"seed is {wanted}, but no run in {folder.path} has it; it must be one of {there}")
+        raise InvalidOption(f"is {wanted}, but no run in {folder.path} has it; it must be one of {there}", "seed")
     return {part.name: part.seed(wanted) for part in folder.workloads}
 
 

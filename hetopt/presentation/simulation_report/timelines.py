@@ -69,9 +69,9 @@ def parse_window(text: str) -> Window:
     times = [re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", part) for part in text.split(":")]
     known = [float(t[1]) * UNITS[t[2]] for t in times if t is not None and t[2] in UNITS]
     if len(times) != 2 or len(known) != 2:
-        raise InvalidOption(f"window is {text!r}; it must be START:END in seconds or with a unit, such as 2h:6h")
+        raise InvalidOption(f"is {text!r}; it must be START:END in seconds or with a unit, such as 2h:6h", "window")
     if not known[0] < known[1] < math.inf:
-        raise InvalidOption(f"window is {text!r}; its end must be after its start")
+        raise InvalidOption(f"is {text!r}; its end must be after its start", "window")
     return known[0], known[1]
 
 
@@ -87,8 +87,9 @@ def check_window(window: Window, logs: Iterable[Log], what: str) -> None:
     first, last = min(map(begin_of, every)), max(map(end_of, every))
     if window[0] >= last or window[1] <= first:
         raise InvalidOption(
-            f"window is {window[0]:g}:{window[1]:g} seconds, and {what} lasts from {first:g} to {last:g}; "
-            "choose one within it"
+            f"is {window[0]:g}:{window[1]:g} seconds, and {what} lasts from {first:g} to {last:g}; "
+            "choose one within it",
+            "window",
         )
 
 
