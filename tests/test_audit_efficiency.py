@@ -76,9 +76,9 @@ def test_exact_verdict_agrees_and_carries_its_proof(data, waste):
     """Either prices that prove it or a feasible allocation without losers; both are checked here."""
     instance = data.draw(INSTANCES)
     table = data.draw(shares(instance, waste=waste))
-    verdict = auditing.pareto_efficient(instance, table, exact=True, time_limited=False)
+    verdict = auditing.pareto_efficient(instance, table, exact=True, demand_limited=False)
     entities = instance.entities()
-    held = auditing.holdings(instance, table, exact=True, time_limited=False)
+    held = auditing.holdings(instance, table, exact=True, demand_limited=False)
     assert verdict.holds is bool(best_total_gain(instance, table.astype(float), row_limit=False) <= EQUAL)
     if verdict.holds:
         proves(verdict.proof, held)
@@ -123,7 +123,7 @@ def test_time_limit_allows_fewer_allocations(data):
     instance = data.draw(st.one_of(job_instances(jobs=(1, 4)), tenant_instances(tenants=(1, 4), types=(1, 3))))
     share = data.draw(shares(instance)).astype(float)
     for limited in (True, False):
-        verdict = auditing.pareto_efficient(instance, share, time_limited=limited)
+        verdict = auditing.pareto_efficient(instance, share, demand_limited=limited)
         assert verdict.slack == pytest.approx(-best_total_gain(instance, share, row_limit=limited), abs=EQUAL)
 
 
@@ -131,7 +131,7 @@ def test_time_limit_decides_between_two_verdicts():
     """A job of one GPU has all the time it can use; only with work for both GPUs at a time would it gain."""
     instance = hetopt.Instance.from_jobs([[1, 1]], demand=[1], work=[9], capacity=[1, 1])
     assert auditing.pareto_efficient(instance, [[1, 0]]).holds
-    assert auditing.pareto_efficient(instance, [[1, 0]], time_limited=False).holds is False
+    assert auditing.pareto_efficient(instance, [[1, 0]], demand_limited=False).holds is False
     assert auditing.pareto_efficient(instance, [[1, 1]]).holds  # no other entity can use the rest
 
 
@@ -154,7 +154,7 @@ def test_jobs_that_run_all_the_time_have_no_envy():
     assert compare(instance, {"fft": fft.FFT(round_seconds=300.0)}).table.loc[
         "fft", ["envy", "pareto", "total"]
     ].tolist() == [0, 0, 4]
-    linear = hetopt.audit(instance, plan, time_limited=False)
+    linear = hetopt.audit(instance, plan, demand_limited=False)
     assert (linear.envy_free.slack, linear.sharing_incentive.slack) == pytest.approx((-0.5, -0.25))
 
 
@@ -220,9 +220,9 @@ def test_whom_no_type_can_run_does_not_disturb_the_proof():
     """A gang of three on types of two GPUs: nothing is worth anything to it."""
     instance = hetopt.Instance.from_jobs([[1, 1], [1, 2]], demand=[3, 1], work=[9, 9], capacity=[2, 2])
     table = [[0, 0], [2, 2]]
-    verdict = auditing.pareto_efficient(instance, table, exact=True, time_limited=False)
+    verdict = auditing.pareto_efficient(instance, table, exact=True, demand_limited=False)
     assert verdict.holds
-    proves(verdict.proof, auditing.holdings(instance, table, exact=True, time_limited=False))
+    proves(verdict.proof, auditing.holdings(instance, table, exact=True, demand_limited=False))
 
 
 def test_an_exact_allocation_is_audited_exactly():
@@ -258,12 +258,12 @@ def test_exact_verdicts_where_time_is_limited(data, waste):
         st.one_of(job_instances(jobs=(1, 4), zeros=True), tenant_instances(tenants=(1, 4), types=(1, 3)))
     )
     table = data.draw(shares(instance, waste=waste))
-    verdict = auditing.pareto_efficient(instance, table, exact=True, time_limited=True)
+    verdict = auditing.pareto_efficient(instance, table, exact=True, demand_limited=True)
     assert verdict.holds is bool(best_total_gain(instance, table.astype(float), row_limit=True) <= EQUAL)
     if verdict.holds:
         assert verdict.exact == 0
         return
-    held, types = auditing.holdings(instance, table, exact=True, time_limited=True), instance.entities().types
+    held, types = auditing.holdings(instance, table, exact=True, demand_limited=True), instance.entities().types
     better = np.array([[verdict.witness.bundles[e].get(t, Fraction(0)) for t in types] for e in held.names])
     assert (better >= 0).all()
     assert (better.sum(axis=0) <= held.capacity).all()
@@ -293,8 +293,8 @@ def test_whole_tenants_have_no_limit_of_time():
     kinds = (hetopt.JobType("slow", {"A": 1}), hetopt.JobType("fast", {"A": 1}))
     instance = hetopt.Instance(hetopt.Cluster.of({"A": 1}), tenants=(hetopt.Tenant("u", kinds),))
     with pytest.raises(hetopt.InvalidOption, match="whole tenants"):
-        auditing.envy_free(instance, [[0.5], [0.5]], level="free reuse", time_limited=True)
-    limited = hetopt.audit(instance, [[1], [0]], time_limited=True)
+        auditing.envy_free(instance, [[0.5], [0.5]], level="free reuse", demand_limited=True)
+    limited = hetopt.audit(instance, [[1], [0]], demand_limited=True)
     assert limited.by_tenant["sharing_incentive (free reuse)"].holds
 
 

@@ -277,7 +277,7 @@ def test_what_is_held_stays_with_the_true_job_type():
 def test_jobs_may_lie_too(instance):
     """Equal rates among gangs: the theorem's proof needs no tenants, but work for any number of GPUs."""
     policy = hetopt.Formulation((TotalRate(), EqualRates()), kind="jobs")
-    verdict = auditing.strategy_proof(instance, policy, kinds=("over", "job type"), budget=20, time_limited=False)
+    verdict = auditing.strategy_proof(instance, policy, kinds=("over", "job type"), budget=20, demand_limited=False)
     assert verdict.holds is None
     assert set(verdict.searched) <= {"over"}
 
@@ -293,7 +293,7 @@ def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
     instance = hetopt.Instance.from_jobs([[1, 1], [1, 1]], demand=[1, 1], work=[9, 9], capacity=[2, 2])
     asked = {"kinds": ("over",), "budget": 30}
     assert auditing.strategy_proof(instance, proportional, **asked).slack == 0
-    assert auditing.strategy_proof(instance, proportional, time_limited=False, **asked).holds is False
+    assert auditing.strategy_proof(instance, proportional, demand_limited=False, **asked).holds is False
     scarce = hetopt.Instance.from_jobs([[2, 1], [2, 1]], demand=[2, 2], work=[9, 9], capacity=[2, 2])
     assert auditing.strategy_proof(scarce, proportional, **asked).holds is False
 

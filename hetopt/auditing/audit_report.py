@@ -74,7 +74,7 @@ def audit(
     *,
     exact: bool = False,
     tolerance: float = EQUAL,
-    time_limited: bool | None = None,
+    demand_limited: bool | None = None,
     budget: int = 400,
     time_limit: float | None = None,
 ) -> Audit:
@@ -93,7 +93,7 @@ def audit(
         been solved with ``exact=True``.
     tolerance:
         A property holds down to a slack of minus this.
-    time_limited:
+    demand_limited:
         Whether the size of a gang limits its rate; None: for jobs, while tenants have work for any number of GPUs.
         See :func:`~hetopt.auditing.audited_holdings.holdings`.
     budget, time_limit:
@@ -122,15 +122,15 @@ def audit(
         honest = undecided(AuditProperty.STRATEGY_PROOF, "it is a property of the policy; give policy=…")
     else:
         honest = strategy_proof(
-            instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit, time_limited=time_limited
+            instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit, demand_limited=demand_limited
         )
     return Audit(
-        envy_free=envy_free(instance, result, exact=exact, tolerance=tolerance, time_limited=time_limited),
+        envy_free=envy_free(instance, result, exact=exact, tolerance=tolerance, demand_limited=demand_limited),
         sharing_incentive=sharing_incentive(
-            instance, result, exact=exact, tolerance=tolerance, time_limited=time_limited
+            instance, result, exact=exact, tolerance=tolerance, demand_limited=demand_limited
         ),
         pareto_efficient=pareto_efficient(
-            instance, result, exact=exact, tolerance=tolerance, time_limited=time_limited
+            instance, result, exact=exact, tolerance=tolerance, demand_limited=demand_limited
         ),
         strategy_proof=honest,
         capacity=within_capacity(instance, result, exact=exact, tolerance=tolerance),

@@ -102,7 +102,7 @@ def holdings(
     *,
     level: Level = "job type",
     exact: bool = False,
-    time_limited: bool | None = None,
+    demand_limited: bool | None = None,
 ) -> Holdings:
     """The holdings in ``result``, which gives only shares; ``instance`` gives speeds, weights and GPUs.
 
@@ -117,7 +117,7 @@ def holdings(
     exact:
         In Fractions. An :class:`Allocation` must then have been solved with ``exact=True``; floats of the
         instance, and of a table, are read as the simple fractions that they round.
-    time_limited:
+    demand_limited:
         True: a gang runs at most all the time, so that it cannot use more GPUs than it has workers (Gavel's row).
         False: the rate grows with every GPU, as for OEF's tenants, which have enough jobs. None: True for jobs, False
         for tenants. A tenant with the limit counts as a job of one GPU.
@@ -129,7 +129,7 @@ def holdings(
     InvalidPlan
         A plan that gives a job's gang several GPU types at once, or runs it in copies.
     InvalidOption
-        Unknown level; ``exact`` for an allocation that has no exact shares; ``time_limited`` for whole tenants.
+        Unknown level; ``exact`` for an allocation that has no exact shares; ``demand_limited`` for whole tenants.
     """
     expect(Instance, instance, "instance")
     if level not in get_args(Level):
@@ -138,9 +138,9 @@ def holdings(
     entities = entities.exact if exact else entities
     _check_one_type_per_gang(result)
     gpus = _gpus(entities, result, exact)
-    most = most_at_once(entities, time_limited)
+    most = most_at_once(entities, demand_limited)
     if most is not None and entities.kind == "tenants" and level != "job type":
-        raise InvalidOption(f"time_limited does not apply to whole tenants (level {level!r}); drop one of them")
+        raise InvalidOption(f"demand_limited does not apply to whole tenants (level {level!r}); drop one of them")
     single = Holdings(
         names=entities.names,
         types=entities.types,

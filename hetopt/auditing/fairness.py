@@ -23,7 +23,7 @@ def envy_free(
     level: Level = "job type",
     exact: bool = False,
     tolerance: float = EQUAL,
-    time_limited: bool | None = None,
+    demand_limited: bool | None = None,
 ) -> Verdict:
     """Envy-freeness: no entity prefers the GPUs of another [OEF, section 2.3.1 (2); weighted: section 4.2.3].
 
@@ -34,7 +34,7 @@ def envy_free(
 
     Parameters
     ----------
-    instance, result, level, exact, time_limited:
+    instance, result, level, exact, demand_limited:
         As in :func:`~hetopt.auditing.audited_holdings.holdings`.
     tolerance:
         The property holds down to a slack of minus this; exact verdicts need no tolerance.
@@ -45,7 +45,7 @@ def envy_free(
         Its witness is the worst :class:`~hetopt.auditing.verdict.Envy`. With a single entity the slack is its rate
         divided by its rate with the whole cluster.
     """
-    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
+    held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
     e, o, slack = _worst_pair(held)
     ratio = held.weight[e] / held.weight[o]
     witness = Envy(
@@ -66,7 +66,7 @@ def envy_matrix(
     *,
     level: Level = "job type",
     exact: bool = False,
-    time_limited: bool | None = None,
+    demand_limited: bool | None = None,
 ) -> pd.DataFrame:
     """(n, n) :func:`~hetopt.data.rates.cluster_envy` of the row's entity towards the column's; above 0: envy.
 
@@ -74,7 +74,7 @@ def envy_matrix(
     cluster: minus the slacks of :func:`envy_free`. Comparisons of policies show the same gain relative to the own rate,
     :func:`~hetopt.data.rates.relative_envy`.
     """
-    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
+    held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
     matrix = np.concatenate([envy for _, envy in _envy_blocks(held)])
     names = pd.Index(held.names, name="envious")
     return pd.DataFrame(matrix, index=names, columns=pd.Index(held.names, name="envied"))
@@ -109,7 +109,7 @@ def sharing_incentive(
     level: Level = "job type",
     exact: bool = False,
     tolerance: float = EQUAL,
-    time_limited: bool | None = None,
+    demand_limited: bool | None = None,
 ) -> Verdict:
     """Sharing incentive: each entity has at least the rate of its fair part of every GPU type [OEF, 2.3.1 (3)].
 
@@ -118,7 +118,7 @@ def sharing_incentive(
 
     Parameters
     ----------
-    instance, result, level, exact, tolerance, time_limited:
+    instance, result, level, exact, tolerance, demand_limited:
         As in :func:`envy_free`.
 
     Returns
@@ -126,7 +126,7 @@ def sharing_incentive(
     Verdict
         Its witness is the worst :class:`~hetopt.auditing.verdict.BelowFairPart`.
     """
-    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
+    held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
     part = fair_part(held.weight, held.capacity)
     fair = held.rate_with(part)
     slack = (held.rate - fair) / held.cluster_rate

@@ -54,7 +54,7 @@ def pareto_efficient(
     level: Level = "job type",
     exact: bool = False,
     tolerance: float = EQUAL,
-    time_limited: bool | None = None,
+    demand_limited: bool | None = None,
 ) -> Verdict:
     """Pareto efficiency: no allocation gives some entities more and none less [OEF, section 2.3.1 (4)].
 
@@ -69,7 +69,7 @@ def pareto_efficient(
 
     Parameters
     ----------
-    instance, result, exact, tolerance, time_limited:
+    instance, result, exact, tolerance, demand_limited:
         As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way, and a
         negative slack is the gain of the trade found, not of the best.
     level:
@@ -88,7 +88,7 @@ def pareto_efficient(
     """
     if level == "even split":
         raise InvalidOption("Pareto efficiency is judged at level 'job type' or 'free reuse', not 'even split'")
-    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
+    held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
     return replace(_judged(held, tolerance), level=level)
 
 

@@ -47,7 +47,7 @@ def strategy_proof(
     gpu_use: GPUUse = "free reuse",
     tolerance: float = EQUAL,
     time_limit: float | None = None,
-    time_limited: bool | None = None,
+    demand_limited: bool | None = None,
 ) -> Verdict:
     """Search for a profitable misreport under ``policy``. **A search: it can refute, never prove.**
 
@@ -78,7 +78,7 @@ def strategy_proof(
         A gain up to this part of the rate with the whole cluster counts as none.
     time_limit:
         Seconds after which no further report is tried; None: no limit. Two runs may differ only with a limit.
-    time_limited:
+    demand_limited:
         As in :func:`~hetopt.auditing.audited_holdings.holdings`.
 
     Returns
@@ -95,7 +95,7 @@ def strategy_proof(
     check_policy(policy)
     _check(kinds, scale, gpu_use, budget)
     seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
-    search = MisreportSearch(instance, policy, int(budget), scale, gpu_use, seconds, time_limited)
+    search = MisreportSearch(instance, policy, int(budget), scale, gpu_use, seconds, demand_limited)
     search.run(kinds, search.positions(misreporting))
     return search.verdict(tolerance)
 
@@ -124,7 +124,7 @@ class MisreportSearch:
         scale: ReportScale,
         gpu_use: GPUUse,
         seconds: float = math.inf,
-        time_limited: bool | None = None,
+        demand_limited: bool | None = None,
     ) -> None:
         self.deadline = time.perf_counter() + seconds
         self.instance, self.policy, self.left, self.gpu_use = instance, policy, budget - 1, gpu_use
@@ -132,7 +132,7 @@ class MisreportSearch:
         holdings(instance, self.truthful)  # raises for a result for other entities
         self.reports = ReportGenerator(instance, self.truthful.entities.kind, scale)
         self.truth = self.reports.entities
-        self.most = most_at_once(self.truth, time_limited)
+        self.most = most_at_once(self.truth, demand_limited)
         self.owners = self.truth.names if self.truth.kind == "jobs" else tuple(t.name for t in instance.tenants)
         self.before = self.rates(self.truthful)
         self.gains: dict[tuple[object, ...], tuple[float, Report]] = {}

@@ -77,12 +77,12 @@ def largest_relative_envy(entities: Entities, gpus: Floats) -> float:
     return max(0.0, max(float(block.max()) for block in blocks))
 
 
-def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats | None:
+def most_at_once(entities: Entities, demand_limited: bool | None = None) -> Floats | None:
     """(n,) GPUs that each can use at a time: the size of its gang; None: no limit.
 
-    ``time_limited`` None: jobs have the limit and tenants do not. Tenants with it count as jobs of one GPU.
+    ``demand_limited`` None: jobs have the limit and tenants do not. Tenants with it count as jobs of one GPU.
     """
-    limited = entities.kind == "jobs" if time_limited is None else time_limited
+    limited = entities.kind == "jobs" if demand_limited is None else demand_limited
     return entities.demand if limited else None
 
 
