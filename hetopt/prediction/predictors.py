@@ -155,7 +155,7 @@ class _Medians:
         return (works[(len(works) - 1) // 2] + works[len(works) // 2]) / 2 if works else 0.0
 
 
-class _History:
+class _Observations:
     """All observations in order, and their averages."""
 
     def __init__(self, fresh: Callable[[], _Average], rows: Iterable[tuple[str, float]] = ()) -> None:
@@ -173,7 +173,7 @@ class _GroupLearner:
     """Copies share a history until one of them extends it; then each other copy takes over its part of it."""
 
     def __init__(self, fresh: Callable[[], _Average]) -> None:
-        self._history, self._seen = _History(fresh), 0
+        self._observations, self._seen = _Observations(fresh), 0
 
     def observe(self, jobs: Sequence[Job]) -> None:
         """Add the work of finished jobs to their groups."""
@@ -190,10 +190,10 @@ class _GroupLearner:
         """A learner with the same history."""
         return copy(self)
 
-    def _own(self) -> _History:
-        if len(self._history.rows) != self._seen:
-            self._history = _History(self._history.fresh, self._history.rows[: self._seen])
-        return self._history
+    def _own(self) -> _Observations:
+        if len(self._observations.rows) != self._seen:
+            self._observations = _Observations(self._observations.fresh, self._observations.rows[: self._seen])
+        return self._observations
 
 
 def group_of(*meta: str) -> str:
