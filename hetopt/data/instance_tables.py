@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
+import numpy as np
 import pandas as pd
 
 from hetopt.checks import boolean, choices, count, known
@@ -382,15 +383,10 @@ def read_csv(
 
 def _csv(path: Path) -> pd.DataFrame:
     index = INDEX[path.stem]
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-        header = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, nrows=1).iloc[0].tolist()
-    except OSError as problem:
-        raise UnusableFile.of(problem, path, "read") from None
-    except ValueError as problem:  # pandas' own errors and wrong encodings
-        raise InvalidInstance(f"is not CSV: {problem}").in_file(str(path)) from None
+    header, rows = _cells(path)
     if twice := [column for column in header if header.count(column) > 1]:
         raise InvalidInstance(f"has the column {twice[0]!r} twice; keep one").in_file(str(path))
+    table = pd.DataFrame([[cell or np.nan for cell in row] for row in rows], columns=header, dtype=object)
     for column in table.columns:
         if column not in (*index, *TEXT) or column == "stage":
             table[column] = table[column].astype(object).map(to_number)
@@ -398,6 +394,29 @@ def _csv(path: Path) -> pd.DataFrame:
     if missing := [key for key in index if key not in keys and key != "job_type"]:
         raise InvalidInstance(f"has no column {missing[0]!r}; its first columns must hold the names").in_file(str(path))
     return table.set_index(keys if len(keys) > 1 else keys[0])
+
+
+def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The header, and the cells of each other row; empty rows, and empty cells at the end of all rows, are skipped."""
+    rows = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            header = next(lines, [])
+            while header and not header[-1]:
+                del header[-1]
+            width = len(header)
+            for cells in lines:
+                if any(cells[width:]):
+                    wrong = f"has {len(cells)} cells in a row, and {width} columns; quote a cell that contains commas"
+                    raise InvalidInstance(wrong).in_file(str(path), lines.line_num)
+                if any(cells):
+                    rows.append(cells[:width] + [""] * (width - len(cells)))
+    except OSError as problem:
+        raise UnusableFile.of(problem, path, "read") from None
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise InvalidInstance(f"is not CSV: {problem}").in_file(str(path)) from None
+    return header, rows
 
 
 def _tenant_table(instance: InstanceData) -> pd.DataFrame:
