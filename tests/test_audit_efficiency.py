@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from scipy.optimize import linprog
 
 import hetopt
@@ -304,3 +305,11 @@ def test_an_entity_that_can_use_no_gpu_does_not_spoil_the_comparison() -> None:
     allocation = hetopt.solve(oef.cooperative(), instance)
     assert hetopt.audit(instance, allocation).sharing_incentive.holds
     assert measure(instance, allocation)["sharing"] == 1.0
+
+
+@pytest.mark.parametrize("tolerance", [-1, float("nan"), "x", None])
+@pytest.mark.parametrize("check", [auditing.envy_free, auditing.within_capacity, auditing.pareto_efficient])
+def test_a_tolerance_is_a_number_from_zero(check, tolerance):
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    with refused(hetopt.InvalidOption, "tolerance"):
+        check(inst, [[1, 0], [0, 1]], tolerance=tolerance)

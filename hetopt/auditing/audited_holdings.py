@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from hetopt.auditing.verdict import Level
-from hetopt.checks import expect
+from hetopt.checks import expect, shown
 from hetopt.data.array_types import Numbers
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
@@ -133,7 +133,7 @@ def holdings(
     """
     expect(Instance, instance, "instance")
     if level not in get_args(Level):
-        raise InvalidOption(f"is {level!r}; it must be one of {', '.join(get_args(Level))}", "level")
+        raise InvalidOption(f"is {shown(level)}; it must be one of {', '.join(get_args(Level))}", "level")
     entities = _entities(instance, result)
     entities = entities.exact if exact else entities
     _check_one_type_per_gang(result)

@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import pandas as pd
 
-from hetopt.checks import counted
+from hetopt.checks import at_least, counted
 from hetopt.data.rationals import digits, number_text, numbers_text
+from hetopt.errors import InvalidOption
 from hetopt.tolerances import EQUAL, scale
 
 Number: TypeAlias = float | Fraction
@@ -383,7 +384,14 @@ def judged(
     proof: Witness | None = None,
     level: Level = "job type",
 ) -> Verdict:
-    """The verdict for a measured ``slack``; a Fraction is judged without tolerance."""
+    """The verdict for a measured ``slack``; a Fraction is judged without tolerance.
+
+    Raises
+    ------
+    InvalidOption
+        ``tolerance`` is not a number >= 0.
+    """
+    tolerance = at_least(tolerance, "tolerance", 0.0, InvalidOption)
     exact = slack if isinstance(slack, Fraction) else None
     limit = 0.0 if exact is not None else tolerance
     holds = bool(slack >= -limit)

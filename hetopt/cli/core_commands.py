@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hetopt.checks import at_least
 from hetopt.cli.app import new_app
 from hetopt.cli.arguments import (
     check_place,
@@ -110,11 +111,12 @@ def audit_command(
     from hetopt.auditing.verdict import AuditProperty, undecided
 
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    at_least(search, "--search", 0.0, InvalidOption)
     with console.working(f"auditing {policy} on {file}"):
         result = _run(chosen, instance, Options(), file)
         with error_context(file, instance):
             verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
-            if search <= 0:
+            if search == 0:
                 verdicts = replace(
                     verdicts, strategy_proof=undecided(AuditProperty.STRATEGY_PROOF, "not searched for (--search 0)")
                 )

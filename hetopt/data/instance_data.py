@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from hetopt import checks
-from hetopt.checks import FrozenDict, count, known, mapping, members, number, unique
+from hetopt.checks import FrozenDict, count, known, mapping, members, number, shown, unique
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import Placed
@@ -40,7 +40,7 @@ class InstanceData:
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Cluster):
             raise InvalidInstance(
-                f"is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})", "cluster"
+                f"is {shown(self.cluster)}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})", "cluster"
             )
         object.__setattr__(self, "tenants", members(self.tenants, Tenant, "tenants"))
         object.__setattr__(self, "jobs", members(self.jobs, Job, "jobs"))

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from hetopt.checks import boolean, known
+from hetopt.checks import boolean, known, shown
 from hetopt.data import documents, schema
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.documents import DocumentError
@@ -122,7 +122,7 @@ def _rows(parts: Sequence[P], key: KeyPath, make: Callable[[P], T]) -> tuple[T, 
     for i, part in enumerate(parts):
         if first.setdefault(part.name, i) != i:
             other, at = format_path((*key, first[part.name])), (*key, i, "name")
-            twice = InvalidInstance(f"is {part.name!r}, the name of {other}; every name must differ", at)
+            twice = InvalidInstance(f"is {shown(part.name)}, the name of {other}; every name must differ", at)
             raise DocumentError(twice, at)
         with _at(*key, i):
             rows.append(make(part))

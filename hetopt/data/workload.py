@@ -12,7 +12,20 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hetopt.checks import LEAST, MOST, FrozenDict, boolean, coefficient, count, mapping, members, number, text, unique
+from hetopt.checks import (
+    LEAST,
+    MOST,
+    FrozenDict,
+    boolean,
+    coefficient,
+    count,
+    mapping,
+    members,
+    number,
+    shown,
+    text,
+    unique,
+)
 from hetopt.errors import InvalidInstance, Item, KeyPath, SuspiciousSpeedups, format_path
 from hetopt.tolerances import EQUAL, scale
 
@@ -329,7 +342,7 @@ class Job:
         except ValueError:
             kinds = ", ".join(Parallelism)
             raise InvalidInstance(
-                f"is {self.parallelism!r}; it must be one of {kinds}", (*key, "parallelism")
+                f"is {shown(self.parallelism)}; it must be one of {kinds}", (*key, "parallelism")
             ) from None
         object.__setattr__(self, "stages", members(self.stages, Stage, (*key, "stages")))
         workers = sum(s.gpus for s in self.stages)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from hetopt.checks import at_least, choices
+from hetopt.checks import at_least, choices, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
@@ -88,7 +88,7 @@ class EnvironmentSettings:
                 object.__setattr__(self, item.name, at_least(value, key, 0.0, InvalidOption))
             elif not isinstance(value, type(item.default)):
                 wanted = "true or false" if isinstance(item.default, bool) else "a tenant's name"
-                raise InvalidOption(f"is {value!r}; it must be {wanted}", key)
+                raise InvalidOption(f"is {shown(value)}; it must be {wanted}", key)
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
                 f"is {self.liar!r} and lie is {self.lie!r}; give both: the tenant, and the part by which it overstates",

@@ -14,7 +14,7 @@ from importlib import resources
 from string import ascii_lowercase
 from typing import Any, Literal
 
-from hetopt.checks import at_least, members
+from hetopt.checks import at_least, members, shown
 from hetopt.errors import InvalidOption
 from hetopt.metrics.definitions import METRICS
 
@@ -86,7 +86,7 @@ class PublishedResult:
     def __post_init__(self) -> None:
         key = f"published result {self.id}"
         if self.metric not in METRICS:
-            raise InvalidOption(f"is {self.metric!r}; it must be one of {', '.join(METRICS)}", f"{key}: metric")
+            raise InvalidOption(f"is {shown(self.metric)}; it must be one of {', '.join(METRICS)}", f"{key}: metric")
         for side in ("numerator", "denominator"):
             object.__setattr__(self, side, members(getattr(self, side), str, f"{key}: {side}"))
         if not self.numerator:

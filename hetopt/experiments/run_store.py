@@ -273,7 +273,7 @@ class RunStore:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
         if self.format not in get_args(TableFormat):
-            raise InvalidOption(f"is {self.format!r}; it must be csv or parquet", "format")
+            raise InvalidOption(f"is {shown(self.format)}; it must be csv or parquet", "format")
         if self.format == "parquet" and find_spec("pyarrow") is None:
             raise InvalidOption(
                 "is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv", "format"

@@ -123,10 +123,12 @@ class PhillyLike:
 def _growing(lengths: Any, gpus: int) -> tuple[float, ...]:
     key = f"PhillyLike.seconds[{gpus}]"
     if not isinstance(lengths, (tuple, list)) or len(lengths) != len(LEVELS):
-        raise InvalidOption(f"is {lengths!r}; it must hold {len(LEVELS)} lengths in seconds, one for each level", key)
+        raise InvalidOption(
+            f"is {shown(lengths)}; it must hold {len(LEVELS)} lengths in seconds, one for each level", key
+        )
     result = tuple(at_least(seconds, key, 0.0, InvalidOption, strict=True) for seconds in lengths)
     if any(a > b for a, b in pairwise(result)):
-        raise InvalidOption(f"is {lengths!r}; no length may be smaller than the one before it", key)
+        raise InvalidOption(f"is {shown(lengths)}; no length may be smaller than the one before it", key)
     return result
 
 
