@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetopt.checks import whole
 from hetopt.data.array_types import Floats, Numbers, Positions
 from hetopt.data.entities import Entities, Kind
 from hetopt.data.rates import cluster_rate, fair_part, most_at_once, rate_with, usable
@@ -46,6 +47,9 @@ class EnvyFree(ArrayComponent):
 
     eager_up_to: int = 40
     name: str = "envy_free"
+
+    def __post_init__(self) -> None:
+        whole(self.eager_up_to, "EnvyFree.eager_up_to", 0)
 
     def rows(self, entities: Entities) -> Arrays:
         """The row family, indexed by pairs."""

@@ -46,7 +46,7 @@ def _validated(document: Any) -> schema.InstancePart:
     except ValidationError as problem:
         raise first_error(problem) from None
     except RecursionError:
-        raise DocumentError("has too many levels of mappings and lists; no file of hetopt needs so many") from None
+        raise DocumentError("has too many levels of mappings and lists; the files of hetopt need fewer") from None
 
 
 WANTED = {
