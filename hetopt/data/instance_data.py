@@ -16,11 +16,12 @@ import numpy as np
 from hetopt import checks
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, shown, unique
 from hetopt.data.array_types import Floats
+from hetopt.data.capacity import type_parts
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import Placed
 from hetopt.data.workload import Job, JobType, Tenant, slowest, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, KeyPath
-from hetopt.tolerances import FEASIBILITY, scale
+from hetopt.tolerances import EQUAL
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def _gpus(row: Mapping[str, float]) -> str:
 def _check_capacity(kind: str, rows: list[FrozenDict[str, float]], cluster: Cluster) -> None:
     """Tenants together hold at most all GPUs, as averages over time; the same holds for jobs."""
     for t, there in cluster.capacity.items():
-        if (total := fsum(row.get(t, 0.0) for row in rows)) > there + FEASIBILITY * scale([there]):
+        if type_parts((total := fsum(row.get(t, 0.0) for row in rows)) - there, there) > EQUAL:
             raise InvalidInstance(f"gives {kind} {total:.15g} {t} together; the cluster has {there}", "held")
 
 
