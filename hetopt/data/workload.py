@@ -26,6 +26,7 @@ from hetopt.checks import (
     text,
     unique,
 )
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidInstance, Item, KeyPath, SuspiciousSpeedups, format_path
 from hetopt.tolerances import EQUAL, scale
 
@@ -367,13 +368,16 @@ def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:
 
 
 def slowest(speeds: Mapping[str, float]) -> float:
-    """The smallest positive speed; at least one is positive."""
+    """The smallest positive speed, at least one being positive: of every type, since a job type knows no cluster."""
     return min(v for v in speeds.values() if v > 0)
 
 
-def slowest_of_rows(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) smallest positive speed of each row of an (n, k) table."""
-    return np.asarray(np.where(table > 0, table, np.inf).min(axis=1))
+def slowest_of_rows(table: Floats, usable: NDArray[np.bool_] | None = None) -> Floats:
+    """(n,) smallest speed of each row of an (n, k) table on its ``usable`` types; None: those with a positive speed.
+
+    Only a cluster shows that a type with a positive speed has too little memory, or too few GPUs for a gang.
+    """
+    return np.asarray(np.where(table > 0 if usable is None else usable, table, np.inf).min(axis=1))
 
 
 def warn_of_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -> None:
