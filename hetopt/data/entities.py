@@ -225,15 +225,15 @@ def _held(instance: InstanceData, names: Sequence[str], types: Sequence[str]) ->
 
 def tenant_entities(instance: InstanceData) -> Entities:
     """The (tenant, job type) pairs of ``instance``: OEF's virtual users."""
-    rows = [(i, t, kind) for i, t in enumerate(instance.tenants) for kind in t.job_types]
+    rows = [(i, t, job_type) for i, t in enumerate(instance.tenants) for job_type in t.job_types]
     types = instance.cluster.type_names
-    kinds = [kind for _, _, kind in rows]
+    speedups, memory = [own.speedup for _, _, own in rows], column([own for _, _, own in rows], "memory_bytes")
     names = tenant_entity_names(instance)
     return Entities(
         kind="tenants",
         names=tuple(names),
         types=types,
-        speed=_speeds(instance.cluster, [kind.speedup for kind in kinds], column(kinds, "memory_bytes")),
+        speed=_speeds(instance.cluster, speedups, memory),
         demand=np.ones(len(rows)),
         weight=np.array([t.weight / len(t.job_types) for _, t, _ in rows], dtype=float),
         owner=np.array([i for i, _, _ in rows], dtype=np.intp),

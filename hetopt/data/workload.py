@@ -99,10 +99,7 @@ class JobType:
         key = "job_types", Item(text(self.name, "job type name"))
         object.__setattr__(self, "speedup", speeds(self.speedup, (*key, "speedup")))
         object.__setattr__(self, "memory_bytes", number(self.memory_bytes, (*key, "memory_bytes")))
-        if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-            warn_of_scale(
-                [slowest(self.speedup)], lambda _: format_path((*key, "speedup")), "call JobType.from_throughput"
-            )
+        _warn(any_scale, self.speedup, key, "JobType")
 
     @classmethod
     def from_throughput(cls, name: str, throughput: Mapping[str, float], memory_bytes: float = 0.0) -> JobType:
@@ -157,10 +154,7 @@ class Tenant:
         if isinstance(self.job_types, (dict, Mapping)):  # dict first: the abstract test is slow
             only = _only_type(self.job_types, key)
             object.__setattr__(self, "job_types", (only,))
-            if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-                warn_of_scale(
-                    [slowest(only.speedup)], lambda _: format_path((*key, "speedup")), "call Tenant.from_throughput"
-                )
+            _warn(any_scale, only.speedup, key, "Tenant")
         object.__setattr__(self, "job_types", members(self.job_types, JobType, (*key, "job_types")))
         if not self.job_types:
             raise InvalidInstance("is empty; a tenant needs at least one job type", (*key, "job_types"))
@@ -176,12 +170,12 @@ class Tenant:
         InvalidInstance
             As :class:`Tenant`, of the throughputs or of the speedups that they give.
         """
-        kind = JobType(ONLY_JOB_TYPE, _relative(throughput, ("tenants", Item(name), "throughput")), any_scale=True)
-        return cls(name, (kind,), weight)
+        only = JobType(ONLY_JOB_TYPE, _relative(throughput, ("tenants", Item(name), "throughput")), any_scale=True)
+        return cls(name, (only,), weight)
 
     @property
     def has_single_type(self) -> bool:
-        """Whether the tenant has a single job type without a name of its own."""
+        """Whether the tenant has a single job type, given without a name."""
         return len(self.job_types) == 1 and self.job_types[0].name == ONLY_JOB_TYPE
 
 
@@ -409,6 +403,12 @@ def warn_of_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str)
         SuspiciousSpeedups,
         stacklevel=_caller(),
     )
+
+
+def _warn(any_scale: object, speedup: Mapping[str, float], key: KeyPath, name: str) -> None:
+    """:func:`warn_of_scale` for one row of the class ``name``, unless ``any_scale``."""
+    if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
+        warn_of_scale([slowest(speedup)], lambda _: format_path((*key, "speedup")), f"call {name}.from_throughput")
 
 
 def _caller() -> int:
