@@ -18,7 +18,7 @@ from scipy import sparse
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, counted, one_of
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.capacity import unused_parts
-from hetopt.data.entities import Entities, Owner, keys, members, owners, read_only
+from hetopt.data.entities import Entities, JobTypeKey, job_type_keys, keys, members, read_only
 from hetopt.data.instance import Instance, check_gangs_fit_one_type
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, call_policy
@@ -126,11 +126,11 @@ def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
     """
     if not instance.jobs:
         return [[[] for _ in entities.types] for _ in entities.names]
-    jobs, belongs, names = instance.entities("jobs"), members(instance), owners(instance)
+    jobs, belongs, names = instance.entities("jobs"), members(instance), job_type_keys(instance)
     usable = jobs.allowed
     check_gangs_fit_one_type(jobs)
     sizes = jobs.demand.astype(int).tolist()
-    own: list[Owner] = [names[name] for name in entities.names]
+    own: list[JobTypeKey] = [names[name] for name in entities.names]
     return [[[sizes[i] for i in belongs[o] if usable[i, k]] for k in range(len(entities.types))] for o in own]
 
 
