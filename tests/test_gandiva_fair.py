@@ -92,7 +92,7 @@ def test_it_is_about_tenants() -> None:
     @given(inst=job_instances(jobs=(1, 1)))
     @settings(max_examples=1)
     def without_tenants(inst: hetopt.Instance) -> None:
-        with pytest.raises(InvalidInstance, match="GandivaFair is about tenants, and the instance has none"):
+        with pytest.raises(InvalidInstance, match="GandivaFair is for tenants, and the instance has none"):
             hetopt.solve(POLICY, inst)
 
     without_tenants()

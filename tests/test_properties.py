@@ -175,8 +175,8 @@ def test_noise_is_none_but_for_exact_optima() -> None:
 def test_whom_a_policy_is_about() -> None:
     assert set(supported_kinds(oef.cooperative())) == {"tenants", "jobs"}
     assert not supported_kinds(oef.cooperative())["tenants"]
-    assert "is about tenants" in supported_kinds(oef.cooperative())["jobs"]
-    assert "is about jobs" in supported_kinds(FFT())["tenants"]
+    assert "is for tenants" in supported_kinds(oef.cooperative())["jobs"]
+    assert "is for jobs" in supported_kinds(FFT())["tenants"]
     assert not any(supported_kinds(gavel.max_min_fairness()).values())
 
 

@@ -129,7 +129,7 @@ def test_names_are_text_everywhere(text: str, shown: Page) -> None:
 
 def test_refused_runs_are_listed_with_the_reason(shown: Page) -> None:
     assert "Did not run:" in shown.text
-    assert "gandiva-fair: is about tenants, and the instance has none" in shown.text
+    assert "gandiva-fair: is for tenants, and the instance has none" in shown.text
     systems = {row.name: [cell for cell, _ in row.cells] for row in shown.of("Systems").rows}
     assert systems["gandiva-fair"][3] == "0 of 1"
     assert systems["fft"][:4] == ["fft", "default", "300 s", "3 of 3"]
@@ -196,7 +196,7 @@ def test_all_runs_refused(tmp_path: Path) -> None:
     Experiment((MIX,), (SystemVariant("gandiva-fair"),)).run(RunStore(tmp_path))
     found = Page(page(RunFolder.of(tmp_path)))
     assert "No system ran it." in found.text
-    assert "about tenants" in found.text
+    assert "is for tenants" in found.text
 
 
 def test_runs_that_are_not_alike_are_flagged(tmp_path: Path) -> None:

@@ -225,15 +225,15 @@ def _held(instance: InstanceData, names: Sequence[str], types: Sequence[str]) ->
 
 def tenant_entities(instance: InstanceData) -> Entities:
     """The (tenant, job type) pairs of ``instance``: OEF's virtual users."""
-    rows = [(i, t, kind) for i, t in enumerate(instance.tenants) for kind in t.job_types]
+    rows = [(i, t, job_type) for i, t in enumerate(instance.tenants) for job_type in t.job_types]
     types = instance.cluster.type_names
-    kinds = [kind for _, _, kind in rows]
+    speedups, memory = [own.speedup for _, _, own in rows], column([own for _, _, own in rows], "memory_bytes")
     names = tenant_entity_names(instance)
     return Entities(
         kind="tenants",
         names=tuple(names),
         types=types,
-        speed=_speeds(instance.cluster, [kind.speedup for kind in kinds], column(kinds, "memory_bytes")),
+        speed=_speeds(instance.cluster, speedups, memory),
         demand=np.ones(len(rows)),
         weight=np.array([t.weight / len(t.job_types) for _, t, _ in rows], dtype=float),
         owner=np.array([i for i, _, _ in rows], dtype=np.intp),
@@ -263,17 +263,17 @@ def job_entities(instance: InstanceData) -> Entities:
     )
 
 
-Owner = tuple[str, str]
-"""(tenant, job type); unlike the entity's name, it does not depend on the tenant's other job types."""
+JobTypeKey = tuple[str, str]
+"""(tenant, job type) by name; unlike the entity's name, it does not depend on the tenant's other job types."""
 
 
-def owners(instance: InstanceData) -> dict[str, Owner]:
+def job_type_keys(instance: InstanceData) -> dict[str, JobTypeKey]:
     """Entity name -> (tenant, job type), in the order of the tenants' entities."""
-    pairs = [(t.name, kind.name) for t in instance.tenants for kind in t.job_types]
+    pairs = [(t.name, job_type.name) for t in instance.tenants for job_type in t.job_types]
     return dict(zip(tenant_entity_names(instance), pairs, strict=True))
 
 
-def owner_of(job: Job, tenants: dict[str, Tenant]) -> Owner:
+def job_type_key(job: Job, tenants: dict[str, Tenant]) -> JobTypeKey:
     """The (tenant, job type) that the job belongs to.
 
     Raises
@@ -286,29 +286,29 @@ def owner_of(job: Job, tenants: dict[str, Tenant]) -> Owner:
             "is None; GPUs are shared among tenants, so every job must name one of them",
             ("jobs", Item(job.name), "tenant"),
         )
-    kinds = tenants[job.tenant].job_types
+    job_types = tenants[job.tenant].job_types
     if job.job_type is not None:
         return job.tenant, job.job_type
-    if len(kinds) > 1:
-        names = ", ".join(kind.name for kind in kinds)
+    if len(job_types) > 1:
+        names = ", ".join(job_type.name for job_type in job_types)
         raise InvalidInstance(
             f"is None; tenant {job.tenant!r} has several: {names}", ("jobs", Item(job.name), "job_type")
         )
-    return job.tenant, kinds[0].name
+    return job.tenant, job_types[0].name
 
 
-def members(instance: InstanceData) -> dict[Owner, list[int]]:
+def members(instance: InstanceData) -> dict[JobTypeKey, list[int]]:
     """(tenant, job type) -> positions of its jobs in ``instance.jobs``.
 
     Raises
     ------
     InvalidInstance
-        A job has no owner, see :func:`owner_of`.
+        A job names no tenant, or no job type, see :func:`job_type_key`.
     """
     tenants = {t.name: t for t in instance.tenants}
-    result: dict[Owner, list[int]] = {owner: [] for owner in owners(instance).values()}
+    result: dict[JobTypeKey, list[int]] = {key: [] for key in job_type_keys(instance).values()}
     for i, job in enumerate(instance.jobs):
-        result[owner_of(job, tenants)].append(i)
+        result[job_type_key(job, tenants)].append(i)
     return result
 
 
@@ -316,5 +316,5 @@ def keys(entities: Entities, instance: InstanceData) -> list[tuple[str, ...]]:
     """Key of each entity in state kept between rounds: ``(tenant, job type)`` or ``(job,)``."""
     if entities.kind == "jobs":
         return [(name,) for name in entities.names]
-    known = owners(instance)
+    known = job_type_keys(instance)
     return [known[name] for name in entities.names]

@@ -448,7 +448,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
         other = "jobs" if kind == "tenants" else "tenants"
         raise NotApplicable(
-            f"is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}", policy
+            f"is for {kind}, and the instance has none; add {kind}, or take a policy for {other}", policy
         )
     entities = instance.entities(kind)
     if entities.kind == "jobs":

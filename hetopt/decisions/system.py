@@ -15,6 +15,7 @@ import numpy as np
 
 from hetopt.checks import at_least, check_no_classes, check_round_seconds, counted
 from hetopt.data.array_types import Floats
+from hetopt.data.capacity import type_parts, unused_parts
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
@@ -29,7 +30,7 @@ from hetopt.formulations.policies import Policy, call_policy, check_policy
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.results.allocation import Allocation, Placement, Plan
 from hetopt.stages.speed_models import SpeedModel, StageSpeeds
-from hetopt.tolerances import FEASIBILITY, INTEGRAL
+from hetopt.tolerances import EQUAL, FEASIBILITY, INTEGRAL
 
 ROUND_SECONDS = 300.0
 """Length of a round of FFT [FFT, section 6.4.1] and OEF [OEF, section 6.1.1]; the default for policies without one."""
@@ -245,18 +246,17 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
     """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, on allowed types, and at most the capacity."""
     if gpus.shape != entities.shape or not np.isfinite(gpus).all():
         raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
-    slack = FEASIBILITY * float(entities.capacity.max())
-    wrong = (gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))
+    parts = type_parts(gpus, entities.capacity)
+    wrong = (parts < -EQUAL) | ((entities.task_speed == 0) & (parts > EQUAL))
     for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():
         raise InvalidPlan(
             f"the plan gives {entities.names[e]!r} {counted(float(gpus[e, k]), 'GPU')} of {entities.types[k]!r}, "
             + ("fewer than 0" if gpus[e, k] < 0 else "on which it cannot run")
         )
-    used = gpus.sum(axis=0)
-    over = used > entities.capacity + slack
+    over = unused_parts(gpus, entities.capacity) < -EQUAL
     for k in np.flatnonzero(over).tolist() if over.any() else ():
         raise InvalidPlan(
-            f"the plan uses {counted(float(used[k]), 'GPU')} of {entities.types[k]!r}; "
+            f"the plan uses {counted(float(gpus[:, k].sum()), 'GPU')} of {entities.types[k]!r}; "
             f"the capacity is {entities.capacity[k]:g}"
         )
 

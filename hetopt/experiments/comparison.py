@@ -17,6 +17,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, members
 from hetopt.data.instance import Instance
 from hetopt.data.rates import fair_part, largest_relative_envy, most_at_once, rate_with
+from hetopt.data.workload import slowest_of_rows
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
@@ -244,8 +245,7 @@ def normalised(entities: Entities) -> Floats:
     """(n, k) speed per GPU (no unit): speedups of tenants; of jobs, relative to the slowest type that runs them."""
     if entities.kind == "tenants":
         return entities.per_gpu
-    slowest = np.where(entities.allowed, entities.per_gpu, np.inf).min(axis=1)
-    return np.asarray(entities.per_gpu / slowest[:, None])
+    return np.asarray(entities.per_gpu / slowest_of_rows(entities.per_gpu, entities.allowed)[:, None])
 
 
 def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, Floats]:

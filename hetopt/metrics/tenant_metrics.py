@@ -15,7 +15,7 @@ import pandas as pd
 
 from hetopt.checks import counted
 from hetopt.data.array_types import Floats, Positions
-from hetopt.data.entities import Entities, owner_of, owners
+from hetopt.data.entities import Entities, job_type_key, job_type_keys
 from hetopt.data.instance import Instance
 from hetopt.data.rates import cluster_envy, cluster_rate, cross_rates
 from hetopt.errors import InvalidInstance, MetricUnavailable
@@ -91,8 +91,10 @@ def tenant_shares(log: Log, instance: Instance) -> TenantShares:
 def _tenant_of(instance: Instance, entities: Entities) -> Positions:
     """(jobs,) position of the tenant of each job; -1 for none."""
     tenants = {t.name: t for t in instance.tenants}
-    at = {pair: entities.position[name] for name, pair in owners(instance).items()}
-    return np.array([-1 if job.tenant is None else at[owner_of(job, tenants)] for job in instance.jobs], dtype=np.intp)
+    at = {pair: entities.position[name] for name, pair in job_type_keys(instance).items()}
+    return np.array(
+        [-1 if job.tenant is None else at[job_type_key(job, tenants)] for job in instance.jobs], dtype=np.intp
+    )
 
 
 def _weights(entities: Entities, present: Floats) -> Floats:

@@ -226,14 +226,15 @@ def map_jobs(
     """
     chosen = check_stages(instance, job)
     mappings: dict[str, GPUMapping] = {}
-    kinds: dict[str, str] = {}
+    gpu_types: dict[str, str] = {}
     refused: dict[str, str] = {}
     for one in chosen:
         if hosts is None or one.name in hosts:
             step(one.name)
             try:
-                kinds[one.name], pipeline, servers = _room(instance, one, gpu_type, hosts)
+                found, pipeline, servers = _room(instance, one, gpu_type, hosts)
                 mappings[one.name] = check_mapping(mapper(pipeline, servers))
+                gpu_types[one.name] = found
             except InvalidInstance as problem:
                 if len(chosen) == 1 and hosts is None:
                     raise
@@ -242,7 +243,6 @@ def map_jobs(
         raise InvalidInstance(
             f"none of {counted(len(refused), 'job')} can be mapped; the first: {next(iter(refused.values()))}"
         )
-    gpu_types = {name: kinds[name] for name in mappings}
     return MappedJobs(FrozenDict(mappings), FrozenDict(gpu_types), FrozenDict(refused))
 
 
@@ -272,48 +272,44 @@ def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | No
     Pipeline.of(job)  # raises errors of the graph once instead of for each type
     there = (instance.placed if hosts is None else hosts).get(job.name, {})
     if any(n for gpus in there.values() for n in gpus.values()):
-        kind = _only_type(job, there, gpu_type)
-        servers = Servers.of(instance, kind, busy=False)
+        own = _only_type(job, there, gpu_type)
+        servers = Servers.of(instance, own, busy=False)
         position = {name: m for m, name in enumerate(servers.names)}
-        return (
-            kind,
-            Pipeline.of(job, kind),
-            servers.take({position[s]: n[kind] for s, n in there.items() if n.get(kind)}),
-        )
+        return own, Pipeline.of(job, own), servers.take({position[s]: n[own] for s, n in there.items() if n.get(own)})
     if gpu_type is not None:
         known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
         return _free(instance, job, gpu_type)
     problems = []
-    for kind in sorted(instance.cluster.type_names, key=lambda t: -job.throughput.get(t, 0.0)):
+    for each_type in sorted(instance.cluster.type_names, key=lambda t: -job.throughput.get(t, 0.0)):
         try:
-            return _free(instance, job, kind)
+            return _free(instance, job, each_type)
         except InvalidInstance as problem:
             problems.append(problem.problem)
     raise InvalidInstance("; ".join(problems), ("jobs", Item(job.name)))
 
 
 def _only_type(job: Job, there: Hosts, wanted: str | None) -> str:
-    kinds = sorted({kind for gpus in there.values() for kind, n in gpus.items() if n})
-    if len(kinds) > 1:
+    types = sorted({t for gpus in there.values() for t, n in gpus.items() if n})
+    if len(types) > 1:
         raise InvalidInstance(
-            f"runs on {' and '.join(kinds)}; stages are mapped to GPUs of one type", ("jobs", Item(job.name))
+            f"runs on {' and '.join(types)}; stages are mapped to GPUs of one type", ("jobs", Item(job.name))
         )
-    if wanted not in (None, kinds[0]):
+    if wanted not in (None, types[0]):
         raise InvalidInstance(
-            f"runs on {kinds[0]} and keeps its GPUs, so gpu_type cannot be {wanted}", ("jobs", Item(job.name))
+            f"runs on {types[0]} and keeps its GPUs, so gpu_type cannot be {wanted}", ("jobs", Item(job.name))
         )
-    return kinds[0]
+    return types[0]
 
 
-def _free(instance: Instance, job: Job, kind: str) -> tuple[str, Pipeline, Servers]:
-    if not job.throughput.get(kind, 0.0) > 0:
-        raise InvalidInstance(f"cannot run on {kind}: its throughput there is 0", ("jobs", Item(job.name)))
-    if job.memory_bytes > (memory := instance.cluster.gpu_type(kind).memory_limit):
-        problem = f"needs {job.memory_bytes:g} bytes for a worker; a {kind} has {memory:g}"
+def _free(instance: Instance, job: Job, gpu_type: str) -> tuple[str, Pipeline, Servers]:
+    if not job.throughput.get(gpu_type, 0.0) > 0:
+        raise InvalidInstance(f"cannot run on {gpu_type}: its throughput there is 0", ("jobs", Item(job.name)))
+    if job.memory_bytes > (memory := instance.cluster.gpu_type(gpu_type).memory_limit):
+        problem = f"needs {job.memory_bytes:g} bytes for a worker; a {gpu_type} has {memory:g}"
         raise InvalidInstance(problem, ("jobs", Item(job.name)))
-    pipeline, servers = Pipeline.of(job, kind), Servers.of(instance, kind)
+    pipeline, servers = Pipeline.of(job, gpu_type), Servers.of(instance, gpu_type)
     try:
         check_room(pipeline, servers)
     except InvalidInstance as problem:
-        raise InvalidInstance(f"{problem.problem} of type {kind}", problem.path) from None
-    return kind, pipeline, servers
+        raise InvalidInstance(f"{problem.problem} of type {gpu_type}", problem.path) from None
+    return gpu_type, pipeline, servers

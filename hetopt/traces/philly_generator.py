@@ -104,10 +104,10 @@ class PhillyLike:
         return pd.DataFrame(columns)
 
     def _durations(self, gpus: Integers, level: Floats) -> Floats:
-        kind = np.searchsorted(np.array(list(self.seconds)), gpus, side="right") - 1
+        row = np.searchsorted(np.array(list(self.seconds)), gpus, side="right") - 1
         seconds = np.empty(len(gpus))
         for i, quantiles in enumerate(self.seconds.values()):
-            seconds[kind == i] = np.exp(np.interp(level[kind == i], LEVELS, np.log(quantiles)))
+            seconds[row == i] = np.exp(np.interp(level[row == i], LEVELS, np.log(quantiles)))
         return np.maximum(np.round(seconds), 1.0)
 
     def _arrivals(self, jobs: int, random: np.random.Generator) -> Floats:
