@@ -227,7 +227,8 @@ def test_one_clear_line(
 ) -> None:
     with refused(kind, key, match) as caught:
         call()
-    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
 
 
 def test_parts_are_added_from_either_side() -> None:
