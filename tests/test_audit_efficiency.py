@@ -299,7 +299,7 @@ def test_whole_tenants_have_no_limit_of_time():
 
 
 def test_an_entity_that_can_use_no_gpu_does_not_spoil_the_comparison() -> None:
-    """As in the audit, which finds the sharing incentive met: its fair rate is 0."""
+    """As in the audit, which finds the sharing incentive met: its fair-part rate is 0."""
     instance = hetopt.Instance.from_speedups([[1, 0], [1, 2]], capacity=[0, 2])
     allocation = hetopt.solve(oef.cooperative(), instance)
     assert hetopt.audit(instance, allocation).sharing_incentive.holds
