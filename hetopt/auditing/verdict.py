@@ -209,7 +209,7 @@ class Misreport(_Plain):
     ----------
     kind:
         ``"over"``, ``"under"``, ``"mixed"``, ``"coalition"``, ``"job type"`` (an added fake job type) or
-        ``"tenant"`` (an added fake tenant).
+        ``"tenant"`` (an added fake tenant); in JSON ``misreport_kind``.
     true, reported:
         Rows of speeds that the report changes: entity -> GPU type -> speed, in the instance's unit. A fake job type
         or tenant is only in ``reported``.
@@ -219,7 +219,7 @@ class Misreport(_Plain):
         GPUs of all entities in both cases.
     """
 
-    kind: str
+    kind: str = field(metadata={"key": "misreport_kind"})
     misreporting: tuple[str, ...] = field(metadata={"key": "liars"})
     true: Bundles
     reported: Bundles
