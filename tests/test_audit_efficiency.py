@@ -290,12 +290,18 @@ def test_where_no_entity_can_use_a_gpu_nothing_can_be_gained(exact):
 
 
 def test_whole_tenants_have_no_limit_of_time():
+    """An audit with the limit does not judge them without it."""
     kinds = (hetopt.JobType("slow", {"A": 1}), hetopt.JobType("fast", {"A": 1}))
     instance = hetopt.Instance(hetopt.Cluster.of({"A": 1}), tenants=(hetopt.Tenant("u", kinds),))
     with pytest.raises(hetopt.InvalidOption, match="whole tenants"):
         auditing.envy_free(instance, [[0.5], [0.5]], level="free reuse", demand_limited=True)
-    limited = hetopt.audit(instance, [[1], [0]], demand_limited=True)
-    assert limited.by_tenant["sharing_incentive (free reuse)"].holds
+    verdicts = hetopt.audit(instance, [[1], [0]]).by_tenant
+    assert all(verdict.holds for verdict in verdicts.values())
+    limited = hetopt.audit(instance, [[1], [0]], demand_limited=True).by_tenant
+    assert limited.keys() == verdicts.keys()
+    for label, verdict in limited.items():
+        assert (verdict.label, verdict.holds) == (label, None)
+        assert "demand_limited does not apply to whole tenants" in verdict.why
 
 
 def test_an_entity_that_can_use_no_gpu_does_not_spoil_the_comparison() -> None:

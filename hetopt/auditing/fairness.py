@@ -46,6 +46,11 @@ def envy_free(
         divided by its rate with the whole cluster.
     """
     held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
+    return envy_verdict(held, tolerance)
+
+
+def envy_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
+    """:func:`envy_free` of holdings already read."""
     e, o, slack = _worst_pair(held)
     ratio = held.weight[e] / held.weight[o]
     witness = Envy(
@@ -57,7 +62,7 @@ def envy_free(
         other=held.bundle(o),
         weight_ratio=_plain(ratio),
     )
-    return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=level)
+    return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=held.level)
 
 
 def envy_matrix(
@@ -129,6 +134,11 @@ def sharing_incentive(
         Its witness is the worst :class:`~hetopt.auditing.verdict.BelowFairPart`.
     """
     held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
+    return sharing_verdict(held, tolerance)
+
+
+def sharing_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
+    """:func:`sharing_incentive` of holdings already read."""
     fair = fair_part_rate(held.per_gpu, held.weight, held.capacity, held.most)
     slack = cluster_surplus(held.rate, fair, held.cluster_rate)
     e = int(slack.argmin())
@@ -139,7 +149,7 @@ def sharing_incentive(
         own=held.bundle(e),
         fair=bundle(held.types, fair_part(held.weight, held.capacity)[e]),
     )
-    return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
+    return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=held.level)
 
 
 def _plain(value: Any) -> Any:

@@ -89,7 +89,12 @@ def pareto_efficient(
     if level == "even split":
         raise InvalidOption("Pareto efficiency is judged at level 'job type' or 'free reuse', not 'even split'")
     held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
-    return replace(_judged(held, tolerance), level=level)
+    return pareto_verdict(held, tolerance)
+
+
+def pareto_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
+    """:func:`pareto_efficient` of holdings already read."""
+    return replace(_judged(held, tolerance), level=held.level)
 
 
 def _judged(held: Holdings, tolerance: float) -> Verdict:
