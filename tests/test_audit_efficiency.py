@@ -217,7 +217,7 @@ def test_what_cannot_be_compared_is_undecided():
 
 
 def test_whom_no_type_can_run_does_not_disturb_the_proof():
-    """A gang of three on types of two GPUs: nothing is worth anything to it."""
+    """A gang of three on types of two GPUs: it can use none."""
     instance = hetopt.Instance.from_jobs([[1, 1], [1, 2]], demand=[3, 1], work=[9, 9], capacity=[2, 2])
     table = [[0, 0], [2, 2]]
     verdict = auditing.pareto_efficient(instance, table, exact=True, demand_limited=False)

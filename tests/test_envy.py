@@ -10,7 +10,7 @@ from hypothesis import given
 
 import hetopt
 from hetopt.auditing import Envy, envy_free, envy_matrix, sharing_incentive
-from hetopt.data import rates as worth
+from hetopt.data import rates
 from hetopt.data.rates import (
     equal_share_rate,
     fair_part_rate,
@@ -101,7 +101,7 @@ def test_blocks_and_chosen_rows_say_the_same(monkeypatch: pytest.MonkeyPatch) ->
     entities, gpus = instance.entities(), rng.random((30, 3))
     envy, matrix, slack = relative_envy(entities, gpus), envy_matrix(instance, gpus), envy_free(instance, gpus).slack
     assert relative_envy(entities, gpus, [3, 17]) == pytest.approx(envy[[3, 17]], rel=EQUAL)
-    monkeypatch.setattr(worth, "BLOCK", 70)  # blocks of two rows
+    monkeypatch.setattr(rates, "BLOCK", 70)  # blocks of two rows
     assert largest_relative_envy(entities, gpus) == pytest.approx(envy.max(), rel=EQUAL)
     assert envy_matrix(instance, gpus).equals(matrix)
     assert envy_free(instance, gpus).slack == slack

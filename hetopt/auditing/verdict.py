@@ -168,7 +168,7 @@ class SupportingPrices(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         listed = ", ".join(f"{kind} {number_text(p)}" for kind, p in self.prices.items())
-        return f"at prices per GPU of {listed}, each entity holds only GPUs that are worth their price to it"
+        return f"at prices per GPU of {listed}, each entity holds only GPUs with its largest rate per price"
 
 
 @dataclass(frozen=True)

@@ -252,8 +252,8 @@ class InOrder(LinearGain):
             key = np.where(runs, work / top, np.inf).astype(float)
         rank = np.empty(n)
         rank[np.argsort(key, kind="stable")] = np.arange(n)
-        worth = np.where(runs & (work > 0), entities.numbers(1.0 - rank / n) * entities.demand / top, 0)
-        return np.asarray(worth[:, None] * entities.speed)
+        gain = np.where(runs & (work > 0), entities.numbers(1.0 - rank / n) * entities.demand / top, 0)
+        return np.asarray(gain[:, None] * entities.speed)
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
