@@ -98,7 +98,15 @@ class Envy(_Plain):
 
 @dataclass(frozen=True)
 class BelowFairPart(_Plain):
-    """``entity`` would have a higher rate with its part ``weight / sum(weight)`` of every GPU type."""
+    """``entity`` would have a higher rate with its fair part, ``weight / sum(weight)`` of every GPU type.
+
+    Attributes
+    ----------
+    own, fair:
+        Its GPUs, and its fair part.
+    rate, fair_rate:
+        Its rate with them; the latter is the :func:`~hetopt.data.rates.fair_part_rate`.
+    """
 
     entity: str
     rate: Number
