@@ -51,12 +51,16 @@ def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, t
     threshold:
         A share below this part of a type's GPUs counts as none; exact verdicts count every share above 0.
     """
-    held = holdings(instance, result, exact=exact)
+    return adjacency_verdict(holdings(instance, result, exact=exact), threshold)
+
+
+def adjacency_verdict(held: Holdings, threshold: float = SUPPORT) -> Verdict:
+    """:func:`adjacent_types` of holdings already read."""
     types = np.flatnonzero(held.capacity > 0)
     part = type_parts(held.gpus, held.capacity)[:, types]
     worst, witness = held.zero, Gap("", (), {})
     for e, row in enumerate(part):
-        there = row > (0 if exact else threshold)
+        there = row > (0 if held.exact else threshold)
         size, missing = _gap(row, there)
         if size > worst:
             worst = size

@@ -122,22 +122,6 @@ class Entities:
         return np.asarray(self.speed / self.demand[:, None])
 
     @cached_property
-    def fair_rate(self) -> Floats:
-        """(n,) rate with the part ``weight / sum(weight)`` of every GPU type, not limited to the gang of a job."""
-        return np.asarray(self.weight / self.weight.sum() * (self.per_gpu @ self.capacity))
-
-    @cached_property
-    def isolated_rate(self) -> Floats:
-        """(n,) rate on the part ``weight / sum(weight)`` of every GPU type alone; a job runs at most all the time.
-
-        Work per second for jobs, [Gavel, section 4.2]; no unit for tenants.
-        """
-        if self.kind == "tenants":
-            return self.fair_rate
-        part = isolated_part(self.weight / self.weight.sum() / self.demand, self.capacity.sum())
-        return np.asarray((self.speed @ self.capacity) * part)
-
-    @cached_property
     def exact(self) -> Entities:
         """The same in Fractions: every float is read as the simple fraction that it rounds."""
         keys = ("speed", "demand", "weight", "capacity", "held", "any_type")
@@ -198,11 +182,6 @@ class Entities:
     def series(self, values: Floats, name: str) -> pd.Series[float]:
         """An (n,) column with names as rows."""
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
-
-
-def isolated_part(part: Floats, gpus: float) -> Floats:
-    """Part of time that jobs alone on ``part`` of a cluster run per GPU of it: together at most all the time."""
-    return np.minimum(part, 1.0 / gpus)
 
 
 def _speeds(cluster: Cluster, rows: Sequence[Mapping[str, float]], memory_bytes: Floats) -> Floats:

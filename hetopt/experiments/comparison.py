@@ -16,7 +16,7 @@ from hetopt.auditing import pareto_efficient
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, members
 from hetopt.data.instance import Instance
-from hetopt.data.rates import fair_part, largest_relative_envy, most_at_once, rate_with
+from hetopt.data.rates import fair_part_rate, largest_relative_envy, most_at_once, rate_with, sharing_ratio
 from hetopt.data.workload import slowest_of_rows
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
@@ -56,7 +56,8 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "least": Column("least normalised throughput per weight"),
     "sharing": Column(
-        "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds", least=1.0
+        "least rate / rate with the fair part of every GPU type (sharing ratio); from 1 on: fair",
+        least=1.0,
     ),
     "envy": Column(
         "largest gain with another's GPUs, relative to the own rate (relative envy); 0: envy-free", most=0.0
@@ -229,12 +230,12 @@ def measure(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     forked = isinstance(result, Plan) and result.placement is not None and bool(result.placement.dispatch)
     speed, most = normalised(entities), None if forked else most_at_once(entities)
     rate = rate_with(speed, gpus, most)
-    fair = rate_with(speed, fair_part(entities.weight, entities.capacity), most)
+    fair = fair_part_rate(speed, entities.weight, entities.capacity, most)
     plan = Plan(entities, gpus)
     return {
         "total": float(rate.sum()),
         "least": float((rate / entities.weight).min()),
-        "sharing": float(np.divide(rate, fair, out=np.ones_like(rate), where=fair > 0).min()),
+        "sharing": float(np.nan_to_num(sharing_ratio(rate, fair), nan=1.0).min()),  # 1: it can use no GPU
         "envy": largest_relative_envy(entities, gpus),
         "pareto": max(0.0, -pareto_efficient(instance, plan).slack),
         "gpus": float(gpus.sum()),
