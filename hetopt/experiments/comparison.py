@@ -204,8 +204,8 @@ def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, Column
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).rename_axis("policy")
 
 
-def measure_placed(first: FirstRound, promised: float) -> dict[str, float]:
-    """The numbers of :data:`PLACED` for one round; ``promised`` is the total before rounding."""
+def measure_placed(first: FirstRound, total_before: float) -> dict[str, float]:
+    """The numbers of :data:`PLACED` for one round; ``total_before``: the total before rounding."""
     decision, servers = first.decision, [len(where) for where in first.hosts.values()]
     runs = decision.gpus.any(axis=1)
     entities, gpus = by_tenant(first.instance, Plan(decision.entities, decision.gpus))
@@ -215,7 +215,7 @@ def measure_placed(first: FirstRound, promised: float) -> dict[str, float]:
         "waiting": float((~runs).sum()),
         "gpus": float(decision.gpus.sum()),
         "total": total,
-        "given up": 1.0 - total / promised if promised > 0 else 0.0,
+        "given up": 1.0 - total / total_before if total_before > 0 else 0.0,
         "servers": sum(servers) / len(servers) if servers else np.nan,
         "spread": float(sum(n > 1 for n in servers)),
         "extra": float(decision.given_up.get("extra_servers", 0.0)),
