@@ -20,7 +20,7 @@ from hetopt.errors import (
 )
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
-from hetopt.experiments.run_store import RunKey, RunRecord, RunStore, default_label
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
 from hetopt.parallel import run_parallel
@@ -50,7 +50,7 @@ class SystemVariant:
     settings:
         Its settings.
     label:
-        Its name in tables; default: the name with the settings.
+        Its name in tables; default: the name with the settings, such as ``fft[round_seconds=60]``.
     round_seconds:
         Length of a round in seconds; None: the system's own.
     """
@@ -63,7 +63,8 @@ class SystemVariant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", FrozenDict(self.settings))
         if not self.label:
-            object.__setattr__(self, "label", default_label(self.name, self.settings))
+            listed = ",".join(f"{key}={value}" for key, value in self.settings.items())
+            object.__setattr__(self, "label", f"{self.name}[{listed}]" if listed else self.name)
 
     def build(self) -> System:
         """The system; raises as :func:`hetopt.registry.make_system`."""

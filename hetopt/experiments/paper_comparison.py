@@ -9,7 +9,6 @@ import pandas as pd
 
 from hetopt.data.array_types import Floats
 from hetopt.experiments.published_results import PUBLISHED_RESULTS, PublishedResult
-from hetopt.experiments.run_store import label_matches
 
 COLUMNS = (
     "id",
@@ -47,7 +46,7 @@ def compare_with_papers(
     Parameters
     ----------
     table:
-        Table of :meth:`hetopt.experiments.run_store.RunStore.table`.
+        Table of the runs (:func:`hetopt.experiments.run_store.run_table`).
     results:
         The results to compare.
     clusters:
@@ -99,9 +98,9 @@ def _rows(
     clusters: Mapping[str, str | None],
 ) -> Iterator[tuple[object, ...]]:
     """A row per pair of systems."""
-    systems = sorted({str(system) for name in where for system in runs[name].index.get_level_values("system")})
-    above = [label for label in systems if label_matches(label, result.numerator)]
-    below = [label for label in systems if label_matches(label, result.denominator)] if result.is_ratio else [""]
+    own = pd.concat([runs[name] for name in where])
+    above = _labels(own, result.numerator)
+    below = _labels(own, result.denominator) if result.is_ratio else [""]
     for a in above:
         for b in below:
             each = {name: _measured(runs[name], result.metric, a, b) for name in where}
@@ -116,6 +115,12 @@ def _rows(
             elsewhere = result.workloads is not None and not set(where) <= set(result.workloads)
             found = (mean, float(ours.min()), float(ours.max()), len(ours), elsewhere, result.relative(mean), note)
             yield *head, result.metric, result.printed, result.value[0], result.value[-1], *found
+
+
+def _labels(runs: pd.DataFrame, systems: Sequence[str]) -> list[str]:
+    """Labels of the runs of ``systems``, which are labels or names of systems."""
+    labels = runs.index.get_level_values("system")
+    return sorted(set(labels[labels.isin(systems) | runs["system_name"].isin(systems)]))
 
 
 def _measured(runs: pd.DataFrame, metric: str, above: str, below: str) -> Floats:

@@ -39,7 +39,7 @@ class PublishedResult:
     metric:
         A name in :data:`hetopt.metrics.definitions.METRICS`.
     numerator:
-        Systems that may represent the reported one, by label or by name without settings.
+        Names of the systems that may represent the reported one, or labels of variants.
     denominator:
         Systems that may represent the system of the denominator; empty if the number is not a ratio.
     value:

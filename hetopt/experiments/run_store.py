@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.util import find_spec
@@ -127,20 +127,6 @@ def _folder_name(label: str) -> str:
     return re.sub(r"[^\w.=+-]+", "_", label).strip("._") or "_"
 
 
-def default_label(system: str, settings: Mapping[str, Any]) -> str:
-    """The label of a system with settings, such as ``fft[round_seconds=60]``, unless the caller gives another."""
-    listed = ",".join(f"{key}={value}" for key, value in settings.items())
-    return f"{system}[{listed}]" if listed else system
-
-
-def label_matches(label: str, names: Sequence[str]) -> bool:
-    """Whether a label is one of ``names``, or the :func:`default_label` of one with settings.
-
-    A label that the caller gave names another system under test, whatever system it stands for.
-    """
-    return label in names or label.split("[", 1)[0] in names
-
-
 @dataclass(frozen=True)
 class RunRecord:
     """The result of a run.
@@ -172,6 +158,11 @@ class RunRecord:
     source: str = ""
     round_seconds: float | None = None
     end: float = math.nan
+
+    @property
+    def system_name(self) -> str:
+        """Name of the system that ran, whatever its label."""
+        return str(self.settings.get("system", self.key.system))
 
     def as_dict(self) -> dict[str, Any]:
         """The contents of ``run.json``; unknown numbers are None."""
@@ -354,7 +345,7 @@ class RunStore:
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
 
     def table(self, keys: Iterable[RunKey] | None = None) -> pd.DataFrame:
-        """A row per run: ``workload``, ``system``, ``seed``, ``refused``, ``round_seconds``, metrics.
+        """A row per run, see :func:`run_table`.
 
         Parameters
         ----------
@@ -366,13 +357,7 @@ class RunStore:
         UnusableFile, InvalidInstance
             As of :meth:`runs`, or a run is not there.
         """
-        found = self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys]
-        records = [run.record for run in found]
-        rows = [
-            {**asdict(own.key), "refused": own.refused, "round_seconds": own.round_seconds, **own.summary}
-            for own in records
-        ]
-        return pd.DataFrame(rows)
+        return run_table(self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys])
 
     def __iter__(self) -> Iterator[StoredRun]:
         return iter(self.runs())
@@ -399,6 +384,10 @@ class StoredRun:
     def key(self) -> RunKey:
         """Which run it is."""
         return self.record.key
+
+    def is_of(self, systems: Collection[str]) -> bool:
+        """Whether its label or the name of its system is one of ``systems``."""
+        return self.key.system in systems or self.record.system_name in systems
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables of the log.
@@ -429,3 +418,29 @@ class StoredRun:
         tables = {name: self.table(name) for name in TABLES if name != "decision_seconds"}
         events = pd.DataFrame(columns=["time", "kind", "job"])
         return Log(**tables, events=events, capacity=self.record.capacity, decision_seconds=took, end=self.record.end)
+
+
+RUN_COLUMNS = ("workload", "system", "seed", "system_name", "refused", "round_seconds")
+"""Columns of :func:`run_table` that are not metrics; ``system`` is the label, ``system_name`` the system that ran."""
+
+
+def run_table(runs: Iterable[StoredRun]) -> pd.DataFrame:
+    """A row per run: :data:`RUN_COLUMNS`, and its metrics.
+
+    Raises
+    ------
+    InvalidInstance
+        A run cannot be read.
+    """
+    records = [run.record for run in runs]
+    rows = [
+        {
+            **asdict(own.key),
+            "system_name": own.system_name,
+            "refused": own.refused,
+            "round_seconds": own.round_seconds,
+            **own.summary,
+        }
+        for own in records
+    ]
+    return pd.DataFrame(rows)

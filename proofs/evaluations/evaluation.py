@@ -37,12 +37,15 @@ class EvaluationPart:
     compared:
         Whether to compare claims about single runs with this part, or numbers of the claims to compare.
         False for parts that are used only by :class:`ComparedResult`.
+    left_out:
+        Labels of variants that are used only by :class:`ComparedResult`.
     """
 
     name: str
     about: str
     experiment: Experiment
     compared: bool | tuple[str, ...] = True
+    left_out: tuple[str, ...] = ()
 
     def compares(self, result: str) -> bool:
         """Whether to compare the result of this id with this part."""
@@ -211,7 +214,8 @@ class Evaluation:
         tables = []
         for part in (part for part in parts if part.compared):
             clusters = {workload.name: workload.cluster for workload in part.experiment.workloads}
-            table = compare_with_papers(stores[part.name].table(), clusters=clusters)
+            runs = stores[part.name].table()
+            table = compare_with_papers(runs[~runs["system"].isin(part.left_out)], clusters=clusters)
             table = table[table["paper"] == self.paper]
             tables.append(table[table["id"].map(part.compares).astype(bool)].assign(part=part.name))
         rows = [self._row(result) for result in (*self.results(stores), *self.unmeasured)]
