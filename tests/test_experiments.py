@@ -107,15 +107,16 @@ def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
 def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
     trace = tmp_path / "own.csv"
     names = ["001", "1.10", "1.1", "1e3", "1000", "NA", "nan", "None", "true", "-0", "名"]
-    users = ["0007", "null", "servers"]
-    rows = [f"{name},{60 * i},60,1,{users[i % 3]}" for i, name in enumerate(names)]
-    trace.write_text("\n".join(["job,arrival,duration,gpus,user", *rows]) + "\n", encoding="utf-8")
+    users = ["0007", "null", "servers", "given_up"]
+    rows = [f"{name},{60 * i},60,1,{users[i % 4]},VGG-16" for i, name in enumerate(names)]
+    trace.write_text("\n".join(["job,arrival,duration,gpus,user,model", *rows]) + "\n", encoding="utf-8")
     store = RunStore(tmp_path / "runs", kind)
     workload = TraceWorkload(str(trace), "lab36", tenants="users")
     Experiment((workload,), (SystemVariant("srtf"),)).run(store)
     (run,) = store
     log = hetopt.simulate(SystemVariant("srtf").build(), workload.instance())
     assert run.log.jobs.index.tolist() == names
+    assert run.log.throughput.columns.tolist() == users
     for name in ("jobs", "spans", "throughput"):
         pd.testing.assert_frame_equal(getattr(run.log, name), getattr(log, name), check_dtype=False)
 

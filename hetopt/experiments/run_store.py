@@ -24,39 +24,80 @@ from hetopt.simulation.log import ROUNDS, SPANS, Log
 ENDINGS = ("csv.gz", "parquet")
 """Endings of files of tables."""
 
-COLUMNS = {
-    "jobs": ("tenant", "demand", "arrival", "start", "finish", "jct", "work", "done", "rounds", "lost"),
-    "spans": tuple(SPANS),
-    "rounds": tuple(ROUNDS),
-    "decision_seconds": ("seconds",),
-}
-"""Table -> required columns; the other tables have a column per tenant."""
 
-TEXTS = ("job", "tenant", "servers", "gpu_type", "seats", "given_up")
-"""Columns of text, in which numbers and words such as NA are names."""
+@dataclass(frozen=True)
+class TableLayout:
+    """Columns of a table of a run.
+
+    Attributes
+    ----------
+    index:
+        Type of the index.
+    columns:
+        Required columns; None: a column of numbers per tenant.
+    texts:
+        Columns of text (the index included), in which numbers and words such as NA are names.
+    json:
+        Columns of JSON.
+    """
+
+    index: type
+    columns: tuple[str, ...] | None
+    texts: tuple[str, ...] = ()
+    json: tuple[str, ...] = ()
+
+
+TABLES: Mapping[str, TableLayout] = {
+    "jobs": TableLayout(
+        str,
+        ("tenant", "demand", "arrival", "start", "finish", "jct", "work", "done", "rounds", "lost"),
+        texts=("job", "tenant"),
+    ),
+    "spans": TableLayout(int, tuple(SPANS), texts=("job", "tenant", "servers", "gpu_type", "seats")),
+    "rounds": TableLayout(int, tuple(ROUNDS), json=("given_up",)),
+    "throughput": TableLayout(int, None),
+    "estimated": TableLayout(float, None),
+    "decision_seconds": TableLayout(float, ("seconds",)),
+}
+"""Stored tables of a log; events follow from the others."""
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
-    """Read a table of a run.
+    """Read a table of a run with the types that the simulation used.
 
     Raises
     ------
     FileNotFoundError
         It does not exist.
     ValueError, OSError, EOFError, ImportError
-        It cannot be read, or lacks a column.
+        It cannot be read, lacks a column, or has an invalid cell.
     """
-    path = folder / f"{name}.csv.gz"
-    frame = _read_csv(path, name) if path.exists() else pd.read_parquet(folder / f"{name}.parquet")
-    if missing := [column for column in COLUMNS.get(name, ()) if column not in frame]:
+    path, layout = folder / f"{name}.csv.gz", TABLES[name]
+    frame = _read_csv(path, layout) if path.exists() else pd.read_parquet(folder / f"{name}.parquet")
+    if missing := [column for column in layout.columns or () if column not in frame]:
         raise ValueError(f"column {missing[0]} is missing")
-    return _typed(frame, name)
+    frame.index = frame.index.astype(layout.index)
+    if layout.columns is None:
+        frame.columns.name = "tenant"
+    for column in frame.columns:
+        if column in layout.json:
+            frame[column] = frame[column].map(json.loads)
+        elif column in layout.texts:
+            frame[column] = _names(frame[column])
+        else:
+            _check_numbers(frame[column])
+    if name == "jobs":
+        frame["rounds"] = frame["rounds"].astype("Int64")
+    if name == "spans":
+        for text in frame["seats"].unique().tolist():
+            seats_in(text)
+    return frame
 
 
-def _read_csv(path: Path, name: str) -> pd.DataFrame:
+def _read_csv(path: Path, layout: TableLayout) -> pd.DataFrame:
     """Read a CSV table without changing names: a job may be named 001, 1e3 or NA, and a tenant "servers"."""
     columns = pd.read_csv(path, nrows=0).columns
-    texts = [column for column in columns if column in TEXTS and name in COLUMNS]
+    texts = [column for column in columns if column in (*layout.texts, *layout.json)]
     return pd.read_csv(
         path,
         index_col=0,
@@ -66,41 +107,22 @@ def _read_csv(path: Path, name: str) -> pd.DataFrame:
     )
 
 
-def _check(frame: pd.DataFrame, name: str) -> None:
-    """Raise ValueError for a cell that is not a number in a column of numbers, or for invalid seats."""
-    for column in frame.columns:
-        if column in TEXTS and name in COLUMNS:
-            continue
-        try:
-            pd.to_numeric(frame[column])
-        except (TypeError, ValueError) as problem:
-            raise ValueError(f"column {column}: {problem}") from None
-    for text in frame["seats"].unique().tolist() if name == "spans" else ():
-        seats_in(text)
+def _names(column: pd.Series[Any]) -> pd.Series[Any]:
+    """A column of text; missing cells are None, or "" for servers."""
+    none, missing = "" if column.name == "servers" else None, (column.isna() | (column == "")).tolist()
+    texts = [none if gone else str(value) for value, gone in zip(column, missing, strict=True)]
+    return pd.Series(texts, index=column.index, dtype=object)
 
 
-def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Restore the types that the simulation used."""
-    _check(frame, name)
-    if name == "jobs":
-        frame.index = frame.index.astype(str)
-        frame["rounds"] = frame["rounds"].astype("Int64")
-    if name == "rounds":
-        frame["given_up"] = frame["given_up"].map(json.loads)
-    if name not in COLUMNS:
-        frame.columns.name = "tenant"
-        frame.index = frame.index.astype(float if name == "estimated" else int)
-    for column in ("job", "tenant", "servers", "gpu_type", "seats"):
-        if column in frame and name in ("jobs", "spans"):
-            none, missing = "" if column == "servers" else None, (frame[column].isna() | (frame[column] == "")).tolist()
-            texts = [none if gone else str(value) for value, gone in zip(frame[column], missing, strict=True)]
-            frame[column] = pd.Series(texts, index=frame.index, dtype=object)
-    return frame
+def _check_numbers(column: pd.Series[Any]) -> None:
+    """Raise ValueError for a cell that is not a number."""
+    try:
+        pd.to_numeric(column)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"column {column.name}: {problem}") from None
 
 
 TableFormat = Literal["csv", "parquet"]
-TABLES = ("jobs", "spans", "rounds", "throughput", "estimated", "decision_seconds")
-"""Stored tables of a log; events follow from the others."""
 
 VERSION = 1
 """Version of the format of run.json."""
@@ -312,15 +334,15 @@ class RunStore:
         except OSError as problem:
             raise UnusableFile.of(problem, folder, "made") from None
         for name in TABLES if log is not None else ():
-            content, ending = self._encoded(getattr(log, name))
+            content, ending = self._encoded(getattr(log, name), TABLES[name])
             save(content, folder / f"{name}.{ending}", overwrite=True)
         save(json.dumps(record.as_dict(), indent=1) + "\n", folder / "run.json", overwrite=True)
 
-    def _encoded(self, table: pd.DataFrame | pd.Series[Any]) -> tuple[bytes, str]:
+    def _encoded(self, table: pd.DataFrame | pd.Series[Any], layout: TableLayout) -> tuple[bytes, str]:
         """The bytes of the file of a table, and its ending."""
         frame = table.to_frame() if isinstance(table, pd.Series) else table.copy()
-        if "given_up" in frame:
-            frame["given_up"] = frame["given_up"].map(json.dumps)
+        for column in layout.json:
+            frame[column] = frame[column].map(json.dumps)
         buffer = BytesIO()
         if self.format == "parquet":
             frame.columns = frame.columns.astype(str)
