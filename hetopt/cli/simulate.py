@@ -209,8 +209,9 @@ def _show(table: pd.DataFrame, name: str) -> None:
         console.show_table(f"{name}{spread}", ["policy", "round", *(SHOWN[key] for key in shown)], rows)
         for system, left in ran.groupby("system")["unfinished"].sum().items():
             if left:
-                jobs = f"{left:g} {'job' if left == 1 else 'jobs'}"
-                console.print_line(f"{system}: {jobs} did not finish; completion times are of the other jobs")
+                console.print_line(
+                    f"{system}: {counted(left, 'job')} did not finish; completion times are of the other jobs"
+                )
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
 
@@ -222,9 +223,13 @@ def _format_round(seconds: float | None) -> str:
 def _format_metric(key: str, value: float) -> str:
     if math.isnan(value):
         return "-"
-    if METRICS[key].unit is Unit.SECONDS:
-        return format_duration(value)
-    return f"{100 * value:.1f} %" if key == "utilisation" else f"{value:.2f}"
+    match METRICS[key].unit:
+        case Unit.SECONDS:
+            return format_duration(value)
+        case Unit.SHARE:
+            return f"{100 * value:.1f} %"
+        case _:
+            return f"{value:.2f}"
 
 
 def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
