@@ -172,8 +172,8 @@ class DecisionSteps:
         gpus = result.gpu_array
         if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
             raise InvalidOption(
-                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (--round; "
-                "the papers take 300), or fluid=True to run shares of jobs as rates"
+                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds "
+                "(--round on the command line; the papers take 300), or fluid=True to run shares of jobs as rates"
             )
         return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
 

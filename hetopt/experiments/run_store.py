@@ -124,6 +124,9 @@ def _check_numbers(column: pd.Series[Any]) -> None:
 
 TableFormat = Literal["csv", "parquet"]
 
+ANOTHER_FOLDER = "give RunStore another path (--out on the command line)"
+RUN_STORES = "Experiment.run stores runs (hetopt simulate on the command line)"
+
 VERSION = 1
 """Version of the format of run.json."""
 
@@ -305,9 +308,7 @@ class RunStore:
             return False
         found = StoredRun(folder).record
         if found.key != key:
-            raise InvalidOption(
-                f"{key} would be stored in {folder}, which holds {found.key}; name another folder with --out"
-            )
+            raise InvalidOption(f"{key} would be stored in {folder}, which holds {found.key}; {ANOTHER_FOLDER}")
         if found.refused is not None:
             return False
         before, now = found.settings, _round_trip(settings)
@@ -316,7 +317,7 @@ class RunStore:
             was, new = (json.dumps(own.get(changed[0])) for own in (before, now))
             raise InvalidOption(
                 f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {new}); "
-                "name another folder with --out, or remove it"
+                f"remove it, or {ANOTHER_FOLDER}"
             )
         return all(any((folder / f"{name}.{ending}").exists() for ending in ENDINGS) for name in TABLES)
 
@@ -360,10 +361,10 @@ class RunStore:
             The folder does not exist, holds no run, or has an invalid file.
         """
         if not self.path.is_dir():
-            raise UnusableFile("is not a folder; hetopt simulate … --out FOLDER makes one").in_file(str(self.path))
+            raise UnusableFile(f"is not a folder; {RUN_STORES}").in_file(str(self.path))
         found = [StoredRun(file.parent) for file in sorted(self.path.rglob("run.json"))]
         if not found:
-            raise InvalidInstance("holds no run; hetopt simulate … --out FOLDER makes some").in_file(str(self.path))
+            raise InvalidInstance(f"holds no run; {RUN_STORES}").in_file(str(self.path))
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
 
     def table(self, keys: Iterable[RunKey] | None = None) -> pd.DataFrame:

@@ -178,7 +178,9 @@ class TraceWorkload:
         try:
             given = find_instance(self.trace)
         except InvalidInstance as problem:
-            raise problem.with_hint("if it is a trace, give its kind (e.g. --kind philly)") from None
+            raise problem.with_hint(
+                "if it is a trace, give its kind, e.g. kind='philly' (--kind philly on the command line)"
+            ) from None
         if not given.jobs:
             raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
         for item in fields(self):
