@@ -435,8 +435,8 @@ def test_environment_settings_build_environments() -> None:
     assert environment.checkpoint_seconds == 8
     assert environment.changes
     assert max(change.time for change in environment.changes if not change.up) < 100 * 3600
-    assert {server.disk_bytes for server in every.on(cluster).servers} == {1e9}
+    assert {server.disk_bytes for server in every.with_disks(cluster).servers} == {1e9}
     assert len(every.changed()) == 20
     plain = EnvironmentSettings().build(cluster, 0)
     assert plain == type(plain)()
-    assert Instance(EnvironmentSettings().on(cluster)).cluster is cluster
+    assert Instance(EnvironmentSettings().with_disks(cluster)).cluster is cluster

@@ -29,7 +29,7 @@ class SeedStatistics:
     def ran(self) -> pd.DataFrame:
         """Runs that were not refused; index ``(system, seed)``, columns the metrics."""
         own = self.table[self.table["refused"].isna()].set_index(["system", "seed"])
-        return own.drop(columns=[name for name in RUN_COLUMNS if name in own]).astype(float).sort_index()
+        return own.drop(columns=list(RUN_COLUMNS), errors="ignore").astype(float).sort_index()
 
     @cached_property
     def mean(self) -> pd.DataFrame:
