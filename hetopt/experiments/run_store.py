@@ -296,29 +296,29 @@ class RunStore:
             )
 
     def has(self, key: RunKey, settings: Mapping[str, Any]) -> bool:
-        """Whether the run is stored with the same settings; a refused run does not count and is repeated.
+        """Whether the run is stored with the same settings; refused runs do not count, so that they are repeated.
 
         Raises
         ------
         InvalidOption
-            It is stored with other settings.
+            It is stored with other settings, or its folder holds another run.
         """
         folder = self.path / key.folder()
         if not (folder / "run.json").exists():
             return False
-        found = StoredRun(folder).record
-        if found.key != key:
-            raise InvalidOption(f"{key} would be stored in {folder}, which holds {found.key}; {ANOTHER_FOLDER}")
-        if found.refused is not None:
+        stored = StoredRun(folder).record
+        if stored.key != key:
+            raise InvalidOption(f"{key} would be stored in {folder}, which holds {stored.key}; {ANOTHER_FOLDER}")
+        if stored.refused is not None:
             return False
-        before, now = found.settings, _round_trip(settings)
-        if before != now:
-            changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-            was, new = (json.dumps(own.get(changed[0])) for own in (before, now))
-            raise InvalidOption(
-                f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {new}); "
-                f"remove it, or {ANOTHER_FOLDER}"
-            )
+        before, now = stored.settings, _round_trip(settings)
+        for name in {**before, **now}:
+            if before.get(name) != now.get(name):
+                was, new = json.dumps(before.get(name)), json.dumps(now.get(name))
+                raise InvalidOption(
+                    f"{folder} holds {key} with other settings ({name} was {was} and is to be {new}); "
+                    f"remove it, or {ANOTHER_FOLDER}"
+                )
         return all(any((folder / f"{name}.{ending}").exists() for ending in ENDINGS) for name in TABLES)
 
     def write(self, record: RunRecord, log: Log | None) -> None:
@@ -437,10 +437,10 @@ class StoredRun:
 
     def read_log(self) -> Log:
         """Read the log, without its events, for a caller that does not keep it."""
-        took = self.table("decision_seconds")["seconds"]
-        tables = {name: self.table(name) for name in TABLES if name != "decision_seconds"}
+        tables: dict[str, Any] = {name: self.table(name) for name in TABLES}
+        tables["decision_seconds"] = tables["decision_seconds"]["seconds"]
         events = pd.DataFrame(columns=["time", "kind", "job"])
-        return Log(**tables, events=events, capacity=self.record.capacity, decision_seconds=took, end=self.record.end)
+        return Log(**tables, events=events, capacity=self.record.capacity, end=self.record.end)
 
 
 RUN_COLUMNS = ("workload", "system", "seed", "system_name", "refused", "round_seconds")
