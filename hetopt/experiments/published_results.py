@@ -108,15 +108,6 @@ class PublishedResult:
         return measured / min(max(measured, self.value[0]), self.value[-1])
 
 
-TIMES = "\N{MULTIPLICATION SIGN}"
-
-MIXES = ("m1", "m3", "m4", "m5", "m8", "m10", "m12")
-"""Workload mixes of [Hadar, section VI-B]."""
-
-AWS = tuple(f"hadar/{mix}" for mix in MIXES)
-LAB = tuple(f"hadar/lab-{mix}" for mix in MIXES)
-
-
 def _load() -> tuple[PublishedResult, ...]:
     """Read the CSV file; several systems, workloads or values of one result are separated by spaces."""
     results = []

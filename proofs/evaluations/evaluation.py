@@ -15,7 +15,7 @@ from hetopt.checks import at_least, choices, lookup
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.experiment import Experiment, ProgressCallback
 from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
-from hetopt.experiments.published_results import TIMES, claim_of
+from hetopt.experiments.published_results import claim_of
 from hetopt.experiments.run_store import RunKey, RunStore
 
 Stores = Mapping[str, RunStore]
@@ -89,7 +89,7 @@ class ComparedResult:
 
 def times(ratio: float) -> str:
     """A ratio as papers print it."""
-    return f"{ratio:g}{TIMES}"
+    return f"{ratio:g}\N{MULTIPLICATION SIGN}"
 
 
 @dataclass(frozen=True)
