@@ -230,6 +230,7 @@ def test_only_claims_about_a_part_are_compared_with_it(made: Made) -> None:
     assert beginnings["throughput"] == {"OEF-035", "OEF-036", "OEF-037"}
     assert beginnings["jct"] <= {"OEF-038", "OEF-039"}
     assert set(beginnings) == {"throughput", "jct"}
+    assert oef_evaluation.ONE_GPU not in {*compared["numerator"], *compared["denominator"]}
 
 
 def test_the_command_prints_it(made: Made, run: Callable[..., tuple[int, str, str]]) -> None:
