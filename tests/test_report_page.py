@@ -268,6 +268,16 @@ def test_unknown_fairness() -> None:
         ReportOptions(fairness="themsi")
 
 
+def test_systems_are_chosen_by_label_or_name(tmp_path: Path) -> None:
+    """The text of a label does not name a system."""
+    variants = (SystemVariant("fifo", label="srtf[mine]"), SystemVariant("srtf", label="other"))
+    Experiment((TRACE,), variants).run(RunStore(tmp_path))
+    for wanted, label in (("srtf", "other"), ("fifo", "srtf[mine]"), ("srtf[mine]", "srtf[mine]")):
+        folder = RunFolder.of(tmp_path, [wanted])
+        assert folder.systems == [label]
+        assert folder.table["system_name"].tolist() == ["srtf" if label == "other" else "fifo"]
+
+
 def test_unknown_system(runs: Path) -> None:
     with pytest.raises(UnknownName, match="no runs of system 'ftf'; did you mean 'fft'"):
         RunFolder.of(runs, ["fft", "ftf"])

@@ -310,8 +310,8 @@ def demo_command(
         comparison = compare(there, policies, step)
     if comparison.refused and len({job.demand for job in there.jobs}) > 1:
         alike = of_one_demand(there)
-        label = f"{{}} ({alike.jobs[0].demand}-GPU jobs)"
-        comparison = comparison.extended(compare(alike, {key: policies[key] for key in comparison.refused}), label)
+        others = compare(alike, {key: policies[key] for key in comparison.refused})
+        comparison = comparison.extended(others, f" ({alike.jobs[0].demand}-GPU jobs)")
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
     views.show_comparison(comparison, name)
     console.print_line(f"report: {path.resolve()}")

@@ -86,8 +86,9 @@ class Decision:
         Second at which the policy decides again if nothing happens before; None: not specified.
     copies:
         Forked job -> its copies; their rates sum to its ``rate``.
-    promised:
-        Tenant (or its job type) -> rate in the allocation, before rounding; None for policies over jobs.
+    estimated:
+        Tenant (or its job type) -> rate of its shares at the speeds that the policy sees, before rounding; None for
+        policies over jobs.
     """
 
     entities: Entities
@@ -97,7 +98,7 @@ class Decision:
     given_up: Mapping[str, float] = field(default_factory=dict)
     wake: float | None = None
     copies: Mapping[str, tuple[JobCopy, ...]] = field(default_factory=dict)
-    promised: Mapping[str, float] | None = None
+    estimated: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,9 @@ class DecisionSteps:
         result, own = call_policy(self.policy, instance, own)
         if isinstance(result, Allocation) and self.fluid:
             return _fluid(result), (own, owed, starved)
-        promised = None
+        estimated = None
         if isinstance(result, Allocation):
-            promised = _promised(result)
+            estimated = _estimated(result)
             plan, owed = self._rounded(result, instance, owed)
         else:
             plan = result
@@ -164,7 +165,7 @@ class DecisionSteps:
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
         check_whole_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
-        return self._placed(plan, instance, promised), (own, owed, starved)
+        return self._placed(plan, instance, estimated), (own, owed, starved)
 
     def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
         if self.rounds:
@@ -172,12 +173,12 @@ class DecisionSteps:
         gpus = result.gpu_array
         if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
             raise InvalidOption(
-                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (--round; "
-                "the papers take 300), or fluid=True to run shares of jobs as rates"
+                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds "
+                "(--round on the command line; the papers take 300), or fluid=True to run shares of jobs as rates"
             )
         return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
 
-    def _placed(self, plan: Plan, instance: Instance, promised: Mapping[str, float] | None) -> Decision:
+    def _placed(self, plan: Plan, instance: Instance, estimated: Mapping[str, float] | None) -> Decision:
         x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement
         if placement is None and self.placer is not None:
             placement = self.placer(plan, instance)
@@ -197,10 +198,10 @@ class DecisionSteps:
         copies = {} if placement is None else _copies(plan.entities, placement)
         for name, own in copies.items():
             rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
-        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, promised)
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, estimated)
 
 
-def _promised(result: Allocation) -> Mapping[str, float] | None:
+def _estimated(result: Allocation) -> Mapping[str, float] | None:
     entities = result.entities
     if entities.kind != "tenants":
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hetopt.checks import at_least, choices, shown
@@ -148,13 +148,12 @@ class EnvironmentSettings:
         if environment.estimate_errors is not None:
             environment.estimate_errors.of(instance)
 
-    def on(self, cluster: Cluster) -> Cluster:
-        """The cluster with disks of ``disk_bytes``."""
+    def with_disks(self, cluster: Cluster) -> Cluster:
+        """The cluster with disks of ``disk_bytes`` in all servers; unchanged if it is 0."""
         if not self.disk_bytes:
             return cluster
         return replace(cluster, servers=tuple(replace(s, disk_bytes=self.disk_bytes) for s in cluster.servers))
 
     def changed(self) -> dict[str, Any]:
         """Settings that are not the default."""
-        plain = asdict(EnvironmentSettings())
-        return {key: value for key, value in asdict(self).items() if value != plain[key]}
+        return {item.name: value for item in fields(self) if (value := getattr(self, item.name)) != item.default}

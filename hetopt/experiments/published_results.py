@@ -39,7 +39,7 @@ class PublishedResult:
     metric:
         A name in :data:`hetopt.metrics.definitions.METRICS`.
     numerator:
-        Systems that may represent the reported one, by label or by name without settings.
+        Names of the systems that may represent the reported one, or labels of variants.
     denominator:
         Systems that may represent the system of the denominator; empty if the number is not a ratio.
     value:
@@ -106,15 +106,6 @@ class PublishedResult:
     def relative(self, measured: float) -> float:
         """``measured`` over the reported value; for a range over its closer end, and 1 inside."""
         return measured / min(max(measured, self.value[0]), self.value[-1])
-
-
-TIMES = "\N{MULTIPLICATION SIGN}"
-
-MIXES = ("m1", "m3", "m4", "m5", "m8", "m10", "m12")
-"""Workload mixes of [Hadar, section VI-B]."""
-
-AWS = tuple(f"hadar/{mix}" for mix in MIXES)
-LAB = tuple(f"hadar/lab-{mix}" for mix in MIXES)
 
 
 def _load() -> tuple[PublishedResult, ...]:

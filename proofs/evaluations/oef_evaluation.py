@@ -135,6 +135,7 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
             "section 6.3.1, twenty tenants",
             of(twenty, (*OEF, *BASELINES, held), hours),
             ("OEF-035", "OEF-036", "OEF-037"),
+            left_out=(ONE_GPU,),
         ),
         EvaluationPart(
             "placement", "section 6.2.2, OEF with the baselines' placement", of(twenty, badly, hours), False
