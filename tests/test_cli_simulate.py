@@ -89,7 +89,8 @@ def test_a_refused_run_is_reported(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("simulate", "philly-like"), "needs a cluster; name one, such as lab36"),
+        (("simulate", "philly-like"), "cluster is missing; trace 'philly-like' needs one, such as lab36"),
+        (("simulate", "nosuch"), "there is no file, instance or trace generator 'nosuch'"),
         (("simulate", "absent.csv", "--cluster", "lab36"), "absent.csv: cannot be read"),
         ((*SMALL, "-p", "gave1"), "no system or policy 'gave1'"),
         ((*SMALL, "-p", " , "), "--policies is empty"),

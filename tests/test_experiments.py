@@ -329,7 +329,7 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "error", "key", "match"),
     [
-        (TraceWorkload("philly-like"), InvalidOption, None, "needs.*cluster"),
+        (TraceWorkload("philly-like"), InvalidOption, "cluster", None),
         (
             TraceWorkload("philly-lik", "lab36"),
             UnknownName,

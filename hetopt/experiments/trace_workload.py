@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, shown, whole
+from hetopt.checks import FrozenDict, at_least, choices, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import PARSERS
@@ -143,9 +142,10 @@ class TraceWorkload:
             raise InvalidOption(f"does not apply to {self.trace}, a generator; leave it out", "kind")
         if self.is_instance and not self.is_generated:
             return self._named_instance()
+        table = self.table(seed)
         if self.cluster is None:
-            raise InvalidOption(f"trace {self.trace!r} needs a cluster; name one, such as lab36")
-        cluster, table = find_instance(self.cluster).cluster, self.table(seed)
+            raise InvalidOption(f"is missing; trace {self.trace!r} needs one, such as lab36", "cluster")
+        cluster = find_instance(self.cluster).cluster
         models = self._catalogue(cluster, table)
         source = [f"{self.trace}, seed {seed}", *_changes_of_reader(table)]
         if self.unknown_models == "draw" and unknown_models(table, models).any():
@@ -165,8 +165,9 @@ class TraceWorkload:
         if self.is_generated:
             return make_generator(self.trace, self.settings).table(self.count or DEFAULT_JOBS, seed)
         path = Path(self.trace)
-        if not path.exists() and not path.suffix and (near := get_close_matches(self.trace, generator_names(), 3)):
-            raise UnknownName(f"there is no file and no generator {self.trace!r}; did you mean {', '.join(near)}?")
+        if not path.exists() and not path.suffix:
+            found = choices(self.trace, generator_names())
+            raise UnknownName(f"there is no file, instance or trace generator {self.trace!r}; {found}")
         table = read_trace(self.trace, self.kind, **self.settings)
         return table if self.count is None else table.head(self.count)
 
