@@ -43,7 +43,7 @@ from hetopt.programs.model import (
 from hetopt.programs.symbols import InFormulas, frame
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
-from hetopt.solving.optimising import kept_stages, solve_compiled
+from hetopt.solving.optimising import kept_optima, solve_compiled
 from hetopt.solving.options import Options
 
 
@@ -237,12 +237,14 @@ class Formulation:
                 add_component_of(model, part)
             if not model.gains:
                 raise no_gain()
-            gains = {level: sum(model.gains[level][1:], model.gains[level][0]) for level in sorted(model.gains)[::-1]}
+            gains = {
+                priority: sum(more, first) for priority, (first, *more) in sorted(model.gains.items(), reverse=True)
+            }
             set_attributes(model, gains=gains, priority=main_priority(gains))
             if len(gains) > 1:
                 model.kept = pyo.Constraint(pyo.Any)
-                for level, least in kept_stages(compiled).items():
-                    model.kept[level] = gains[level] >= least
+                for priority, least in kept_optima(compiled).items():
+                    model.kept[priority] = gains[priority] >= least
             model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
             if lazy:
                 _mark_left_out(model, compiled)
@@ -307,17 +309,17 @@ class Formulation:
     def describe(self, model: Model) -> None:
         """Write equation, meaning and unit as ``doc`` of all parts of a built ``model`` that have a statement."""
         kind = model.entities.kind
-        gains: dict[int, dict[str, str]] = {level: {} for level in model.gains}
+        gains: dict[int, dict[str, str]] = {priority: {} for priority in model.gains}
         documented(model, frame(kind, self.binary))
         for part in self:
             block = model.component(part.name)
             if isinstance(part, InFormulas):
                 documented(block, part.mathematics(kind))
-            level, gain = priority_of(part), block.component("gain")
-            if gain is not None and level in gains:
-                gains[level][gain.name] = gain.doc or "no mathematics stated"
+            priority, gain = priority_of(part), block.component("gain")
+            if gain is not None and priority in gains:
+                gains[priority][gain.name] = gain.doc or "no mathematics stated"
         model.objective.doc = f"{' + '.join(gains[model.priority])}: the sum of the gains, to be maximised"
-        if kept := [own for level, own in gains.items() if level != model.priority]:
+        if kept := [own for priority, own in gains.items() if priority != model.priority]:
             text = "; ".join(f"{' + '.join(own)} ≥ its optimum: {'; '.join(own.values())}" for own in kept)
             model.kept.doc = f"gains of other priorities are kept: {text}"
 

@@ -359,31 +359,31 @@ class Compiled:
         InvalidFormulation
             No component adds to the objective.
         """
-        levels: dict[int, list[Any]] = {}
-        shares, kind = self.entities.speed.size, self.entities.speed.dtype
+        found: dict[int, list[Any]] = {}
+        shares, dtype = self.entities.speed.size, self.entities.speed.dtype
 
-        def level(priority: int) -> list[Any]:
-            return levels.setdefault(priority, [np.zeros(self.width, dtype=kind), 0])
+        def objective(priority: int) -> list[Any]:
+            return found.setdefault(priority, [np.zeros(self.width, dtype=dtype), 0])
 
         for name, own in self._in_arrays.items():
             if not own.has_gain:
                 continue
-            into = level(priority_of(self.formulation[name]))
+            into = objective(priority_of(self.formulation[name]))
             if own.gain is not None:
                 into[0][:shares] += own.gain.ravel()
-            for group, worth in own.own_gain.items():
+            for group, gain in own.own_gain.items():
                 start, size = self._group(name, group)
-                into[0][start : start + size] += worth
+                into[0][start : start + size] += gain
             into[1] += own.constant
         for priority, coefficients, constant in () if self.pyomo is None else self.pyomo.gains:
-            into = level(priority)
+            into = objective(priority)
             where = coefficients.columns.copy()
             where[where >= shares] += self.groups["", PYOMO] - shares
             np.add.at(into[0], where, self.entities.numbers(coefficients.values))
             into[1] += self.entities.number(constant)
-        if not levels:
+        if not found:
             raise no_gain()
-        return {priority: (levels[priority][0], levels[priority][1]) for priority in sorted(levels, reverse=True)}
+        return {priority: (c, constant) for priority, (c, constant) in sorted(found.items(), reverse=True)}
 
     @cached_property
     def program(self) -> LinearProgram:
@@ -413,7 +413,7 @@ class Compiled:
             offset=float(constant),
             priority=priority,
             share=np.arange(n, dtype=np.intp).reshape(self.entities.shape),
-            earlier=tuple(Objective(own, float(more), level) for level, (own, more) in earlier),
+            earlier=tuple(Objective(own, float(more), higher) for higher, (own, more) in earlier),
             row_unit=_unless_one(np.concatenate(units)),
             col_unit=_unless_one(col_unit),
         )

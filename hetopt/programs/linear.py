@@ -93,8 +93,8 @@ class Objective:
 
 def main_priority(priorities: Iterable[int]) -> int:
     """The priority of the objective in the certificate: 0, or the highest if none is 0."""
-    levels = set(priorities)
-    return 0 if 0 in levels else max(levels)
+    every = set(priorities)
+    return 0 if 0 in every else max(every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,15 +307,17 @@ class LinearProgram:
         )
 
     @property
-    def first_stage(self) -> LinearProgram:
-        """The program with only the first objective."""
-        if not self.earlier:
-            return self
-        first = self.earlier[0]
-        return replace(self, c=first.c, offset=first.offset, priority=first.priority, earlier=())
+    def objectives(self) -> tuple[Objective, ...]:
+        """All objectives, in the order in which they are maximised."""
+        return (*self.earlier, Objective(self.c, self.offset, self.priority))
+
+    def with_objectives(self, *objectives: Objective) -> LinearProgram:
+        """The same rows and columns with these objectives, maximised in this order."""
+        *earlier, last = objectives
+        return replace(self, c=last.c, offset=last.offset, priority=last.priority, earlier=tuple(earlier))
 
     def keep(self, value: float) -> LinearProgram:
-        """The next stage: the first of ``earlier`` becomes the row ``kept[priority]``, bounded by ``value``."""
+        """The program after its first objective: that of ``earlier`` becomes the row ``kept[priority]``, >= ``value``."""
         first, *rest = self.earlier
         row = sparse.csr_array(first.c[None, :])
         unit = nearest_powers(scale(first.c))
@@ -426,7 +428,7 @@ class Point:
     Attributes
     ----------
     program:
-        The final program, including lazy rows and rows that keep earlier stages.
+        The final program, including lazy rows and rows that keep earlier objectives.
     x:
         (columns,) values.
     objective:
@@ -443,13 +445,13 @@ class Point:
     solver, method:
         Solver and method used.
     passes:
-        Number of solver runs (lazy rows, stages, widening cores).
+        Number of solver runs (lazy rows, objectives, widening cores).
     iterations:
         Simplex iterations of the last run.
     requested_gap:
         ``Options.gap``: separation of tangents stops within it.
     earlier:
-        Points of the earlier stages, in order of priority, if the program had several objectives.
+        Points that maximise the earlier objectives, in this order, if the program had several.
     """
 
     program: LinearProgram
@@ -474,9 +476,9 @@ class Point:
 
     @property
     def main(self) -> Point:
-        """The stage of priority 0; the first stage if none has that priority."""
-        stages = {stage.program.priority: stage for stage in (*self.earlier, self)}
-        return stages[main_priority(stages)]
+        """The point that maximises the objective of priority 0; the first objective if none has that priority."""
+        points = {point.program.priority: point for point in (*self.earlier, self)}
+        return points[main_priority(points)]
 
     def unscaled(self, program: LinearProgram) -> Point:
         """This point of ``program.scaled()`` as a point of ``program``; duals are per unit of the model."""

@@ -157,10 +157,10 @@ class Mathematics:
 
     def _sections(self) -> Iterator[tuple[str, list[_Line]]]:
         """(heading, lines): gains by descending priority, rows, variables, definitions."""
-        levels = sorted({gain.priority for gain in self.gains}, reverse=True)
-        for i, level in enumerate(levels):
-            first = "first " if not i and len(levels) > 1 else "then, while that is kept, " if i else ""
-            gains = [gain for gain in self.gains if gain.priority == level]
+        priorities = sorted({gain.priority for gain in self.gains}, reverse=True)
+        for i, priority in enumerate(priorities):
+            first = "first " if not i and len(priorities) > 1 else "then, while that is kept, " if i else ""
+            gains = [gain for gain in self.gains if gain.priority == priority]
             signs = ["" if not j or one.formula.lstrip().startswith("-") else "+ " for j, one in enumerate(gains)]
             lines = [_Line(one, one.name, explained(one), sign) for one, sign in zip(gains, signs, strict=True)]
             yield first + self.sense, lines

@@ -1,7 +1,7 @@
 """Aggregation of identical blocks of a binary program into integer columns that count the blocks per choice.
 
-In FFT's first stage (the largest demand that can be packed) jobs differ only in demand and usable GPU types: 4,000 jobs
-form a few dozen classes. The aggregated program is exact, and free of the symmetry between identical blocks.
+In FFT's first objective (the largest demand that can be packed) jobs differ only in demand and usable GPU types: 4,000
+jobs form a few dozen classes. The aggregated program is exact, and free of the symmetry between identical blocks.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ class Session:
             raise InvalidOption(f"is {self.options.solver!r}; a Session supports only HiGHS", "solver")
         if program.earlier:
             raise InvalidFormulation(
-                f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "
-                "give it program.first_stage, or give all to hetopt.optimise"
+                f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; give "
+                "it program.with_objectives(program.objectives[0]), or give all to hetopt.optimise"
             )
         self._requested_presolve, self._explain = presolve, explain
         self._presolve: str

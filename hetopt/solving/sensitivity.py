@@ -72,7 +72,7 @@ def sensitivity(program: LinearProgram, options: Options | None = None) -> Sensi
 
 
 def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
-    """The sensitivity of the stage of ``point`` in the certificate, with all rows of ``compiled``."""
+    """The sensitivity of the objective of ``point`` in the certificate, with all rows of ``compiled``."""
     main = point.main.program
     if len(main.c) < compiled.width:  # a method without columns for curves
         main = compiled.program

@@ -1,6 +1,6 @@
 """FFT's round in one search: a heuristic usually attains the largest number of GPUs, so one program gives the cost.
 
-Otherwise one integer program per stage is solved. Both find a plan with the same GPUs and the same cost.
+Otherwise one integer program per priority is solved. Both find a plan with the same GPUs and the same cost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     used, most = float(entities.gpus(x).sum()), most_gpus(entities)
     if used < most or options.time_limit is not None:  # time limits are left to the general solve path
         return optimise(program, options)
-    first = program.first_stage
+    first = program.with_objectives(program.objectives[0])
     best = Point(first, x.ravel(), used, used, "optimal", method="packing")
     kept = program.keep(used)
     return replace(run(kept.scaled(), options.started()).unscaled(kept), earlier=(best,))
