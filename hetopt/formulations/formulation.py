@@ -22,7 +22,7 @@ from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.formulations.traits import Traits
-from hetopt.programs.arrays import Arrays, RowFamily, priority_of
+from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled, no_gain
 from hetopt.programs.linear import LinearProgram, main_priority
 from hetopt.programs.mathematics import Mathematics, documented
@@ -31,6 +31,7 @@ from hetopt.programs.model import (
     RESERVED,
     Block,
     Component,
+    ComponentTraits,
     Expression,
     Model,
     add_capacity,
@@ -40,7 +41,7 @@ from hetopt.programs.model import (
     set_attributes,
     state_arrays,
 )
-from hetopt.programs.symbols import InFormulas, frame
+from hetopt.programs.symbols import frame
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.optimising import kept_optima, solve_compiled
@@ -109,7 +110,7 @@ class Formulation:
                     f"component name {part.name!r} cannot be used; choose an identifier other than {taken}, that is no "
                     "attribute of Pyomo models"
                 )
-            priority = priority_of(part)
+            priority = ComponentTraits.of(part).priority
             if not isinstance(priority, int) or isinstance(priority, bool):
                 raise InvalidFormulation(f"is {priority!r}; it must be a whole number", f"{part.name}.priority")
         seen: dict[str, Component] = {}
@@ -125,10 +126,10 @@ class Formulation:
     def _common_kind(self) -> Kind | None:
         kinds: dict[str, Component] = {}
         for part in self.components:
-            wanted = getattr(part, "kind", None)
-            check_kind(f"{part.name}.kind", wanted)
-            if wanted is not None:
-                kinds.setdefault(wanted, part)
+            kind = ComponentTraits.of(part).kind
+            check_kind(f"{part.name}.kind", kind)
+            if kind is not None:
+                kinds.setdefault(kind, part)
         if len(kinds) > 1:
             a, b = kinds["tenants"], kinds["jobs"]
             raise InvalidFormulation(
@@ -148,7 +149,7 @@ class Formulation:
     @property
     def binary(self) -> bool:
         """True if some component requires every share to be 0 or 1."""
-        return any(getattr(part, "binary", False) for part in self.components)
+        return any(ComponentTraits.of(part).binary for part in self.components)
 
     def __iter__(self) -> Iterator[Component]:
         return iter(self.components)
@@ -284,7 +285,8 @@ class Formulation:
         if kind is not None and own is not None and kind != own:
             raise InvalidFormulation(f"{self.title or 'the formulation'} is for {own}, not {kind}")
         chosen = kind or own or "tenants"
-        parts = {part.name: part.mathematics(chosen) for part in self if isinstance(part, InFormulas)}
+        stated = {part.name: ComponentTraits.of(part).mathematics for part in self}
+        parts = {name: mathematics(chosen) for name, mathematics in stated.items() if mathematics is not None}
         title = (self.title or "Formulation") + (f", for {chosen}" if own is None else "")
         if silent := [name for name in self.names if name not in parts]:
             title += f"; {', '.join(silent)} {'states' if len(silent) == 1 else 'state'} no mathematics"
@@ -312,12 +314,12 @@ class Formulation:
         gains: dict[int, dict[str, str]] = {priority: {} for priority in model.gains}
         documented(model, frame(kind, self.binary))
         for part in self:
-            block = model.component(part.name)
-            if isinstance(part, InFormulas):
-                documented(block, part.mathematics(kind))
-            priority, gain = priority_of(part), block.component("gain")
-            if gain is not None and priority in gains:
-                gains[priority][gain.name] = gain.doc or "no mathematics stated"
+            block, traits = model.component(part.name), ComponentTraits.of(part)
+            if traits.mathematics is not None:
+                documented(block, traits.mathematics(kind))
+            gain = block.component("gain")
+            if gain is not None and traits.priority in gains:
+                gains[traits.priority][gain.name] = gain.doc or "no mathematics stated"
         model.objective.doc = f"{' + '.join(gains[model.priority])}: the sum of the gains, to be maximised"
         if kept := [own for priority, own in gains.items() if priority != model.priority]:
             text = "; ".join(f"{' + '.join(own)} ≥ its optimum: {'; '.join(own.values())}" for own in kept)

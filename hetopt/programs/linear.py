@@ -28,6 +28,16 @@ def nearest_powers(size: ArrayLike) -> Floats:
     return np.asarray(np.exp2(np.rint(np.log2(np.where(sizes > 0, sizes, 1.0)))))
 
 
+USUAL = 1024.0
+"""Rows and objectives whose largest coefficient lies between 1/1024 and 1024 are passed to solvers unscaled."""
+
+
+def is_usual(size: ArrayLike) -> NDArray[np.bool_]:
+    """Whether coefficients of this ``size`` need no scaling."""
+    sizes = np.asarray(size, dtype=float)
+    return np.asarray((sizes >= 1 / USUAL) & (sizes <= USUAL))
+
+
 class Names(Sequence[Name], Generic[Name]):
     """n names or indices, generated on access (an optimum rarely needs the names of 32,000 columns)."""
 
@@ -317,7 +327,7 @@ class LinearProgram:
         return replace(self, c=last.c, offset=last.offset, priority=last.priority, earlier=tuple(earlier))
 
     def keep(self, value: float) -> LinearProgram:
-        """The program after its first objective: that of ``earlier`` becomes the row ``kept[priority]``, >= ``value``."""
+        """The program after its first objective, which becomes the row ``kept[priority]`` from ``value`` on."""
         first, *rest = self.earlier
         row = sparse.csr_array(first.c[None, :])
         unit = nearest_powers(scale(first.c))

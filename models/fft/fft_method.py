@@ -13,9 +13,9 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.objectives import is_linear_gain
-from hetopt.programs.arrays import priority_of
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
+from hetopt.programs.model import ComponentTraits
 from hetopt.solving.optimising import Method, optimise, run
 from hetopt.solving.options import Options
 
@@ -25,7 +25,7 @@ def _serves(compiled: Compiled) -> bool:
     parts = compiled.formulation.components
     gains = [part for part in parts if is_linear_gain(part)]
     others = [type(part) for part in parts if not is_linear_gain(part)]
-    first = [type(part) for part in gains if priority_of(part)]
+    first = [type(part) for part in gains if ComponentTraits.of(part).priority]
     return others == [OneType] and first == [WorkConserving] and len(gains) > len(first)
 
 
