@@ -237,6 +237,11 @@ class LinearProgram:
         upper, lower = self.col_upper[self.integer], self.col_lower[self.integer]
         return bool(self.integer.any() and np.isin(upper, (0.0, 1.0)).all() and not lower.any())
 
+    @property
+    def relaxation(self) -> LinearProgram:
+        """This program without integrality."""
+        return replace(self, integer=np.zeros(len(self.c), dtype=bool))
+
     @cached_property
     def column(self) -> dict[str, int]:
         """Column name -> position."""
@@ -345,8 +350,8 @@ class LinearProgram:
         price = self.priced(y)
         noise = EQUAL * scale(self.c)
         upper = np.minimum(self.col_upper, self.implied_upper()) if implied else self.col_upper
-        rows = _most(y, self.row_lower, self.row_upper, noise)
-        return rows + _most(price, self.col_lower, upper, noise) + self.offset
+        rows = largest_sum(y, self.row_lower, self.row_upper, noise)
+        return rows + largest_sum(price, self.col_lower, upper, noise) + self.offset
 
     def priced(self, y: Floats) -> Floats:
         """(columns,) reduced costs ``c - A'y`` at the duals ``y``."""
@@ -513,7 +518,7 @@ def with_data(matrix: Matrix, data: Floats) -> Matrix:
     return other
 
 
-def _most(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
+def largest_sum(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
     """Largest ``price . x`` over ``lower <= x <= upper``; prices below ``noise`` are ignored at infinite bounds."""
     bound = np.where(price > 0, upper, lower)
     counts = (price != 0) & (np.isfinite(bound) | (np.abs(price) > noise))

@@ -147,7 +147,7 @@ class ExactData:
         return fraction(read(np.array([objective.offset]))[0])
 
 
-class CompiledRows(ExactData):
+class CompiledData(ExactData):
     """Exact data of a formulation: its rows and gains over Fractions.
 
     Rows of components without arrays are read from their floats.
@@ -162,7 +162,7 @@ class CompiledRows(ExactData):
         twice, times = Counter([*names, *(() if self.every is None else self.every.names)]).most_common(1)[0]
         if times > 1:
             raise InvalidFormulation(f"two rows are named {twice!r}; exact optima identify rows by name")
-        return dict(zip(names, _exact(self.compiled.exact.table), strict=True))
+        return dict(zip(names, _exact_rows(self.compiled.exact.table), strict=True))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -177,7 +177,7 @@ class CompiledRows(ExactData):
             own = [(at - start, name) for at, name in wanted if start <= at < start + len(family)]
             if own:
                 made = family.make(np.array([at for at, _ in own], dtype=np.intp))
-                found |= zip((name for _, name in own), _exact(exact.table_of([(component, made)])), strict=True)
+                found |= zip((name for _, name in own), _exact_rows(exact.table_of([(component, made)])), strict=True)
             start += len(family)
         return found
 
@@ -190,7 +190,7 @@ class CompiledRows(ExactData):
         return Fraction(self.compiled.exact.objectives[objective.priority][1])
 
 
-def _exact(table: Table) -> list[ExactRow]:
+def _exact_rows(table: Table) -> list[ExactRow]:
     """The rows of a table."""
     by_row: list[dict[int, Fraction]] = [{} for _ in table.lower]
     for i, j, v in zip(table.row.tolist(), table.column.tolist(), simple_fractions(table.value).tolist(), strict=True):
@@ -218,7 +218,7 @@ class _Context:
 def exact_optimum_of(compiled: Compiled, point: Point, options: Options) -> ExactOptimum:
     """The exact optimum of a formulation whose program ``point`` solves in floats; see :func:`exact_optimum`."""
     every = compiled.all_lazy_rows()
-    return exact_optimum(point, options, every=every, known=CompiledRows(compiled, every))
+    return exact_optimum(point, options, every=every, known=CompiledData(compiled, every))
 
 
 def exact_optimum(
