@@ -81,7 +81,7 @@ class FormulationSession:
         self._bounds: dict[str, tuple[float | None, float | None]] = {}
         self._session: Session | None = None
         self._basis: tuple[Basis, int] | None = None  # and its number of rows
-        self._lazy: list[NDArray[np.intp]] = []  # per family, the positions of the rows in the program
+        self._lazy_rows: list[NDArray[np.intp]] = []  # per family, the positions of the rows in the program
         self._set_instance(instance)
 
     @property
@@ -93,7 +93,7 @@ class FormulationSession:
         before = getattr(self, "_compiled", None)
         entities = self.formulation.entities(expect(Instance, instance, "instance"))
         if before is not None and (before.entities.names, before.entities.types) != (entities.names, entities.types):
-            self._basis, self._lazy = None, []
+            self._basis, self._lazy_rows = None, []
         self._compiled = self._compile(entities)
         for name in self._bounds.keys() - set(self._compiled.settable if self._bounds else ()):
             raise InvalidInstance(f"the row {name!r}, whose bounds were set, does not exist for this instance")
@@ -207,8 +207,8 @@ class FormulationSession:
         return Allocation(compiled.entities, share, certify(compiled, point, time.perf_counter() - began))
 
     def _solve_warm(self, compiled: Compiled, program: LinearProgram, options: Options) -> Point:
-        violated = zip(compiled.lazy_families, self._lazy, strict=False)
-        stated = [(name, family.make(at)) for (name, family), at in violated]
+        entered = zip(compiled.lazy_families, self._lazy_rows, strict=False)
+        stated = [(name, family.make(at)) for (name, family), at in entered]
         program = program.with_rows(compiled.cuts(stated)) if stated else program
         if self._session is None:
             self._session = Session(program.scaled(), options)
@@ -222,10 +222,10 @@ class FormulationSession:
         point = optimise(program, options, separation, session=self._session)
         self._basis = None if point.basis is None else (point.basis, point.program.shape[0])
         if separation is not None:
-            before = self._lazy or [at[:0] for at in separation.added]
+            before = self._lazy_rows or [at[:0] for at in separation.added]
             # A row that a point violates within the solver's tolerance is separated again.
             pairs = zip(before, separation.added, strict=True)
-            self._lazy = [np.concatenate([old, new[~np.isin(new, old)]]) for old, new in pairs]
+            self._lazy_rows = [np.concatenate([old, new[~np.isin(new, old)]]) for old, new in pairs]
         return point
 
 

@@ -168,8 +168,7 @@ def optimise(
         if not program.earlier:
             break
         done.append(point)
-        rows = {key: getattr(point.program, key) for key in ("A", "row_lower", "row_upper", "row_names", "row_unit")}
-        program = replace(program, **rows).keep(least_kept(point))
+        program = point.program.with_objectives(*program.objectives).keep(least_kept(point))
     every = (*done, point)
     return replace(
         point,
@@ -194,11 +193,11 @@ def _one_objective(
     program: LinearProgram, options: Options, violated: Violated | None, session: Session | None = None
 ) -> Point:
     """Maximise one objective with lazy rows; HiGHS re-solves a linear program warm as rows are added."""
-    inside = program.scaled() if session is None else session.program
+    scaled = program.scaled() if session is None else session.program
     if session is None and violated is not None and options.solver == "highs" and not program.integer.any():
-        session = Session(inside, options)
+        session = Session(scaled, options)
     options.check_time()
-    point, passes = (session.solve() if session else run(inside, options)).unscaled(program), 1
+    point, passes = (session.solve() if session else run(scaled, options)).unscaled(program), 1
     seen: set[str] = set()  # a row violated within the solver's tolerance is separated again and again
     while violated is not None and (cuts := violated(replace(point, requested_gap=options.gap))):
         names = [name for part in cuts for name in part.names]
