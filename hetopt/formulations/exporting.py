@@ -10,7 +10,7 @@ from typing import Any
 import pyomo.environ as pyo
 from scipy import sparse
 
-from hetopt.checks import shown
+from hetopt.checks import counted, shown
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_free, save
 from hetopt.errors import InvalidOption
@@ -81,8 +81,8 @@ def export(
     if program.earlier and form != "json":
         if isinstance(what, LinearProgram):
             raise InvalidOption(
-                f"the program maximises {len(program.earlier)} objectives before its last, and LP and MPS files hold "
-                "one; write JSON, or export hetopt.optimise(program).program, where the earlier ones are rows"
+                f"the program maximises {counted(len(program.earlier), 'objective')} before its last, and LP and MPS "
+                "files hold one; write JSON, or export hetopt.optimise(program).program, in which the earlier are rows"
             )
         program = optimise(program).program
     save(_WRITERS[form](_tidy(program)), target, overwrite=overwrite)

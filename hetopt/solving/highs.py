@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from hetopt.checks import counted
 from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.linear import Basis, Cuts, LinearProgram, Names, Point, Status, is_usual
@@ -89,8 +90,8 @@ class Session:
             raise InvalidOption(f"is {self.options.solver!r}; a Session supports only HiGHS", "solver")
         if program.earlier:
             raise InvalidFormulation(
-                f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; give "
-                "it program.with_objectives(program.objectives[0]), or give all to hetopt.optimise"
+                f"the program maximises {counted(len(program.earlier), 'objective')} before its last, a Session only "
+                "one; give it program.with_objectives(program.objectives[0]), or give all to hetopt.optimise"
             )
         self._requested_presolve, self._explain = presolve, explain
         self._presolve: str
