@@ -180,8 +180,11 @@ class Compiled:
 
     @cached_property
     def _traits(self) -> dict[str, ComponentTraits]:
-        """Name -> traits of every component, in order."""
-        return {part.name: ComponentTraits.of(part) for part in self.formulation}
+        """Name -> traits of every component, in order; a component's own measure does not know :attr:`bounds`."""
+        found = {part.name: ComponentTraits.of(part) for part in self.formulation}
+        for name in {row.split(".")[0] for row in self.bounds} & found.keys():
+            found[name] = found[name]._replace(measure=None)
+        return found
 
     @cached_property
     def arrays(self) -> dict[str, Arrays]:
