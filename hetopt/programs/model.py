@@ -54,7 +54,7 @@ RESERVED = frozenset(
 
 @runtime_checkable
 class Component(Protocol):
-    """One part of a formulation; it may also have the attributes of :class:`ComponentTraits`."""
+    """One part of a formulation; it may have more attributes: :class:`~hetopt.programs.model.ComponentTraits`."""
 
     @property
     def name(self) -> str:
@@ -319,8 +319,13 @@ def _state_rows(block: Block, rows: Rows, variables: Mapping[str, list[Any]]) ->
             if value:
                 bodies[r].append((value, of[c]))
     for at, pairs, low, high in zip(index, bodies, *_ends(rows, len(rows)), strict=True):
-        body = linear(pairs or [(0.0, variables[SHARE][0])])  # Pyomo rejects rows without variables
-        declared[at] = body == low if low is not None and low == high else (low, body, high)
+        declared[at] = bounded(pairs, low, high, variables[SHARE][0])
+
+
+def bounded(terms: list[tuple[float, Any]], low: float | None, high: float | None, variable: Any) -> Any:
+    """The row ``low <= sum of terms <= high``; without terms 0 times ``variable``, since Pyomo rejects such rows."""
+    body = linear(terms or [(0.0, variable)])
+    return body == low if low is not None and low == high else (low, body, high)
 
 
 def linear(terms: Iterable[tuple[float, Any]], constant: float = 0.0) -> Expression:
