@@ -127,8 +127,6 @@ class Components(Protocol):
 
     def __iter__(self) -> Iterator[Component]: ...
 
-    def __getitem__(self, name: str) -> Component: ...
-
 
 class LazyRows(Protocol):
     """The rows that a model may leave out, in arrays."""
