@@ -135,9 +135,9 @@ def _float(value: Any) -> float:
         return math.nan
 
 
-def is_real(kind: type) -> bool:
-    """Whether values of that type count as numbers; text, booleans and numpy's durations do not."""
-    return issubclass(kind, Real) and not issubclass(kind, (bool, np.timedelta64))
+def is_real(cls: type) -> bool:
+    """Whether values of that class count as numbers; text, booleans and numpy's durations do not."""
+    return issubclass(cls, Real) and not issubclass(cls, (bool, np.timedelta64))
 
 
 def _hint(value: Any, remedy: str) -> str:
@@ -214,16 +214,16 @@ def any_mapping(value: Any, key: Key, error: type[HetoptError], what: str) -> Ma
     return value
 
 
-def members(values: Any, kind: type[V], key: Key, error: type[HetoptError] = InvalidInstance) -> tuple[V, ...]:
-    """``values`` as a tuple of ``kind``."""
-    if type(values) is tuple and all(type(item) is kind for item in values):
+def members(values: Any, cls: type[V], key: Key, error: type[HetoptError] = InvalidInstance) -> tuple[V, ...]:
+    """``values`` as a tuple of instances of ``cls``."""
+    if type(values) is tuple and all(type(item) is cls for item in values):
         return values
-    wanted = f"it must be a sequence of {kind.__name__}"
+    wanted = f"it must be a sequence of {cls.__name__}"
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
         raise error(f"is {shown(values)}; {wanted}", key)
     items = tuple(values)
     for i, item in enumerate(items):
-        if not isinstance(item, kind):
+        if not isinstance(item, cls):
             path = (key,) if isinstance(key, str) else key
             raise error(f"is {shown(item)}; {wanted}", (*path, i))
     return items
@@ -276,18 +276,18 @@ def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> b
     return bool(value)
 
 
-def check_round_seconds(owner: Any, *, or_none: bool = False) -> None:
-    """Raise ``InvalidOption`` unless ``owner.round_seconds`` is a positive number (``or_none``: or None)."""
-    if owner.round_seconds is not None or not or_none:
-        at_least(owner.round_seconds, f"{type(owner).__name__}.round_seconds", 0.0, InvalidOption, strict=True)
+def check_round_seconds(checked: Any, *, or_none: bool = False) -> None:
+    """Raise ``InvalidOption`` unless ``checked.round_seconds`` is a positive number (``or_none``: or None)."""
+    if checked.round_seconds is not None or not or_none:
+        at_least(checked.round_seconds, f"{type(checked).__name__}.round_seconds", 0.0, InvalidOption, strict=True)
 
 
-def check_no_classes(owner: Any, *keys: str) -> None:
-    """Raise ``InvalidOption`` if one of these attributes of ``owner`` is a class instead of an instance."""
+def check_no_classes(checked: Any, *keys: str) -> None:
+    """Raise ``InvalidOption`` if one of these attributes of ``checked`` is a class instead of an instance."""
     for key in keys:
-        if isinstance(made := getattr(owner, key), type):
-            name = made.__name__
-            raise InvalidOption(f"is the class {name}; give an instance: {name}()", f"{type(owner).__name__}.{key}")
+        if isinstance(value := getattr(checked, key), type):
+            name = value.__name__
+            raise InvalidOption(f"is the class {name}; give an instance: {name}()", f"{type(checked).__name__}.{key}")
 
 
 def counted(number: float | str, noun: str) -> str:
@@ -305,8 +305,8 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:50]}… ({type(value).__name__})"
 
 
-def expect(kind: type[V], value: Any, key: Key, error: type[HetoptError] = InvalidInstance) -> V:
-    """``value`` if it is a ``kind``."""
-    if not isinstance(value, kind):
-        raise error(f"is {shown(value)}, which is not a hetopt {kind.__name__}", key)
+def expect(cls: type[V], value: Any, key: Key, error: type[HetoptError] = InvalidInstance) -> V:
+    """``value`` if it is an instance of ``cls``."""
+    if not isinstance(value, cls):
+        raise error(f"is {shown(value)}, which is not a hetopt {cls.__name__}", key)
     return value

@@ -31,8 +31,8 @@ SUPPORT = 1e-7
 INTEGRAL = 1e-6
 """A binary within this of 0 or 1 is read as that. HiGHS's own integrality tolerance."""
 
-STAGE = 1e-9
-"""How far a later stage may fall below the best value of an earlier one. Small enough not to be seen in a
+KEPT_OPTIMUM = 1e-9
+"""How far later objectives may take an earlier one below its optimum. Small enough not to be seen in a
 result, large enough for the solver to find the face of optima that it has just computed."""
 
 VIOLATED = 1e-8

@@ -203,7 +203,7 @@ def test_uniqueness_is_what_enumeration_says(program: LinearProgram) -> None:
 
 @settings(max_examples=40)
 @given(linear_programs(columns=(2, 3), rows=(0, 3)), st.data())
-def test_lexicographic_stages_are_exact(program: LinearProgram, data: Any) -> None:
+def test_lexicographic_optima_are_exact(program: LinearProgram, data: Any) -> None:
     """Against the vertices: the best of the last objective among the best of those before; no tolerance kept."""
     n = len(program.c)
     number = st.integers(-2, 2).map(float)
@@ -216,8 +216,8 @@ def test_lexicographic_stages_are_exact(program: LinearProgram, data: Any) -> No
     for number_, c in enumerate([*(objective.c for objective in earlier), program.c]):
         best = max(_value(c, x) for x in left)
         left = [x for x in left if _value(c, x) == best]
-        assert exact.stages[number_] == best + (F(program.offset) if number_ == len(earlier) else 0)
-    assert exact.objective == exact.stages[-1], "the last one has priority 0"
+        assert exact.optima[number_] == best + (F(program.offset) if number_ == len(earlier) else 0)
+    assert exact.objective == exact.optima[-1], "the last one has priority 0"
     assert tuple(exact.x) in left
     assert exact.unique is (len(left) == 1)
     assert exact.program.kept == {}

@@ -173,7 +173,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         hetopt.export(program, tmp_path / "absent" / "p.lp")
     staged = replace(program, earlier=(Objective(program.c, priority=1),))
     for ending in ("lp", "mps"):
-        with pytest.raises(InvalidOption, match=r"1 objectives before its last.*hetopt\.optimise\(program\)\.program"):
+        with pytest.raises(InvalidOption, match=r"1 objective before its last.*hetopt\.optimise\(program\)\.program"):
             hetopt.export(staged, tmp_path / f"p.{ending}")
     solved = hetopt.optimise(staged).program
     found = _read(hetopt.export(solved, tmp_path / "p.lp")).getInfo().objective_function_value

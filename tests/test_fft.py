@@ -317,7 +317,7 @@ def test_ties_are_not_settled_against_gains_of_other_priorities(priority: int) -
     assert plan.assigned == {"j1": "GPU2", "j2": "GPU1"}
 
 
-def test_a_gap_makes_no_room_in_the_first_stage() -> None:
+def test_a_gap_makes_no_room_in_the_first_objective() -> None:
     """With a large gap the costs may be off, but as many GPUs are used as can be packed."""
     rng = np.random.default_rng(5)
     jobs = hetopt.Instance.from_jobs(
@@ -327,10 +327,10 @@ def test_a_gap_makes_no_room_in_the_first_stage() -> None:
     assert plan.x.sum() == 20
 
 
-def test_a_stopped_second_stage_leaves_the_packing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_second_objective_leaves_the_packing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The point found within the time limit is used: slow costs never leave a round without a plan."""
     jobs = hetopt.Instance.from_jobs([[4, 1], [3, 2], [2, 2]], [2, 2, 1], [9, 9, 9], [3, 2])
-    real, calls = optimising._one_stage, []
+    real, calls = optimising._one_objective, []
 
     def slow(program: Any, *others: Any) -> Any:
         calls.append(program)
@@ -338,7 +338,7 @@ def test_a_stopped_second_stage_leaves_the_packing_of_the_first(monkeypatch: pyt
             raise NotSolved("no usable point within time_limit=1 s; raise the limit", "time_limit")
         return real(program, *others)
 
-    monkeypatch.setattr(optimising, "_one_stage", slow)
+    monkeypatch.setattr(optimising, "_one_objective", slow)
     plan, _ = fft.FFT(options=hetopt.Options(time_limit=1.0))(jobs)
     assert plan.x.sum() == 5
     assert plan.certificate is not None

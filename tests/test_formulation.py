@@ -18,6 +18,7 @@ from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.models.oef import SortedTypes
+from hetopt.programs.model import ComponentTraits
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL
 
@@ -159,6 +160,20 @@ class First:
 
     def add(self, block: Any, model: hetopt.Model) -> Any:
         return model.rate[self.entity]
+
+
+@dataclass(frozen=True)
+class Numbered(First):
+    """A component with a field of the same name as an optional method."""
+
+    rows: int = 3
+
+
+def test_traits_of_components() -> None:
+    assert ComponentTraits.of(Nothing()) == ComponentTraits()
+    assert ComponentTraits.of(Numbered("u1")) == ComponentTraits(priority=1), "rows is no method"
+    assert ComponentTraits.of(oef.cooperative()["envy_free"]).rows is not None
+    assert hetopt.solve(Formulation((TotalRate(), Numbered("u1"))), INST).rate["u1"] == pytest.approx(3)
 
 
 def test_gains_of_higher_priority_are_maximised_first_and_kept() -> None:

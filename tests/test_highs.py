@@ -213,7 +213,7 @@ def test_a_session_is_highs_and_has_one_objective() -> None:
     program = lp([3], [(-INF, [2], 4)], [(0, INF)])
     with pytest.raises(InvalidOption, match="solver is 'gurobi'; a Session supports only HiGHS"):
         Session(program, Options(solver="gurobi"))
-    with pytest.raises(InvalidFormulation, match="1 objectives before its last"):
+    with pytest.raises(InvalidFormulation, match="1 objective before its last"):
         Session(replace(program, earlier=(Objective(np.array([1.0])),)))
 
 

@@ -17,7 +17,7 @@ from scipy import sparse
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving import integer, sifting
-from hetopt.solving.aggregation import chosen, classes_of, counting
+from hetopt.solving.aggregation import aggregated, classes_of, disaggregated
 from hetopt.solving.blocks import Blocks, blocks_of, losses
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import run
@@ -121,7 +121,7 @@ def test_continuous_columns_stay_in_every_core(program: LinearProgram) -> None:
 def test_prices_from_a_part_of_the_columns_lead_to_the_same_optimum(program: LinearProgram) -> None:
     """Sifting, which only large programs need, made to work on small ones."""
     best = max((program.objective(x) for x in points(program)), default=None)
-    with mock.patch.multiple(sifting, MANY=0, STRIDE=2, COVER=0.5), mock.patch.object(integer, "COUNTED", 0):
+    with mock.patch.multiple(sifting, MANY=0, STRIDE=2, COVER=0.5), mock.patch.object(integer, "AGGREGATED_UP_TO", 0):
         check(program, best)
 
 
@@ -158,17 +158,17 @@ def test_blocks_say_what_their_rows_say(program: LinearProgram) -> None:
 
 @given(programs(alike=True), st.data())
 def test_counting_keeps_points_and_values(program: LinearProgram, data: st.DataObject) -> None:
-    """A point of the counting program becomes one of the original with the same value."""
+    """A point of the aggregated program becomes one of the original with the same value."""
     classes = classes_of(blocks_of(program), 10**6)
     if classes is None:
         return
-    counted, kept = counting(classes)
+    counted, kept = aggregated(classes)
     assert len(counted.c) == len(kept) <= len(program.c)
     try:
         point = Session(counted, EXACT, explain=False).solve()
     except NotSolved:
         return
-    x = chosen(classes, kept, point.x)
+    x = disaggregated(classes, kept, point.x)
     assert program.violation(x) <= FEASIBILITY
     assert program.objective(x) == pytest.approx(point.objective, abs=EQUAL * scale(program.c))
 

@@ -15,7 +15,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.cooperative_method import by_bundles, part_by_part
+from hetopt.models.oef.cooperative_method import bundled_point, by_bundles
 from hetopt.models.oef.noncooperative_method import balance, busiest, by_prices, distributed, smooth_prices
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
@@ -43,7 +43,7 @@ def prices(inst: Instance) -> Point:
 
 def bundles(inst: Instance) -> Point:
     """Without regard to size: rows are lazy, however few there are."""
-    return part_by_part(compiled(ENVY_FREE, inst, all_lazy=True), Options())
+    return bundled_point(compiled(ENVY_FREE, inst, all_lazy=True), Options())
 
 
 def violation(part: Component, inst: Instance, point: Point) -> float:

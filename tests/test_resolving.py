@@ -12,7 +12,7 @@ from refused import refused
 import hetopt
 from hetopt import FormulationSession, InvalidInstance, InvalidOption
 from hetopt.models import baselines, ceei, fft, gavel, oef
-from hetopt.models.objectives import SwitchingCost
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.tolerances import EQUAL, TRUSTED, scale
 
 
@@ -39,7 +39,7 @@ FORMULATIONS = {
     "noncooperative": oef.noncooperative,
     "max-min": gavel.max_min_fairness,
     "switching": lambda: oef.cooperative() + SwitchingCost(0.5),
-    "two stages": lambda: oef.noncooperative(canonical=True),
+    "two objectives": lambda: oef.noncooperative(canonical=True),
     "concave": ceei.equal_budgets,
     "Pyomo": lambda: oef.cooperative() + AtMost(),
 }
@@ -94,6 +94,38 @@ def test_bounds_of_rows_stay_changed() -> None:
     model.capacity["GPU2"].set_value(sum(model.share[e, "GPU2"] for e in model.E) <= 2)
     wanted = hetopt.Session(hetopt.from_pyomo(model)).solve().objective
     assert found.objective == pytest.approx(wanted)
+
+
+class LeastRates(AtMost):
+    """Rows of Pyomo with a measure of the bounds as stated: every rate is at least 1/2."""
+
+    name = "least_rates"
+
+    def add(self, block: Any, model: Any) -> Any:
+        block.row = pyo.Constraint(model.E, rule=lambda _, e: model.rate[e] >= 0.5)
+        return 0
+
+    def measure(self, entities: Any, share: Any) -> hetopt.Measure:
+        return hetopt.Measure(violation=max(0.0, float((0.5 - entities.rate(share)).max())))
+
+
+class LeastRatesInArrays(LeastRates):
+    """The same rows in arrays."""
+
+    def rows(self, entities: Any) -> hetopt.Arrays:
+        terms = (hetopt.on_shares(entities.speed),)
+        return hetopt.Arrays(rows=[hetopt.Rows("row", entities.names, terms, lower=0.5)])
+
+
+@pytest.mark.parametrize(("part", "measured"), [(LeastRates(), False), (LeastRatesInArrays(), True)])
+def test_a_component_cannot_measure_bounds_that_were_set(part: Any, measured: bool) -> None:
+    """u1 may get nothing once its bound is 0; the component's measure would find a violation of 1/2."""
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [0, 1])
+    session = FormulationSession(hetopt.Formulation((TotalRate(), part)), instance)
+    assert session.solve().certificate.measured
+    session.set_row("least_rates.row[u1]", lower=0)
+    found = session.solve().certificate
+    assert (found.status, found.violation, found.measured) == ("optimal", 0, measured)
 
 
 @pytest.mark.parametrize(("make", "method"), [(ceei.equal_budgets, "interior points"), (oef.noncooperative, "prices")])

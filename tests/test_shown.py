@@ -248,7 +248,7 @@ def test_cooperative_oef_reads_like_the_paper(capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_the_stages_of_a_round_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_objectives_of_a_round_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(fft.FFT(round_seconds=60)._round(FFTState(0.0)), capsys).split("\n")
     first, then = lines.index("first maximise"), lines.index("then, while that is kept, maximise")
     assert lines[first + 2 : then] == ["      Σ_{e,k} d[e]·x[e,k]"]

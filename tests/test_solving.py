@@ -29,7 +29,7 @@ from hetopt.solving import optimising as methods
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import Method, exactly, method_for, register_method
 from hetopt.solving.options import Options
-from hetopt.tolerances import EQUAL, STAGE, scale
+from hetopt.tolerances import EQUAL, KEPT_OPTIMUM, scale
 
 INF = np.inf
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
@@ -271,7 +271,7 @@ def test_an_earlier_stage_is_kept_to_within_its_tolerance() -> None:
         lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)]), earlier=(Objective(np.array([1.0, 0.0]), priority=1),)
     )
     point = hetopt.optimise(program)
-    assert 2 - point.x[0] <= 2 * STAGE
+    assert 2 - point.x[0] <= 2 * KEPT_OPTIMUM
     assert point.x[1] == pytest.approx(1)
 
 

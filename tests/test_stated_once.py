@@ -25,7 +25,7 @@ from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio
 from hetopt.models.objectives import LinearGain, SwitchingCost, TotalRate, WeightedRate
 from hetopt.models.oef.oef_formulations import SortedTypes
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import LinearProgram, Objective
+from hetopt.programs.linear import LinearProgram
 from hetopt.programs.pyomo_reading import from_pyomo
 from hetopt.solving.highs import Session
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, TRUSTED
@@ -137,12 +137,12 @@ def check_same(found: LinearProgram, wanted: LinearProgram) -> None:
 def check_stated_once(formulation: hetopt.Formulation, instance: hetopt.Instance) -> None:
     """The Pyomo model is the compiled program; the objective has priority 0, and optima of others stand as rows."""
     compiled = formulation.compile(instance)
-    stages = {p.priority: p.c for p in (*compiled.earlier, Objective(compiled.c, priority=compiled.priority))}
+    gains = {objective.priority: objective.c for objective in compiled.objectives}
     built = from_pyomo(formulation.build(instance))
     kept = {name: i for i, name in enumerate(built.row_names) if name.startswith("kept[")}
-    check_same(built.without_rows(list(kept.values())), replace(compiled, c=stages.pop(0), earlier=(), priority=0))
-    assert kept.keys() == {f"kept[{priority}]" for priority in stages}
-    for priority, c in stages.items():
+    check_same(built.without_rows(list(kept.values())), replace(compiled, c=gains.pop(0), earlier=(), priority=0))
+    assert kept.keys() == {f"kept[{priority}]" for priority in gains}
+    for priority, c in gains.items():
         row = built.A.tocsr()[[kept[f"kept[{priority}]"]]].toarray()[0]
         by_name = dict(zip(built.col_names, row.tolist(), strict=True))
         assert by_name == pytest.approx(dict(zip(compiled.col_names, c.tolist(), strict=True)))

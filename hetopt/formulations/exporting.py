@@ -10,7 +10,7 @@ from typing import Any
 import pyomo.environ as pyo
 from scipy import sparse
 
-from hetopt.checks import shown
+from hetopt.checks import counted, shown
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_free, save
 from hetopt.errors import InvalidOption
@@ -71,21 +71,21 @@ def export(
     if not isinstance(path, str | PathLike):
         raise InvalidOption(f"is {shown(path)}; it must name a file: export(what, path, instance)", "path")
     target = Path(path)
-    kind = form if form is not None else target.suffix.removeprefix(".").lower()
-    if kind not in _WRITERS:
+    form = target.suffix.removeprefix(".").lower() if form is None else form
+    if form not in _WRITERS:
         raise InvalidOption(
-            f"is {kind!r}; it must be one of {', '.join(_WRITERS)} (form=…, or the ending)", "the format"
+            f"is {form!r}; it must be one of {', '.join(_WRITERS)} (form=…, or the ending)", "the format"
         )
     check_free(target, overwrite=overwrite)
     program = what if isinstance(what, LinearProgram) else stated_program(what, instance, state)
-    if program.earlier and kind != "json":
+    if program.earlier and form != "json":
         if isinstance(what, LinearProgram):
             raise InvalidOption(
-                f"the program maximises {len(program.earlier)} objectives before its last, and LP and MPS files hold "
-                "one; write JSON, or export hetopt.optimise(program).program, where the earlier ones are rows"
+                f"the program maximises {counted(len(program.earlier), 'objective')} before its last, and LP and MPS "
+                "files hold one; write JSON, or export hetopt.optimise(program).program, in which the earlier are rows"
             )
         program = optimise(program).program
-    save(_WRITERS[kind](_tidy(program)), target, overwrite=overwrite)
+    save(_WRITERS[form](_tidy(program)), target, overwrite=overwrite)
     return target
 
 

@@ -22,7 +22,7 @@ from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.formulations.traits import Traits
-from hetopt.programs.arrays import Arrays, RowFamily, priority_of
+from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled, no_gain
 from hetopt.programs.linear import LinearProgram, main_priority
 from hetopt.programs.mathematics import Mathematics, documented
@@ -31,6 +31,7 @@ from hetopt.programs.model import (
     RESERVED,
     Block,
     Component,
+    ComponentTraits,
     Expression,
     Model,
     add_capacity,
@@ -40,10 +41,10 @@ from hetopt.programs.model import (
     set_attributes,
     state_arrays,
 )
-from hetopt.programs.symbols import InFormulas, frame
+from hetopt.programs.symbols import frame
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
-from hetopt.solving.optimising import kept_stages, solve_compiled
+from hetopt.solving.optimising import kept_optima, solve_compiled
 from hetopt.solving.options import Options
 
 
@@ -111,7 +112,7 @@ class Formulation:
                     f"component name {part.name!r} cannot be used; choose an identifier other than {taken}, that is no "
                     "attribute of Pyomo models"
                 )
-            priority = priority_of(part)
+            priority = ComponentTraits.of(part).priority
             if not isinstance(priority, int) or isinstance(priority, bool):
                 raise InvalidFormulation(f"is {shown(priority)}; it must be a whole number", f"{part.name}.priority")
         seen: dict[str, Component] = {}
@@ -127,10 +128,10 @@ class Formulation:
     def _common_kind(self) -> Kind | None:
         kinds: dict[str, Component] = {}
         for part in self.components:
-            wanted = getattr(part, "kind", None)
-            check_kind(f"{part.name}.kind", wanted)
-            if wanted is not None:
-                kinds.setdefault(wanted, part)
+            kind = ComponentTraits.of(part).kind
+            check_kind(f"{part.name}.kind", kind)
+            if kind is not None:
+                kinds.setdefault(kind, part)
         if len(kinds) > 1:
             a, b = kinds["tenants"], kinds["jobs"]
             raise InvalidFormulation(
@@ -150,7 +151,7 @@ class Formulation:
     @property
     def binary(self) -> bool:
         """True if some component requires every share to be 0 or 1."""
-        return any(getattr(part, "binary", False) for part in self.components)
+        return any(ComponentTraits.of(part).binary for part in self.components)
 
     def __iter__(self) -> Iterator[Component]:
         return iter(self.components)
@@ -239,12 +240,14 @@ class Formulation:
                 add_component_of(model, part)
             if not model.gains:
                 raise no_gain()
-            gains = {level: sum(model.gains[level][1:], model.gains[level][0]) for level in sorted(model.gains)[::-1]}
+            gains = {
+                priority: sum(more, first) for priority, (first, *more) in sorted(model.gains.items(), reverse=True)
+            }
             set_attributes(model, gains=gains, priority=main_priority(gains))
             if len(gains) > 1:
                 model.kept = pyo.Constraint(pyo.Any)
-                for level, least in kept_stages(compiled).items():
-                    model.kept[level] = gains[level] >= least
+                for priority, least in kept_optima(compiled).items():
+                    model.kept[priority] = gains[priority] >= least
             model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
             if lazy:
                 _mark_left_out(model, compiled)
@@ -284,7 +287,8 @@ class Formulation:
         if kind is not None and own is not None and kind != own:
             raise InvalidFormulation(f"{self.title or 'the formulation'} is for {own}, not {kind}")
         chosen = kind or own or "tenants"
-        parts = {part.name: part.mathematics(chosen) for part in self if isinstance(part, InFormulas)}
+        stated = {part.name: ComponentTraits.of(part).mathematics for part in self}
+        parts = {name: mathematics(chosen) for name, mathematics in stated.items() if mathematics is not None}
         title = (self.title or "Formulation") + (f", for {chosen}" if own is None else "")
         if silent := [name for name in self.names if name not in parts]:
             title += f"; {', '.join(silent)} {'states' if len(silent) == 1 else 'state'} no mathematics"
@@ -309,17 +313,17 @@ class Formulation:
     def describe(self, model: Model) -> None:
         """Write equation, meaning and unit as ``doc`` of all parts of a built ``model`` that have a statement."""
         kind = model.entities.kind
-        gains: dict[int, dict[str, str]] = {level: {} for level in model.gains}
+        gains: dict[int, dict[str, str]] = {priority: {} for priority in model.gains}
         documented(model, frame(kind, self.binary))
         for part in self:
-            block = model.component(part.name)
-            if isinstance(part, InFormulas):
-                documented(block, part.mathematics(kind))
-            level, gain = priority_of(part), block.component("gain")
-            if gain is not None and level in gains:
-                gains[level][gain.name] = gain.doc or "no mathematics stated"
+            block, traits = model.component(part.name), ComponentTraits.of(part)
+            if traits.mathematics is not None:
+                documented(block, traits.mathematics(kind))
+            gain = block.component("gain")
+            if gain is not None and traits.priority in gains:
+                gains[traits.priority][gain.name] = gain.doc or "no mathematics stated"
         model.objective.doc = f"{' + '.join(gains[model.priority])}: the sum of the gains, to be maximised"
-        if kept := [own for level, own in gains.items() if level != model.priority]:
+        if kept := [own for priority, own in gains.items() if priority != model.priority]:
             text = "; ".join(f"{' + '.join(own)} ≥ its optimum: {'; '.join(own.values())}" for own in kept)
             model.kept.doc = f"gains of other priorities are kept: {text}"
 

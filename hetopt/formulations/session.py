@@ -81,19 +81,19 @@ class FormulationSession:
         self._bounds: dict[str, tuple[float | None, float | None]] = {}
         self._session: Session | None = None
         self._basis: tuple[Basis, int] | None = None  # and its number of rows
-        self._lazy: list[NDArray[np.intp]] = []  # per family, the positions of the rows in the program
-        self._take(instance)
+        self._lazy_rows: list[NDArray[np.intp]] = []  # per family, the positions of the rows in the program
+        self._set_instance(instance)
 
     @property
     def entities(self) -> Entities:
         """The current entities, with all changes."""
         return self._compiled.entities
 
-    def _take(self, instance: Instance) -> None:
+    def _set_instance(self, instance: Instance) -> None:
         before = getattr(self, "_compiled", None)
         entities = self.formulation.entities(expect(Instance, instance, "instance"))
         if before is not None and (before.entities.names, before.entities.types) != (entities.names, entities.types):
-            self._basis, self._lazy = None, []
+            self._basis, self._lazy_rows = None, []
         self._compiled = self._compile(entities)
         for name in self._bounds.keys() - set(self._compiled.settable if self._bounds else ()):
             raise InvalidInstance(f"the row {name!r}, whose bounds were set, does not exist for this instance")
@@ -192,23 +192,23 @@ class FormulationSession:
 
     def _solved(self, instance: Instance | None, began: float) -> Allocation:
         if instance is not None:
-            self._take(instance)
+            self._set_instance(instance)
         compiled, options = self._compiled, self.options.started()
         program = compiled.program
-        sooner = (compiled.curved or compiled.width > WARM_COLUMNS) and not self._bounds
-        method = method_for(compiled, options) if sooner else None
+        warm_is_slower = (compiled.curved or compiled.width > WARM_COLUMNS) and not self._bounds
+        method = method_for(compiled, options) if warm_is_slower else None
         if method is not None:
             self._basis, point = None, method.solve(compiled, options)
         elif program.earlier or program.integer.any():
             point = optimise(program, options, compiled.separation())
         else:
-            point = self._again(compiled, program, options)
+            point = self._solve_warm(compiled, program, options)
         share = np.maximum(point.share, 0.0)
         return Allocation(compiled.entities, share, certify(compiled, point, time.perf_counter() - began))
 
-    def _again(self, compiled: Compiled, program: LinearProgram, options: Options) -> Point:
-        violated = zip(compiled.lazy_families, self._lazy, strict=False)
-        stated = [(name, family.make(at)) for (name, family), at in violated]
+    def _solve_warm(self, compiled: Compiled, program: LinearProgram, options: Options) -> Point:
+        entered = zip(compiled.lazy_families, self._lazy_rows, strict=False)
+        stated = [(name, family.make(at)) for (name, family), at in entered]
         program = program.with_rows(compiled.cuts(stated)) if stated else program
         if self._session is None:
             self._session = Session(program.scaled(), options)
@@ -222,10 +222,10 @@ class FormulationSession:
         point = optimise(program, options, separation, session=self._session)
         self._basis = None if point.basis is None else (point.basis, point.program.shape[0])
         if separation is not None:
-            before = self._lazy or [at[:0] for at in separation.added]
+            before = self._lazy_rows or [at[:0] for at in separation.added]
             # A row that a point violates within the solver's tolerance is separated again.
             pairs = zip(before, separation.added, strict=True)
-            self._lazy = [np.concatenate([old, new[~np.isin(new, old)]]) for old, new in pairs]
+            self._lazy_rows = [np.concatenate([old, new[~np.isin(new, old)]]) for old, new in pairs]
         return point
 
 

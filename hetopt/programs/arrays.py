@@ -26,11 +26,6 @@ SHARE = ""
 """The group of columns ``share[e, k]``, at position e * k_types + k."""
 
 
-def priority_of(component: object) -> int:
-    """The priority of a component: its attribute ``priority``, 0 without one."""
-    return getattr(component, "priority", 0)
-
-
 def each(value: Numbers | float, size: int) -> Numbers:
     """``value`` as an array of shape (size,)."""
     if isinstance(value, np.ndarray) and value.shape == (size,):
@@ -352,10 +347,10 @@ def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
             contradicts = np.isfinite(least - most) & (least > most)
         size = np.maximum(np.maximum(np.abs(least), np.abs(most)), EQUAL * part.unit)[contradicts]
         violation = max(violation, float(((least - most)[contradicts] / size).max(initial=0.0)))
-    for name, worth in arrays.own_gain.items():
-        best = np.where(np.asarray(worth) > 0, high[name], low[name])
-        counts = np.asarray(worth) != 0
-        gain += float((each(worth, len(best))[counts] * best[counts]).sum())
+    for name, per_unit in arrays.own_gain.items():
+        best = np.where(np.asarray(per_unit) > 0, high[name], low[name])
+        counts = np.asarray(per_unit) != 0
+        gain += float((each(per_unit, len(best))[counts] * best[counts]).sum())
     return Measure(gain, violation, arrays.size)
 
 

@@ -30,23 +30,14 @@ from hetopt.programs.arrays import (
     measured,
     on_own,
     on_shares,
-    priority_of,
 )
-from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, Point, nearest_powers
-from hetopt.programs.model import Component, Components
+from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, Point, is_usual, nearest_powers
+from hetopt.programs.model import Component, Components, ComponentTraits
 from hetopt.programs.pyomo_reading import PYOMO, PyomoPart, pyomo_part
 from hetopt.tolerances import VIOLATED, scale
 
-USUAL = 1024.0
-"""Rows whose largest coefficient lies between 1/1024 and 1024 are passed to solvers unscaled."""
-
 FIRST = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Rates, in units of a curve, at which the initial tangents touch it."""
-
-
-def _has(component: Component, method: str) -> bool:
-    """Whether the component has that method; ``isinstance`` with a protocol takes a tenth of a small solve."""
-    return callable(getattr(component, method, None))
 
 
 def measure(component: Component, entities: Entities, share: Floats) -> Measure | None:
@@ -65,25 +56,27 @@ def measure(component: Component, entities: Entities, share: Floats) -> Measure 
     >>> hetopt.measure(TotalRate(), inst.entities(), [[1, 0], [0, 1]])
     Measure(gain=6.0, violation=0.0, size=0.0)
     """
-    arrays = component.rows(entities) if _has(component, "rows") else None  # type: ignore[attr-defined]
-    return _measure(component, arrays, entities, np.asarray(share, dtype=float))
+    traits = ComponentTraits.of(component)
+    arrays = None if traits.rows is None else traits.rows(entities)
+    return _measure(component.name, traits, arrays, entities, np.asarray(share, dtype=float))
 
 
-def _measure(component: Component, arrays: Arrays | None, entities: Entities, share: Floats) -> Measure | None:
-    if _has(component, "measure"):
-        own: Any = component.measure(entities, share)  # type: ignore[attr-defined]
+def _measure(
+    name: str, traits: ComponentTraits, arrays: Arrays | None, entities: Entities, share: Floats
+) -> Measure | None:
+    own: Measure | None
+    if traits.measure is not None:
+        own = traits.measure(entities, share)
         if not isinstance(own, Measure):
-            raise InvalidFormulation(
-                f"{component.name!r}: measure(entities, share) returned {shown(own)}; return a Measure"
-            )
+            raise InvalidFormulation(f"{name!r}: measure(entities, share) returned {shown(own)}; return a Measure")
     elif arrays is None:
         return None
     else:
         own = measured(arrays, share, entities.rate(share))
-    if own is not None and getattr(component, "binary", False):
+    if own is not None and traits.binary:
         broken = float(np.abs(share - np.rint(share)).max(initial=0.0))
         own = replace(own, violation=max(own.violation, broken))
-    return own  # type: ignore[no-any-return]
+    return own
 
 
 def no_gain() -> InvalidFormulation:
@@ -107,15 +100,15 @@ class Segment:
 
     Attributes
     ----------
-    owner:
-        Name of the component; empty for capacity rows and rows read from Pyomo.
+    component:
+        Its name; empty for capacity rows and rows read from Pyomo.
     start:
         Position of the first row.
     names:
         Full names of the rows.
     """
 
-    owner: str
+    component: str
     rows: Rows
     start: int
     names: Sequence[str]
@@ -186,23 +179,30 @@ class Compiled:
         self._arrays, self._pyomo_of = arrays, pyomo_of
 
     @cached_property
+    def _traits(self) -> dict[str, ComponentTraits]:
+        """Name -> traits of every component, in order; a component's own measure does not know :attr:`bounds`."""
+        found = {part.name: ComponentTraits.of(part) for part in self.formulation}
+        for name in {row.split(".")[0] for row in self.bounds} & found.keys():
+            found[name] = found[name]._replace(measure=None)
+        return found
+
+    @cached_property
     def arrays(self) -> dict[str, Arrays]:
         """Name -> arrays of every component that has them."""
         if self._arrays is not None:
             return self._arrays
         found = {}
-        for part in self.formulation:
-            if _has(part, "rows"):
-                own: Any = part.rows(self.entities)  # type: ignore[attr-defined]
-                if not isinstance(own, Arrays):
-                    raise InvalidFormulation(
-                        f"{part.name!r}: rows(entities) returned {shown(own)}; return hetopt.Arrays"
-                    )
-                if own.gain is not None and np.shape(own.gain) != self.entities.shape:
-                    raise InvalidFormulation(
-                        f"{part.name!r}: the gain has shape {np.shape(own.gain)}; it must be {self.entities.shape}"
-                    )
-                found[part.name] = own
+        for name, traits in self._traits.items():
+            if traits.rows is None:
+                continue
+            own = traits.rows(self.entities)
+            if not isinstance(own, Arrays):
+                raise InvalidFormulation(f"{name!r}: rows(entities) returned {shown(own)}; return hetopt.Arrays")
+            if own.gain is not None and np.shape(own.gain) != self.entities.shape:
+                raise InvalidFormulation(
+                    f"{name!r}: the gain has shape {np.shape(own.gain)}; it must be {self.entities.shape}"
+                )
+            found[name] = own
         for name, own in found.items() if self.bounds else ():
             found[name] = replace(
                 own,
@@ -269,14 +269,16 @@ class Compiled:
             starts["", PYOMO] = end
         return starts
 
-    def _group(self, owner: str, name: str) -> tuple[int, int]:
+    def _group(self, component: str, name: str) -> tuple[int, int]:
         """First column and number of columns of a group."""
         if name in (SHARE, PYOMO):
             start = self.groups["", name]
             return start, self.entities.speed.size if name == SHARE else self.width - start
-        if (owner, name) not in self.groups:
-            raise InvalidFormulation(f"{owner!r} has coefficients of the columns {name!r}, which it does not declare")
-        return self.groups[owner, name], len(self.arrays[owner].group(name))
+        if (component, name) not in self.groups:
+            raise InvalidFormulation(
+                f"{component!r} has coefficients of the columns {name!r}, which it does not declare"
+            )
+        return self.groups[component, name], len(self.arrays[component].group(name))
 
     @cached_property
     def width(self) -> int:
@@ -288,16 +290,17 @@ class Compiled:
     def segments(self) -> list[Segment]:
         """The initial rows of the program."""
         found, start = [], 0
-        for owner, rows in self._stated():
+        for component, rows in self._stated():
             if self.pyomo is not None and rows is self.pyomo.rows:
                 names: Sequence[str] = self.pyomo.row_names
             else:
-                names = full_names(rows, f"{owner}." if owner else "")
-            found.append(Segment(owner, rows, start, names))
+                names = full_names(rows, component and f"{component}.")
+            found.append(Segment(component, rows, start, names))
             start += len(rows)
         return found
 
     def _stated(self) -> Iterator[tuple[str, Rows]]:
+        """(component, rows) pairs of the program, in order."""
         if self.pyomo is None or not self.pyomo.has_capacity:
             yield "", capacity_rows(self.entities)
         for name, own in self._in_arrays.items():
@@ -316,7 +319,7 @@ class Compiled:
         own = [
             part
             for part in self.segments
-            if part.owner == name or (not part.owner and name == part.rows.name == "capacity")
+            if part.component == name or (not part.component and name == part.rows.name == "capacity")
         ]
         if not own:
             return slice(0, 0)
@@ -325,22 +328,22 @@ class Compiled:
     @cached_property
     def table(self) -> Table:
         """The rows of :attr:`segments`."""
-        return self.table_of([(part.owner, part.rows) for part in self.segments])
+        return self.table_of([(part.component, part.rows) for part in self.segments])
 
     def table_of(self, stated: Sequence[tuple[str, Rows]]) -> Table:
         """Rows of components, stacked, over the columns of the program."""
         rows, columns, values, start = [], [], [], 0
-        for owner, part in stated:
+        for component, part in stated:
             for terms in part.terms:
-                first, size = self._group(owner, terms.of)
-                _check_positions(owner, part, terms, size)
+                first, size = self._group(component, terms.of)
+                _check_positions(component, part, terms, size)
                 rows.append(terms.row + start if start else terms.row)
                 columns.append(terms.column + first if first else terms.column)
                 values.append(terms.value)
             start += len(part)
         row, column, value = (
-            np.concatenate(parts) if parts else np.empty(0, dtype=kind)
-            for parts, kind in ((rows, np.intp), (columns, np.intp), (values, float))
+            np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+            for parts, dtype in ((rows, np.intp), (columns, np.intp), (values, float))
         )
         if np.count_nonzero(value) < len(value):
             used = value != 0
@@ -359,31 +362,31 @@ class Compiled:
         InvalidFormulation
             No component adds to the objective.
         """
-        levels: dict[int, list[Any]] = {}
-        shares, kind = self.entities.speed.size, self.entities.speed.dtype
+        found: dict[int, list[Any]] = {}
+        shares, dtype = self.entities.speed.size, self.entities.speed.dtype
 
-        def level(priority: int) -> list[Any]:
-            return levels.setdefault(priority, [np.zeros(self.width, dtype=kind), 0])
+        def objective(priority: int) -> list[Any]:
+            return found.setdefault(priority, [np.zeros(self.width, dtype=dtype), 0])
 
         for name, own in self._in_arrays.items():
             if not own.has_gain:
                 continue
-            into = level(priority_of(self.formulation[name]))
+            into = objective(self._traits[name].priority)
             if own.gain is not None:
                 into[0][:shares] += own.gain.ravel()
-            for group, worth in own.own_gain.items():
+            for group, gain in own.own_gain.items():
                 start, size = self._group(name, group)
-                into[0][start : start + size] += worth
+                into[0][start : start + size] += gain
             into[1] += own.constant
         for priority, coefficients, constant in () if self.pyomo is None else self.pyomo.gains:
-            into = level(priority)
+            into = objective(priority)
             where = coefficients.columns.copy()
             where[where >= shares] += self.groups["", PYOMO] - shares
             np.add.at(into[0], where, self.entities.numbers(coefficients.values))
             into[1] += self.entities.number(constant)
-        if not levels:
+        if not found:
             raise no_gain()
-        return {priority: (levels[priority][0], levels[priority][1]) for priority in sorted(levels, reverse=True)}
+        return {priority: (c, constant) for priority, (c, constant) in sorted(found.items(), reverse=True)}
 
     @cached_property
     def program(self) -> LinearProgram:
@@ -399,7 +402,7 @@ class Compiled:
             raise InvalidFormulation(f"{self._not_finite()} has a coefficient that is not finite")
         *earlier, (priority, (c, constant)) = self.objectives.items()
         units = [_unit(part.rows) for part in self.segments]
-        lower, upper, integer, col_unit = self._bounds()
+        lower, upper, integer, col_unit = self._column_data()
         return LinearProgram(
             c=c,
             A=table.matrix(self.width).tocsc(),
@@ -413,7 +416,7 @@ class Compiled:
             offset=float(constant),
             priority=priority,
             share=np.arange(n, dtype=np.intp).reshape(self.entities.shape),
-            earlier=tuple(Objective(own, float(more), level) for level, (own, more) in earlier),
+            earlier=tuple(Objective(own, float(more), higher) for higher, (own, more) in earlier),
             row_unit=_unless_one(np.concatenate(units)),
             col_unit=_unless_one(col_unit),
         )
@@ -431,7 +434,7 @@ class Compiled:
         others = [part.name for part in self.formulation if part.name not in self._in_arrays]
         return f"one of {', '.join(map(repr, others))}"
 
-    def _bounds(self) -> tuple[Floats, Floats, np.ndarray, Floats]:
+    def _column_data(self) -> tuple[Floats, Floats, np.ndarray, Floats]:
         """Bounds, integrality and units of all columns."""
         n, binary = self.entities.speed.size, self.formulation.binary
         lower, unit = np.zeros(self.width), np.ones(self.width)
@@ -523,13 +526,13 @@ class Compiled:
         """(gain and size at ``priority`` and largest violation, whether all components could be measured)."""
         gain, size, complete = 0.0, 0.0, True
         violation = capacity_violation(self.entities, share)
-        for part in self.formulation:
-            own = _measure(part, self.arrays.get(part.name), self.entities, share)
+        for name, traits in self._traits.items():
+            own = _measure(name, traits, self.arrays.get(name), self.entities, share)
             if own is None:
                 complete = False
                 continue
             violation = max(violation, own.violation)
-            if priority_of(part) == priority:
+            if traits.priority == priority:
                 gain += own.gain
                 size += own.size
         return Measure(gain, violation, size), complete
@@ -543,16 +546,15 @@ def _unit(rows: Rows) -> Floats:
     largest = np.zeros(len(rows))
     for terms in rows.terms:
         np.maximum.at(largest, terms.row, np.abs(terms.value).astype(float))
-    far = (largest > 0) & ((largest < 1 / USUAL) | (largest > USUAL))
-    return np.where(far, nearest_powers(largest), given)
+    return np.where((largest > 0) & ~is_usual(largest), nearest_powers(largest), given)
 
 
-def _check_positions(owner: str, rows: Rows, terms: Terms, columns: int) -> None:
+def _check_positions(component: str, rows: Rows, terms: Terms, columns: int) -> None:
     """Refuse entries outside of a component's own rows and columns, which would change those of others."""
     for what, at, size in (("row", terms.row, len(rows)), ("column", terms.column, columns)):
         if len(at) and not (at.min() >= 0 and at.max() < size):
             wrong = at[(at < 0) | (at >= size)][0]
-            raise InvalidFormulation(f"{owner!r}: {rows.name} has a term in {what} {wrong} of {size}; count from 0")
+            raise InvalidFormulation(f"{component!r}: {rows.name} has a term in {what} {wrong} of {size}; count from 0")
 
 
 def capacity_rows(entities: Entities) -> Rows:
@@ -595,15 +597,15 @@ class Separation:
         entities, start = self.compiled.entities, self.compiled.groups[name, curves.of]
         value = point.x[start + curves.column]
         many = len(own.group(curves.of))
-        worth = np.abs(each(own.own_gain.get(curves.of, 0.0), many)[curves.column])
+        gain = np.abs(each(own.own_gain.get(curves.of, 0.0), many)[curves.column])
         rate = entities.rate(point.share)
-        over = worth * (curves.factor * value - curves.bounds(rate))
+        over = gain * (curves.factor * value - curves.bounds(rate))
         total = np.zeros(many)
         np.maximum.at(total, curves.column, over)
         allowed = point.requested_gap * scale(point.objective, own.size)
         if total.sum() <= allowed:
             return None
-        found = np.flatnonzero(over > np.maximum(allowed / many, VIOLATED * worth * scale(value)))
+        found = np.flatnonzero(over > np.maximum(allowed / many, VIOLATED * gain * scale(value)))
         y = np.maximum(rate[curves.who], 0.0)[found] / curves.unit[found]
         # Not at a rate near 0, where a tangent is too steep to bound other points.
         claimed = (curves.factor * value - curves.constant)[found] / curves.size[found]

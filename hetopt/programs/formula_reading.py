@@ -77,7 +77,7 @@ class _Item:
         return self.name, self.meaning, self.unit, self.index, self.latex
 
 
-KINDS = {
+SECTIONS = {
     "maximise": ("gains", "statement"),
     "minimise": ("gains", "statement"),
     "subject to": ("rows", "statement"),
@@ -96,7 +96,7 @@ def statements_of(text: str) -> dict[str, Any]:
     InvalidFormulation
         A line cannot be parsed.
     """
-    found: dict[str, Any] = {field: () for field, _ in KINDS.values()}
+    found: dict[str, Any] = {field: () for field, _ in SECTIONS.values()}
     section, priority = "", 0
     for heading, line, formula in _items(text):
         match = SECTION.fullmatch(line) if heading else None
@@ -107,15 +107,15 @@ def statements_of(text: str) -> dict[str, Any]:
         elif heading and not section and "title" not in found:
             found["title"] = line
         elif heading or not section:
-            raise InvalidFormulation(f"the line {line!r} of a program is outside the sections {', '.join(KINDS)}")
+            raise InvalidFormulation(f"the line {line!r} of a program is outside the sections {', '.join(SECTIONS)}")
         else:
-            field, kind = KINDS[section]
+            field, conversion = SECTIONS[section]
             item = _item(line, formula, priority)
             if item.sparse and section != "with":
                 raise InvalidFormulation(f"{line!r} of a program is not a variable; remove ', else 0'")
-            found[field] += (getattr(item, kind),)
+            found[field] += (getattr(item, conversion),)
     if not section:
-        raise InvalidFormulation(f"a program needs a section: {', '.join(KINDS)}")
+        raise InvalidFormulation(f"a program needs a section: {', '.join(SECTIONS)}")
     return found
 
 

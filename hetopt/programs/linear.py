@@ -28,6 +28,16 @@ def nearest_powers(size: ArrayLike) -> Floats:
     return np.asarray(np.exp2(np.rint(np.log2(np.where(sizes > 0, sizes, 1.0)))))
 
 
+USUAL = 1024.0
+"""Rows and objectives whose largest coefficient lies between 1/1024 and 1024 are passed to solvers unscaled."""
+
+
+def is_usual(size: ArrayLike) -> NDArray[np.bool_]:
+    """Whether coefficients of this ``size`` need no scaling."""
+    sizes = np.asarray(size, dtype=float)
+    return np.asarray((sizes >= 1 / USUAL) & (sizes <= USUAL))
+
+
 class Names(Sequence[Name], Generic[Name]):
     """n names or indices, generated on access (an optimum rarely needs the names of 32,000 columns)."""
 
@@ -93,8 +103,8 @@ class Objective:
 
 def main_priority(priorities: Iterable[int]) -> int:
     """The priority of the objective in the certificate: 0, or the highest if none is 0."""
-    levels = set(priorities)
-    return 0 if 0 in levels else max(levels)
+    every = set(priorities)
+    return 0 if 0 in every else max(every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +237,11 @@ class LinearProgram:
         upper, lower = self.col_upper[self.integer], self.col_lower[self.integer]
         return bool(self.integer.any() and np.isin(upper, (0.0, 1.0)).all() and not lower.any())
 
+    @property
+    def relaxation(self) -> LinearProgram:
+        """This program without integrality."""
+        return replace(self, integer=np.zeros(len(self.c), dtype=bool))
+
     @cached_property
     def column(self) -> dict[str, int]:
         """Column name -> position."""
@@ -307,15 +322,17 @@ class LinearProgram:
         )
 
     @property
-    def first_stage(self) -> LinearProgram:
-        """The program with only the first objective."""
-        if not self.earlier:
-            return self
-        first = self.earlier[0]
-        return replace(self, c=first.c, offset=first.offset, priority=first.priority, earlier=())
+    def objectives(self) -> tuple[Objective, ...]:
+        """All objectives, in the order in which they are maximised."""
+        return (*self.earlier, Objective(self.c, self.offset, self.priority))
+
+    def with_objectives(self, *objectives: Objective) -> LinearProgram:
+        """The same rows and columns with these objectives, maximised in this order."""
+        *earlier, last = objectives
+        return replace(self, c=last.c, offset=last.offset, priority=last.priority, earlier=tuple(earlier))
 
     def keep(self, value: float) -> LinearProgram:
-        """The next stage: the first of ``earlier`` becomes the row ``kept[priority]``, bounded by ``value``."""
+        """The program after its first objective, which becomes the row ``kept[priority]`` from ``value`` on."""
         first, *rest = self.earlier
         row = sparse.csr_array(first.c[None, :])
         unit = nearest_powers(scale(first.c))
@@ -333,8 +350,8 @@ class LinearProgram:
         price = self.priced(y)
         noise = EQUAL * scale(self.c)
         upper = np.minimum(self.col_upper, self.implied_upper()) if implied else self.col_upper
-        rows = _most(y, self.row_lower, self.row_upper, noise)
-        return rows + _most(price, self.col_lower, upper, noise) + self.offset
+        rows = largest_sum(y, self.row_lower, self.row_upper, noise)
+        return rows + largest_sum(price, self.col_lower, upper, noise) + self.offset
 
     def priced(self, y: Floats) -> Floats:
         """(columns,) reduced costs ``c - A'y`` at the duals ``y``."""
@@ -426,7 +443,7 @@ class Point:
     Attributes
     ----------
     program:
-        The final program, including lazy rows and rows that keep earlier stages.
+        The final program, including lazy rows and rows that keep earlier objectives.
     x:
         (columns,) values.
     objective:
@@ -443,13 +460,13 @@ class Point:
     solver, method:
         Solver and method used.
     passes:
-        Number of solver runs (lazy rows, stages, widening cores).
+        Number of solver runs (lazy rows, objectives, widening cores).
     iterations:
         Simplex iterations of the last run.
     requested_gap:
         ``Options.gap``: separation of tangents stops within it.
     earlier:
-        Points of the earlier stages, in order of priority, if the program had several objectives.
+        Points that maximise the earlier objectives, in this order, if the program had several.
     """
 
     program: LinearProgram
@@ -474,9 +491,9 @@ class Point:
 
     @property
     def main(self) -> Point:
-        """The stage of priority 0; the first stage if none has that priority."""
-        stages = {stage.program.priority: stage for stage in (*self.earlier, self)}
-        return stages[main_priority(stages)]
+        """The point that maximises the objective of priority 0; the first objective if none has that priority."""
+        points = {point.program.priority: point for point in (*self.earlier, self)}
+        return points[main_priority(points)]
 
     def unscaled(self, program: LinearProgram) -> Point:
         """This point of ``program.scaled()`` as a point of ``program``; duals are per unit of the model."""
@@ -501,7 +518,7 @@ def with_data(matrix: Matrix, data: Floats) -> Matrix:
     return other
 
 
-def _most(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
+def largest_sum(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
     """Largest ``price . x`` over ``lower <= x <= upper``; prices below ``noise`` are ignored at infinite bounds."""
     bound = np.where(price > 0, upper, lower)
     counts = (price != 0) & (np.isfinite(bound) | (np.abs(price) > noise))

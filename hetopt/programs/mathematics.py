@@ -117,10 +117,10 @@ class Mathematics:
             Two parts use one name with different meanings.
         """
         known: dict[str, Symbol] = {}
-        owner: dict[str, str] = {}
+        block_of: dict[str, str] = {}
         for block, part in parts.items():
             for symbol in part.every_symbol:
-                _join(known, symbol, owner.setdefault(symbol.name, block), block)
+                _join(known, symbol, block_of.setdefault(symbol.name, block), block)
         named = [(f"{block}." if block else "", part) for block, part in parts.items()]
         senses = {part.sense for part in parts.values() if part.gains}
         if len(senses) > 1:
@@ -157,10 +157,10 @@ class Mathematics:
 
     def _sections(self) -> Iterator[tuple[str, list[_Line]]]:
         """(heading, lines): gains by descending priority, rows, variables, definitions."""
-        levels = sorted({gain.priority for gain in self.gains}, reverse=True)
-        for i, level in enumerate(levels):
-            first = "first " if not i and len(levels) > 1 else "then, while that is kept, " if i else ""
-            gains = [gain for gain in self.gains if gain.priority == level]
+        priorities = sorted({gain.priority for gain in self.gains}, reverse=True)
+        for i, priority in enumerate(priorities):
+            first = "first " if not i and len(priorities) > 1 else "then, while that is kept, " if i else ""
+            gains = [gain for gain in self.gains if gain.priority == priority]
             signs = ["" if not j or one.formula.lstrip().startswith("-") else "+ " for j, one in enumerate(gains)]
             lines = [_Line(one, one.name, explained(one), sign) for one, sign in zip(gains, signs, strict=True)]
             yield first + self.sense, lines
@@ -252,8 +252,11 @@ def _within(one: Any, prefix: str) -> Any:
     return replace(one, component=prefix + one.component if one.component else "")
 
 
-def _join(known: dict[str, Symbol], symbol: Symbol, owner: str, who: str) -> None:
-    """Add ``symbol`` to ``known``; equal symbols may recur, but a Pyomo component has only one statement."""
+def _join(known: dict[str, Symbol], symbol: Symbol, first: str, block: str) -> None:
+    """Add ``symbol`` of ``block`` to ``known``, where a symbol of that name is from the block ``first``.
+
+    Equal symbols may recur, but a Pyomo component has only one statement.
+    """
     have = known.get(symbol.name)
     if have is None:
         known[symbol.name] = symbol
@@ -262,8 +265,8 @@ def _join(known: dict[str, Symbol], symbol: Symbol, owner: str, who: str) -> Non
     twice = isinstance(have, Stated) and isinstance(symbol, Stated)
     if twice or replace(have.symbol, index="") != replace(symbol.symbol, index="") or have.places != symbol.places:
         raise InvalidFormulation(
-            f"{symbol.name!r} is {symbol.meaning!r} ({symbol.head}) in {who!r}, and {have.meaning!r} ({have.head}) in "
-            f"{owner!r}; one of them needs another name"
+            f"{symbol.name!r} is {symbol.meaning!r} ({symbol.head}) in {block!r}, and {have.meaning!r} ({have.head}) "
+            f"in {first!r}; one of them needs another name"
         )
     if isinstance(symbol, Stated):
         known[symbol.name] = symbol

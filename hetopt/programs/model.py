@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyomo.environ as pyo
@@ -28,11 +28,13 @@ from pyomo.core.expr import LinearExpression
 from pyomo.core.expr.numvalue import as_numeric
 
 from hetopt.checks import is_real, shown
-from hetopt.data.entities import Entities
+from hetopt.data.array_types import Floats
+from hetopt.data.entities import Entities, Kind
 from hetopt.data.instance_data import InstanceData
 from hetopt.errors import InvalidFormulation
-from hetopt.programs.arrays import SHARE, Arrays, Columns, RowFamily, Rows, each, priority_of
+from hetopt.programs.arrays import SHARE, Arrays, Columns, Measure, RowFamily, Rows, each
 from hetopt.programs.linear import Cuts
+from hetopt.programs.mathematics import Mathematics
 
 Expression: TypeAlias = Any
 """A Pyomo expression or a number (Pyomo is not typed)."""
@@ -52,24 +54,7 @@ RESERVED = frozenset(
 
 @runtime_checkable
 class Component(Protocol):
-    """One part of a formulation.
-
-    Besides ``name`` and ``add``, a component may have:
-
-    ``binary: bool``
-        True if every share must be 0 or 1 (a per-round program).
-    ``priority: int``
-        Priority of its gain, default 0. Gains of higher priority are maximised first and then kept.
-    ``kind: "tenants" | "jobs"``
-        The kind of entity that it applies to, if only one makes sense.
-    ``rows(entities) -> Arrays``
-        The component in arrays (:class:`hetopt.Arrays`), which makes it fast, exact and measurable. Without it, the
-        component goes through Pyomo. Subclasses of :class:`ArrayComponent` need only this method.
-    ``measure(entities, share) -> Measure``
-        Gain and violation of given shares, if they do not follow from ``rows``.
-    ``mathematics(kind) -> Mathematics``
-        The component as formulas (:mod:`hetopt.programs.mathematics`).
-    """
+    """One part of a formulation; it may have more attributes: :class:`~hetopt.programs.model.ComponentTraits`."""
 
     @property
     def name(self) -> str:
@@ -79,6 +64,52 @@ class Component(Protocol):
     def add(self, block: Block, model: Model) -> Expression:
         """Declare own variables and rows on the empty sub-``block``; return the gain, which the objective sums."""
         ...
+
+
+class ComponentTraits(NamedTuple):
+    """Attributes that a component may have besides ``name`` and ``add``, with their defaults.
+
+    Attributes
+    ----------
+    binary:
+        True if every share must be 0 or 1 (a per-round program).
+    priority:
+        Priority of its gain. Gains of higher priority are maximised first and then kept.
+    kind:
+        The kind of entity that it applies to, ``"tenants"`` or ``"jobs"``, if only one makes sense.
+    rows:
+        Method ``rows(entities) -> Arrays``: the component in arrays (:class:`hetopt.Arrays`), which makes it fast,
+        exact and measurable. Without it, the component goes through Pyomo. Subclasses of
+        :class:`~hetopt.ArrayComponent` need only this method.
+    measure:
+        Method ``measure(entities, share) -> Measure``: gain and violation of given shares, if they do not follow from
+        ``rows``.
+    mathematics:
+        Method ``mathematics(kind) -> Mathematics``: the component as formulas
+        (:mod:`hetopt.programs.mathematics`).
+    """
+
+    binary: bool = False
+    priority: int = 0
+    kind: Kind | None = None
+    rows: Callable[[Entities], Arrays] | None = None
+    measure: Callable[[Entities, Floats], Measure] | None = None
+    mathematics: Callable[[Kind], Mathematics] | None = None
+
+    @classmethod
+    def of(cls, component: Component) -> ComponentTraits:
+        """The attributes that ``component`` has, else their defaults."""
+        rows = getattr(component, "rows", None)
+        measure = getattr(component, "measure", None)
+        mathematics = getattr(component, "mathematics", None)
+        return cls(
+            getattr(component, "binary", False),
+            getattr(component, "priority", 0),
+            getattr(component, "kind", None),
+            rows if callable(rows) else None,
+            measure if callable(measure) else None,
+            mathematics if callable(mathematics) else None,
+        )
 
 
 class Components(Protocol):
@@ -95,8 +126,6 @@ class Components(Protocol):
         ...
 
     def __iter__(self) -> Iterator[Component]: ...
-
-    def __getitem__(self, name: str) -> Component: ...
 
 
 class LazyRows(Protocol):
@@ -237,7 +266,7 @@ def add_component_of(model: Model, part: Component) -> None:
     if own is None:
         block.gain = pyo.Expression(expr=gain, doc="what the component adds to the objective")
         gain = block.gain
-    model.gains.setdefault(priority_of(part), []).append(gain)
+    model.gains.setdefault(ComponentTraits.of(part).priority, []).append(gain)
 
 
 def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
@@ -270,8 +299,8 @@ def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
     gains = dict(arrays.own_gain) if arrays.gain is None else {SHARE: arrays.gain.ravel(), **arrays.own_gain}
     pairs = [
         (value, variable)
-        for group, worth in gains.items()
-        for value, variable in zip(each(worth, len(variables[group])).tolist(), variables[group], strict=True)
+        for group, gain in gains.items()
+        for value, variable in zip(each(gain, len(variables[group])).tolist(), variables[group], strict=True)
         if value
     ]
     return linear(pairs, arrays.constant)
@@ -288,8 +317,13 @@ def _state_rows(block: Block, rows: Rows, variables: Mapping[str, list[Any]]) ->
             if value:
                 bodies[r].append((value, of[c]))
     for at, pairs, low, high in zip(index, bodies, *_ends(rows, len(rows)), strict=True):
-        body = linear(pairs or [(0.0, variables[SHARE][0])])  # Pyomo rejects rows without variables
-        declared[at] = body == low if low is not None and low == high else (low, body, high)
+        declared[at] = bounded(pairs, low, high, variables[SHARE][0])
+
+
+def bounded(terms: list[tuple[float, Any]], low: float | None, high: float | None, variable: Any) -> Any:
+    """The row ``low <= sum of terms <= high``; without terms 0 times ``variable``, since Pyomo rejects such rows."""
+    body = linear(terms or [(0.0, variable)])
+    return body == low if low is not None and low == high else (low, body, high)
 
 
 def linear(terms: Iterable[tuple[float, Any]], constant: float = 0.0) -> Expression:

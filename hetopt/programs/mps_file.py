@@ -33,7 +33,7 @@ def mps_text(program: LinearProgram) -> str:
     columns = [mps_name(name) for name in program.col_names]
     lines = ["NAME hetopt", "OBJSENSE", "    MAX", "ROWS", f" N {goal}"]
     bounds = list(zip(rows, program.row_lower.tolist(), program.row_upper.tolist(), strict=True))
-    lines += [f" {_kind(low, high)} {name}" for name, low, high in bounds]
+    lines += [f" {_row_type(low, high)} {name}" for name, low, high in bounds]
     lines += ["COLUMNS", *_columns(program, goal, rows, columns), "RHS"]
     if program.offset:
         lines.append(f" RHS {goal} {-program.offset!r}")
@@ -47,7 +47,7 @@ def mps_text(program: LinearProgram) -> str:
     )
 
 
-def _kind(low: float, high: float) -> str:
+def _row_type(low: float, high: float) -> str:
     if low == high:
         return "E"
     if np.isfinite(low):

@@ -32,11 +32,11 @@ CONDITION, OR, AND, NOT, COMPARISON, SUM, PREFIX, QUOTIENT, PRODUCT, POWER, ATOM
 class Form(NamedTuple):
     """Template of an operator; ``#1``, ``#2`` … are its operands, and ``~`` is a hard space."""
 
-    level: int
+    precedence: int
     least: tuple[int, ...]  # operands of lower precedence get brackets
     text: str
     latex: str
-    latex_level: int | None = None  # if it differs
+    latex_precedence: int | None = None  # if it differs
 
 
 def _comparison(text: str, latex: str) -> Form:
@@ -165,8 +165,8 @@ class _Writer:
 
     def write(self, node: ast.expr, least: int = CONDITION) -> str:
         """``node``, in brackets if its precedence is below ``least``."""
-        made, level = self._parts(node)
-        return made if level >= least else self._bracketed(made)
+        made, precedence = self._parts(node)
+        return made if precedence >= least else self._bracketed(made)
 
     def _parts(self, node: ast.expr) -> tuple[str, int]:
         """The text of ``node``, and its precedence."""
@@ -222,7 +222,7 @@ class _Writer:
         if form is None:
             raise self._refused(node)
         shape = form.text.replace("~", HARD) if self.own is None else form.latex
-        level = form.level if self.own is None or form.latex_level is None else form.latex_level
+        precedence = form.precedence if self.own is None or form.latex_precedence is None else form.latex_precedence
         made: list[str] = []
         for i, (part, least) in enumerate(zip(parts, form.least, strict=True), 1):
             if isinstance(part, str):
@@ -233,17 +233,17 @@ class _Writer:
             brackets = holds < least and not enclosed
             made.append(self._bracketed(one) if brackets else one)
             if shape.endswith(f"#{i}") and not brackets:
-                level = min(level, holds)
+                precedence = min(precedence, holds)
         if self.own is not None and isinstance(key, ast.Mult) and made[1][0].isdigit():
             shape = r"#1 \cdot #2"
-        return _filled(shape, made), level
+        return _filled(shape, made), precedence
 
     def _chained(self, node: ast.expr, first: ast.expr, others: list[tuple[ast.AST, ast.expr]]) -> tuple[str, int]:
         made: ast.expr | str = first
         for op, other in others:
-            made, level = self._formed(node, op, made, other)
+            made, precedence = self._formed(node, op, made, other)
         assert isinstance(made, str)
-        return made, level
+        return made, precedence
 
     def _listed(self, parts: Sequence[ast.expr]) -> str:
         return self.comma.join(map(self.write, parts))

@@ -212,8 +212,8 @@ def _check_parts(model: Any) -> None:
     known = {pyo.Block, pyo.Objective, pyo.Constraint, pyo.Var, pyo.Param, pyo.Expression, pyo.Set, pyo.RangeSet}
     known |= {pyo.Suffix, pyo.BuildAction, pyo.BuildCheck, pyo.ExternalFunction}
     _, unknown = categorize_valid_components(model, active=True, sort=SortComponents.unsorted, valid=known)
-    for kind, parts in unknown.items():
-        raise NotLinear(f"{parts[0].name!r} is a {kind.__name__}; a linear program cannot hold it")
+    for cls, parts in unknown.items():
+        raise NotLinear(f"{parts[0].name!r} is a {cls.__name__}; a linear program cannot hold it")
 
 
 class _Columns:
@@ -249,13 +249,13 @@ class _Terms:
 
     def add(self, expr: Any, factor: float = 1.0) -> None:
         """Add ``factor * expr``; common forms are read directly, others through Pyomo's analysis."""
-        kind = type(expr)
-        if kind in native_numeric_types:
+        cls = type(expr)
+        if cls in native_numeric_types:
             self.constant += factor * expr
-        elif kind is MonomialTermExpression:
+        elif cls is MonomialTermExpression:
             coefficient, variable = expr.args
             self.term(variable, factor * pyo.value(coefficient))
-        elif kind is LinearExpression or isinstance(expr, SumExpression):
+        elif cls is LinearExpression or isinstance(expr, SumExpression):
             self._sum(expr.args, factor)
         elif isinstance(expr, NegationExpression):
             self.add(expr.args[0], -factor)

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Protocol, runtime_checkable
 
 from hetopt.data.entities import Kind
 from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable
-
-
-@runtime_checkable
-class InFormulas(Protocol):
-    """A component with formulas of its variables, rows and gain."""
-
-    def mathematics(self, kind: Kind) -> Mathematics:
-        """Its variables, rows and gain, as formulas."""
-        ...
 
 
 def formula_number(value: float) -> str:

@@ -1,7 +1,7 @@
 """Aggregation of identical blocks of a binary program into integer columns that count the blocks per choice.
 
-In FFT's first stage (the largest demand that can be packed) jobs differ only in demand and usable GPU types: 4,000 jobs
-form a few dozen classes. The aggregated program is exact, and free of the symmetry between identical blocks.
+In FFT's first objective (the largest demand that can be packed) jobs differ only in demand and usable GPU types: 4,000
+jobs form a few dozen classes. The aggregated program is exact, and free of the symmetry between identical blocks.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ def _alike(blocks: Blocks, columns: Positions, model: Positions) -> Flags:
     other = columns[model]
     same = ((columns >= 0) == (other >= 0)).all(axis=1) & (blocks.must == blocks.must[model])
     both = (columns >= 0) & (other >= 0)
-    mine, theirs, owner = columns[both], other[both], np.nonzero(both)[0]
+    mine, theirs, block = columns[both], other[both], np.nonzero(both)[0]
     unlike = (program.c[mine] != program.c[theirs]) | (program.col_upper[mine] != program.col_upper[theirs])
     difference = coupled[:, mine] - coupled[:, theirs]
     difference.eliminate_zeros()
     unlike |= np.diff(difference.indptr) > 0
-    same[owner[unlike]] = False
+    same[block[unlike]] = False
     return np.asarray(same)
 
 
-def counting(classes: Classes) -> tuple[LinearProgram, Positions]:
+def aggregated(classes: Classes) -> tuple[LinearProgram, Positions]:
     """The aggregated program, and the (columns,) original column of each of its columns."""
     blocks, program = classes.blocks, classes.blocks.program
     first = np.array([own[0] for own in classes.members])
@@ -106,7 +106,7 @@ def counting(classes: Classes) -> tuple[LinearProgram, Positions]:
     return restricted(counted, kept)[0], kept
 
 
-def chosen(classes: Classes, kept: Positions, counts: Floats) -> Floats:
+def disaggregated(classes: Classes, kept: Positions, counts: Floats) -> Floats:
     """A point of the original program in which ``counts`` blocks of each class choose each column."""
     blocks = classes.blocks
     x = np.zeros(len(blocks.program.c))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.array_types import Floats, Positions
-from hetopt.programs.linear import LinearProgram, Names
+from hetopt.programs.linear import LinearProgram, Names, largest_sum
 from hetopt.tolerances import PROVEN, scale
 
 Flags = NDArray[np.bool_]
@@ -116,15 +116,10 @@ def losses(blocks: Blocks, prices: Floats) -> Losses:
     column[blocks.binary] = top[blocks.of[blocks.binary]] - gain[blocks.binary]
     free = np.flatnonzero(blocks.of < 0)
     column[free] = 0.0
-    bound += float(top.sum()) + _continuous(program, free, gain[free])
+    bound += float(top.sum()) + largest_sum(
+        gain[free], program.col_lower[free], program.col_upper[free], PROVEN * scale(program.c)
+    )
     return Losses(bound, column, np.where(blocks.must, np.inf, top))
-
-
-def _continuous(program: LinearProgram, free: Positions, gain: Floats) -> float:
-    """The largest contribution of continuous columns at reduced costs ``gain``; noise on unbounded ones is ignored."""
-    end = np.where(gain > 0, program.col_upper[free], program.col_lower[free])
-    counts = (gain != 0) & (np.isfinite(end) | (np.abs(gain) > PROVEN * scale(program.c)))
-    return float((gain[counts] * end[counts]).sum())
 
 
 def restricted(program: LinearProgram, columns: Positions) -> tuple[LinearProgram, Positions]:

@@ -1,7 +1,7 @@
 """Conflicting rows of infeasible programs.
 
-Every function takes the class :class:`~hetopt.solving.highs.Session` with which it solves programs, because that class
-reports conflicts itself and therefore imports this module.
+The functions are passed the class :class:`~hetopt.solving.highs.Session`, with which they solve programs: it reports
+conflicts itself, and therefore imports this module.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from hetopt.checks import counted
 from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
@@ -23,7 +24,7 @@ from hetopt.tolerances import FEASIBILITY
 
 
 class LinearSession(Protocol):
-    """What the search uses of :class:`hetopt.solving.highs.Session`."""
+    """The methods of :class:`hetopt.solving.highs.Session` that the search uses."""
 
     def values(self) -> tuple[Floats, Floats, float]:
         """As :meth:`hetopt.solving.highs.Session.values`."""
@@ -35,8 +36,8 @@ class LinearSession(Protocol):
         """As :meth:`hetopt.solving.highs.Session.set_row_bounds`."""
 
 
-class Opening(Protocol):
-    """The class of sessions, called with a program."""
+class OpenSession(Protocol):
+    """The class :class:`hetopt.solving.highs.Session`, called with a program."""
 
     def __call__(
         self, program: LinearProgram, options: Options | None = None, *, explain: bool = True
@@ -48,9 +49,9 @@ SECONDS_PER_TRIAL = 3.0
 """Limit of one integer solve in the search for a conflict; rows of an undecided trial stay in the conflict."""
 
 
-def infeasible(program: LinearProgram, opening: Opening) -> NotSolved:
+def infeasible(program: LinearProgram, open_session: OpenSession) -> NotSolved:
     """The error for an infeasible ``program``, with the conflict that :func:`conflict` finds."""
-    names = conflict(program, opening)
+    names = conflict(program, open_session)
     counts = Counter(map(_component, names))
     names.sort(key=lambda name: counts[_component(name)])  # one row of a user before a hundred of envy
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
@@ -62,7 +63,7 @@ def _component(row: str) -> str:
     return re.split(r"[.\[]", row)[0]
 
 
-def conflict(program: LinearProgram, opening: Opening) -> list[str]:
+def conflict(program: LinearProgram, open_session: OpenSession) -> list[str]:
     """Names of conflicting rows of ``program``, and of the bounds and groups in the conflict.
 
     Returns
@@ -76,24 +77,24 @@ def conflict(program: LinearProgram, opening: Opening) -> list[str]:
     program = replace(program, c=np.zeros(len(program.c)), earlier=(), offset=0.0).scaled()
     if crossed := _crossed(program):
         return crossed
-    session = _elastic(program, opening)
+    session = _elastic(program, open_session)
     short, dual = _shortfall(session)
     if short <= FEASIBILITY:
-        groups = _groups(program, opening)
+        groups = _groups(program, open_session)
         return ["integrality", *groups] if program.integer.any() else groups  # or infeasible only within tolerances
-    few = _irreducible(_only(program, np.flatnonzero(np.abs(dual) > FEASIBILITY)), opening)
-    price = few.priced(_shortfall(_elastic(few, opening))[1])
+    few = _irreducible(_only(program, np.flatnonzero(np.abs(dual) > FEASIBILITY)), open_session)
+    price = few.priced(_shortfall(_elastic(few, open_session))[1])
     # Columns in the conflict through a bound other than 0.
     held = (price > FEASIBILITY) | ((price < -FEASIBILITY) & (few.col_lower != 0))
     return [*few.row_names, *(f"bound of {few.col_names[j]}" for j in np.flatnonzero(held).tolist())]
 
 
-def is_infeasible(program: LinearProgram, opening: Opening) -> bool:
+def is_infeasible(program: LinearProgram, open_session: OpenSession) -> bool:
     """Whether ``program`` is infeasible beyond tolerances."""
     program = replace(program, earlier=()).scaled()
-    if _crossed(program) or _shortfall(_elastic(program, opening))[0] > FEASIBILITY:
+    if _crossed(program) or _shortfall(_elastic(program, open_session))[0] > FEASIBILITY:
         return True
-    return bool(program.integer.any()) and not opening(program).is_feasible()
+    return bool(program.integer.any()) and not open_session(program).is_feasible()
 
 
 def _crossed(program: LinearProgram) -> list[str]:
@@ -103,7 +104,7 @@ def _crossed(program: LinearProgram) -> list[str]:
     return [f"bound of {program.col_names[j]}" for j in columns] or [program.row_names[i] for i in rows[:1]]
 
 
-def _elastic(program: LinearProgram, opening: Opening) -> LinearSession:
+def _elastic(program: LinearProgram, open_session: OpenSession) -> LinearSession:
     """The elastic program, which minimises the sum of row violations: it is always feasible and bounded.
 
     HiGHS reports some infeasible programs as "Unknown", and its own search for irreducible subsystems fails on these.
@@ -120,7 +121,7 @@ def _elastic(program: LinearProgram, opening: Opening) -> LinearSession:
         col_upper=np.concatenate([program.col_upper, np.full(more, np.inf)]),
     )
     elastic.col_lower[:columns] = program.col_lower
-    return opening(elastic, Options(method="simplex"), explain=False)
+    return open_session(elastic, Options(method="simplex"), explain=False)
 
 
 def _shortfall(session: LinearSession) -> tuple[float, Floats]:
@@ -133,9 +134,9 @@ def _only(program: LinearProgram, rows: NDArray[np.intp] | list[int]) -> LinearP
     return program.without_rows(np.setdiff1d(np.arange(program.shape[0]), rows))
 
 
-def _irreducible(program: LinearProgram, opening: Opening) -> LinearProgram:
+def _irreducible(program: LinearProgram, open_session: OpenSession) -> LinearProgram:
     """Drop rows of an infeasible program one by one while it stays infeasible; column bounds are never dropped."""
-    session, needed = _elastic(program, opening), []
+    session, needed = _elastic(program, open_session), []
     for i in range(program.shape[0]):
         session.set_row_bounds(i, -np.inf, np.inf)
         if _shortfall(session)[0] <= FEASIBILITY:
@@ -144,7 +145,7 @@ def _irreducible(program: LinearProgram, opening: Opening) -> LinearProgram:
     return _only(program, needed)
 
 
-def _groups(program: LinearProgram, opening: Opening) -> list[str]:
+def _groups(program: LinearProgram, open_session: OpenSession) -> list[str]:
     """The groups of rows (by the first part of their names) that have no common integer solution."""
     groups: dict[str, list[int]] = {}
     for i, name in enumerate(program.row_names):
@@ -152,7 +153,7 @@ def _groups(program: LinearProgram, opening: Opening) -> list[str]:
     needed = dict(groups)
     for name in groups:
         fewer = [i for other, rows in needed.items() if other != name for i in rows]
-        session = opening(_only(program, fewer), Options(time_limit=SECONDS_PER_TRIAL))
+        session = open_session(_only(program, fewer), Options(time_limit=SECONDS_PER_TRIAL))
         if not session.is_feasible():
             del needed[name]
-    return [f"{name} ({len(rows)} row{'s' if len(rows) > 1 else ''})" for name, rows in needed.items()]
+    return [f"{name} ({counted(len(rows), 'row')})" for name, rows in needed.items()]

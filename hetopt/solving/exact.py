@@ -67,10 +67,10 @@ class ExactOptimum:
         (rows,), (columns,) fractions: increase of the optimum per unit of the row's or column's bound.
     unique:
         Whether no other point is optimal; None if undecided (too many steps).
-    stages:
+    optima:
         The optima of all objectives, in order of priority.
     program:
-        The program solved: with the lazy rows that were needed, without the float rows that keep earlier stages.
+        The program solved: with the lazy rows that were needed, without the float rows that keep earlier objectives.
     steps:
         Exact simplex steps from the float basis to this one.
     """
@@ -81,19 +81,19 @@ class ExactOptimum:
     row_dual: NDArray[np.object_]
     reduced_cost: NDArray[np.object_]
     unique: bool | None
-    stages: tuple[Fraction, ...]
+    optima: tuple[Fraction, ...]
     program: LinearProgram
     steps: int
 
     def as_point(self, point: Point) -> Point:
         """This optimum in floats, with the solver's data from ``point``.
 
-        With kept stages the duals are those of the float solver: the exact program has no rows for these stages.
+        With several objectives the duals are those of the float solver: the exact program has no rows that keep the
+        earlier ones.
         """
         objective = float(self.objective)
         if point.main.program.kept:
-            about = point.main
-            exact = replace(about, x=self.x.astype(float), objective=objective, bound=objective, status="optimal")
+            exact = replace(point.main, x=self.x.astype(float), objective=objective, bound=objective, status="optimal")
             return replace(exact, passes=point.passes, seconds=point.seconds, earlier=())
         return replace(
             point,
@@ -147,7 +147,7 @@ class ExactData:
         return fraction(read(np.array([objective.offset]))[0])
 
 
-class CompiledRows(ExactData):
+class CompiledData(ExactData):
     """Exact data of a formulation: its rows and gains over Fractions.
 
     Rows of components without arrays are read from their floats.
@@ -162,7 +162,7 @@ class CompiledRows(ExactData):
         twice, times = Counter([*names, *(() if self.every is None else self.every.names)]).most_common(1)[0]
         if times > 1:
             raise InvalidFormulation(f"two rows are named {twice!r}; exact optima identify rows by name")
-        return dict(zip(names, _exact(self.compiled.exact.table), strict=True))
+        return dict(zip(names, _exact_rows(self.compiled.exact.table), strict=True))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -177,7 +177,7 @@ class CompiledRows(ExactData):
             own = [(at - start, name) for at, name in wanted if start <= at < start + len(family)]
             if own:
                 made = family.make(np.array([at for at, _ in own], dtype=np.intp))
-                found |= zip((name for _, name in own), _exact(exact.table_of([(component, made)])), strict=True)
+                found |= zip((name for _, name in own), _exact_rows(exact.table_of([(component, made)])), strict=True)
             start += len(family)
         return found
 
@@ -190,7 +190,7 @@ class CompiledRows(ExactData):
         return Fraction(self.compiled.exact.objectives[objective.priority][1])
 
 
-def _exact(table: Table) -> list[ExactRow]:
+def _exact_rows(table: Table) -> list[ExactRow]:
     """The rows of a table."""
     by_row: list[dict[int, Fraction]] = [{} for _ in table.lower]
     for i, j, v in zip(table.row.tolist(), table.column.tolist(), simple_fractions(table.value).tolist(), strict=True):
@@ -218,7 +218,7 @@ class _Context:
 def exact_optimum_of(compiled: Compiled, point: Point, options: Options) -> ExactOptimum:
     """The exact optimum of a formulation whose program ``point`` solves in floats; see :func:`exact_optimum`."""
     every = compiled.all_lazy_rows()
-    return exact_optimum(point, options, every=every, known=CompiledRows(compiled, every))
+    return exact_optimum(point, options, every=every, known=CompiledData(compiled, every))
 
 
 def exact_optimum(
@@ -252,42 +252,41 @@ def exact_optimum(
     base, objectives = _without_kept(point.program)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
-        stages, more = _staged(base, objectives, start, context)
+        optima, more = _in_order(base, objectives, start, context)
         steps += more
-        last = stages[-1]
+        last = optima[-1]
         violated = _violated(base, every, last.value, context)
         if not violated.any():
             unique, violated = _uniqueness(base, every, last, context)
         if every is None or not violated.any():
-            return _result(base, objectives, stages, unique, steps, context.known)
+            return _result(base, objectives, optima, unique, steps, context.known)
         base, start = base.with_rows(every.part(np.flatnonzero(violated))), None
 
 
 def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective]]:
-    """The program without the rows that keep earlier stages, and all objectives in order."""
-    last = Objective(program.c, program.offset, program.priority)
+    """The program without the rows that keep earlier objectives, and all objectives in order."""
     rows = sorted(program.kept)
-    objectives = [*(program.kept[row] for row in rows), *program.earlier, last]
+    objectives = [*(program.kept[row] for row in rows), *program.objectives]
     return replace(program.without_rows(rows) if rows else program, earlier=()), objectives
 
 
-def _staged(
+def _in_order(
     base: LinearProgram, objectives: Sequence[Objective], start: Basis | None, context: _Context
 ) -> tuple[list[Vertex], int]:
     """The optimum of each objective among the optima of the earlier ones, and the number of steps.
 
     The optimal face of an objective is the set of points at which every variable with a nonzero reduced cost keeps its
-    value. Fixing these variables keeps a stage exactly, without a row.
+    value. Fixing these variables keeps an objective exactly, without a row.
     """
-    rational, stages, steps = RationalProgram.of(base, context.known.rows(base.row_names)), list[Vertex](), 0
+    rational, optima, steps = RationalProgram.of(base, context.known.rows(base.row_names)), list[Vertex](), 0
     for objective in objectives:
         rational = rational.with_cost(context.known.cost(objective))
         vertex, more = _optimum(base, rational, start, context)
-        stages.append(vertex)
+        optima.append(vertex)
         steps += more
-        if len(stages) < len(objectives):
+        if len(optima) < len(objectives):
             rational = _face(vertex)
-    return stages, steps
+    return optima, steps
 
 
 def _face(vertex: Vertex) -> RationalProgram:
@@ -404,29 +403,28 @@ def _room(program: RationalProgram, j: int, here: Rational, sign: int) -> tuple[
 def _result(
     base: LinearProgram,
     objectives: Sequence[Objective],
-    stages: Sequence[Vertex],
+    optima: Sequence[Vertex],
     unique: bool | None,
     steps: int,
     known: ExactData,
 ) -> ExactOptimum:
     n = base.shape[1]
-    optima = [
+    values = [
         fraction(vertex.objective()) + known.offset(objective)
-        for objective, vertex in zip(objectives, stages, strict=True)
+        for objective, vertex in zip(objectives, optima, strict=True)
     ]
-    levels = [objective.priority for objective in objectives]
-    main = levels.index(main_priority(levels))
-    value, price = _array(stages[-1].value), _array(stages[main].price)
-    about = objectives[main]
+    priorities = [objective.priority for objective in objectives]
+    main = priorities.index(main_priority(priorities))
+    value, price = _array(optima[-1].value), _array(optima[main].price)
     return ExactOptimum(
-        objective=optima[main],
+        objective=values[main],
         x=value[:n],
         share=None if base.share is None else value[base.share],
         row_dual=price[n:],
         reduced_cost=price[:n],
         unique=unique,
-        stages=tuple(optima),
-        program=replace(base, c=about.c, offset=about.offset, priority=about.priority),
+        optima=tuple(values),
+        program=base.with_objectives(objectives[main]),
         steps=steps,
     )
 

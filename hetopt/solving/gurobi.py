@@ -55,13 +55,13 @@ def solve(program: LinearProgram, options: Options, start: Floats | None = None)
 def _fill(model: Any, program: LinearProgram, start: Floats | None) -> tuple[Any, Any]:
     """Columns and equations of ``program`` in ``model``."""
     rows, columns = program.shape
-    kinds = np.where(program.integer, "I", "C").tolist() + ["C"] * rows
+    types = np.where(program.integer, "I", "C").tolist() + ["C"] * rows
     x = model.addMVar(
         rows + columns,
         lb=np.concatenate([program.col_lower, program.row_lower]),
         ub=np.concatenate([program.col_upper, program.row_upper]),
         obj=np.concatenate([program.c, np.zeros(rows)]),
-        vtype=kinds,
+        vtype=types,
     )
     model.ModelSense = -1
     model.ObjCon = program.offset

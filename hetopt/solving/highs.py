@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -13,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from hetopt.checks import shown
+from hetopt.checks import counted, shown
 from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
-from hetopt.programs.linear import Basis, Cuts, LinearProgram, Names, Point, Status
+from hetopt.programs.linear import Basis, Cuts, LinearProgram, Names, Point, Status, is_usual
 from hetopt.solving.conflicts import infeasible, is_infeasible
 from hetopt.solving.options import Options
 from hetopt.tolerances import SMALLEST_COEFFICIENT, scale
@@ -25,8 +26,6 @@ _Status = highspy.HighsModelStatus
 _DUAL, _PRIMAL = 1, 4  # simplex_strategy of HiGHS
 _NO_LIMIT = 2**31 - 1
 _FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
-USUAL_EXPONENT = 10
-"""Objectives whose largest coefficient lies between 2**-10 and 2**10 are passed to HiGHS unscaled."""
 
 SMALL = 1_000
 """Number of columns up to which integer programs are faster without the feasibility jump heuristic."""
@@ -91,8 +90,8 @@ class Session:
             raise InvalidOption(f"is {shown(self.options.solver)}; a Session supports only HiGHS", "solver")
         if program.earlier:
             raise InvalidFormulation(
-                f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "
-                "give it program.first_stage, or give all to hetopt.optimise"
+                f"the program maximises {counted(len(program.earlier), 'objective')} before its last, a Session only "
+                "one; give it program.with_objectives(program.objectives[0]), or give all to hetopt.optimise"
             )
         self._requested_presolve, self._explain = presolve, explain
         self._presolve: str
@@ -127,9 +126,9 @@ class Session:
         Unscaled, rates of 1e-8 work per second would all count as zero. Results are in the units of ``c``; but HiGHS
         does not unscale the bound of an integer program, so integer programs are not scaled.
         """
-        exponent = float(np.log2(scale(c)))
-        usual = abs(exponent) <= USUAL_EXPONENT or bool(self._program.integer.any())
-        self._highs.setOptionValue("user_objective_scale", 0 if usual else -round(exponent))
+        size = scale(c)
+        unscaled = is_usual(size) or self._program.integer.any()
+        self._highs.setOptionValue("user_objective_scale", 0 if unscaled else -round(math.log2(size)))
 
     def _configure(self) -> None:
         options, set_option = self.options, self._highs.setOptionValue

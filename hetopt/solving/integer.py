@@ -18,7 +18,7 @@ import numpy as np
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram, Point, Status
-from hetopt.solving.aggregation import Classes, chosen, classes_of, counting
+from hetopt.solving.aggregation import Classes, aggregated, classes_of, disaggregated
 from hetopt.solving.blocks import Blocks, Losses, blocks_of, restricted
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
@@ -29,7 +29,7 @@ FEW = 128
 """Number of columns up to which HiGHS solves the whole program within milliseconds; for FFT's rounds with 40 to 100
 jobs, hard instances take it twice as long as cores."""
 
-COUNTED = 2_000
+AGGREGATED_UP_TO = 2_000
 """Number of columns up to which aggregation is worthwhile: programs of a few dozen classes take some 5 ms."""
 
 ROOM = 1.25
@@ -71,18 +71,18 @@ def solve_binary(program: LinearProgram, options: Options, start: Floats | None 
         return session.solve()
     options, began = options.started(), time.perf_counter()
     blocks = blocks_of(program)
-    classes = classes_of(blocks, COUNTED)
+    classes = classes_of(blocks, AGGREGATED_UP_TO)
     if classes is not None:
-        found = _counted(classes, options)
+        found = _solve_aggregated(classes, options)
     else:
         found = _Search(blocks, relaxed(blocks, options), options, start).run()
     return replace(found, program=program, seconds=time.perf_counter() - began)
 
 
-def _counted(classes: Classes, options: Options) -> Point:
-    program, kept = counting(classes)
+def _solve_aggregated(classes: Classes, options: Options) -> Point:
+    program, kept = aggregated(classes)
     point = Session(program, replace(options, gap=0.0)).solve()
-    x = chosen(classes, kept, point.x)
+    x = disaggregated(classes, kept, point.x)
     value = classes.blocks.program.objective(x)
     return replace(point, x=x, objective=value, bound=max(value, point.bound), method="counting")
 

@@ -15,10 +15,10 @@ from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.plugins import METHODS
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import Cuts, LinearProgram, Objective, Point, Status, main_priority
+from hetopt.programs.linear import Cuts, LinearProgram, Point, Status, main_priority
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.tolerances import GAP, PROVEN, STAGE, scale
+from hetopt.tolerances import GAP, KEPT_OPTIMUM, PROVEN, scale
 
 if TYPE_CHECKING:
     from hetopt.solving.exact import ExactOptimum
@@ -134,7 +134,7 @@ def optimise(
     program:
         The program to solve.
     options:
-        ``time_limit`` applies to all stages and passes together.
+        ``time_limit`` applies to all objectives and passes together.
     violated:
         Point -> rows that it violates; empty if all hold.
     session:
@@ -143,7 +143,7 @@ def optimise(
     Returns
     -------
     Point
-        Point of the last stage; its status is the weakest of all stages.
+        Point that maximises the last objective; its status is the weakest of all objectives.
 
     Raises
     ------
@@ -152,13 +152,14 @@ def optimise(
     """
     options = (options or Options()).started()
     began = time.perf_counter()
-    thorough = options  # a gap in an earlier stage would enlarge the feasible set of later ones
+    thorough = options  # a gap of an earlier objective would enlarge the feasible set of later ones
     if program.earlier and options.gap > GAP:
         thorough = replace(options, gap=GAP)
     done: list[Point] = []
     while True:
+        first = program.with_objectives(program.objectives[0]) if program.earlier else program
         try:
-            point = _one_stage(program.first_stage, thorough if program.earlier else options, violated, session)
+            point = _one_objective(first, thorough if program.earlier else options, violated, session)
         except NotSolved as problem:
             if problem.status != "time_limit" or not done:
                 raise
@@ -167,13 +168,12 @@ def optimise(
         if not program.earlier:
             break
         done.append(point)
-        rows = {key: getattr(point.program, key) for key in ("A", "row_lower", "row_upper", "row_names", "row_unit")}
-        program = replace(program, **rows).keep(least_kept(point))
+        program = point.program.with_objectives(*program.objectives).keep(least_kept(point))
     every = (*done, point)
     return replace(
         point,
-        passes=sum(stage.passes for stage in every),
-        status=max((stage.status for stage in every), key=_STATUS_ORDER.index),
+        passes=sum(each.passes for each in every),
+        status=max((each.status for each in every), key=_STATUS_ORDER.index),
         seconds=time.perf_counter() - began,
         earlier=tuple(done),
     )
@@ -183,21 +183,21 @@ _STATUS_ORDER: tuple[Status, ...] = ("optimal", "gap", "time_limit")
 
 
 def _stopped(program: LinearProgram, last: Point) -> Point:
-    """The point of the ``last`` completed stage, as a point of ``program`` without a bound on its objective."""
-    stage = replace(program, earlier=())
-    value = stage.objective(last.x)
-    return replace(last, program=stage, objective=value, bound=np.inf, status="time_limit", row_dual=None, passes=0)
+    """The point of the ``last`` objective maximised, as a point of ``program`` without a bound on its objective."""
+    program = replace(program, earlier=())
+    value = program.objective(last.x)
+    return replace(last, program=program, objective=value, bound=np.inf, status="time_limit", row_dual=None, passes=0)
 
 
-def _one_stage(
+def _one_objective(
     program: LinearProgram, options: Options, violated: Violated | None, session: Session | None = None
 ) -> Point:
     """Maximise one objective with lazy rows; HiGHS re-solves a linear program warm as rows are added."""
-    inside = program.scaled() if session is None else session.program
+    scaled = program.scaled() if session is None else session.program
     if session is None and violated is not None and options.solver == "highs" and not program.integer.any():
-        session = Session(inside, options)
+        session = Session(scaled, options)
     options.check_time()
-    point, passes = (session.solve() if session else run(inside, options)).unscaled(program), 1
+    point, passes = (session.solve() if session else run(scaled, options)).unscaled(program), 1
     seen: set[str] = set()  # a row violated within the solver's tolerance is separated again and again
     while violated is not None and (cuts := violated(replace(point, requested_gap=options.gap))):
         names = [name for part in cuts for name in part.names]
@@ -262,7 +262,7 @@ def run(program: LinearProgram, options: Options, start: Floats | None = None) -
 
 
 def least_kept(point: Point, value: float | None = None) -> float:
-    """Lower bound of a stage's objective in later stages: its optimum less a tolerance for the solver.
+    """Lower bound of an objective while later ones are maximised: its optimum less a tolerance for the solver.
 
     Nothing is subtracted for integer columns with integer coefficients.
 
@@ -275,28 +275,23 @@ def least_kept(point: Point, value: float | None = None) -> float:
     used = program.c != 0
     if program.integer[used].all() and program.offset == 0 and (program.c == np.rint(program.c)).all():
         return float(round(best))
-    return best - STAGE * scale(best)
+    return best - KEPT_OPTIMUM * scale(best)
 
 
-def kept_stages(compiled: Compiled) -> dict[int, float]:
+def kept_optima(compiled: Compiled) -> dict[int, float]:
     """Priority -> lower bound that keeps its gains, for all priorities but the one in the certificate."""
-    program = compiled.program
-    stages = [*program.earlier, Objective(program.c, program.offset, program.priority)]
-    about = main_priority(stage.priority for stage in stages)
-    if program.priority == about:
-        stages.pop()  # the last need not be solved
-    *earlier, last = stages
-    point = optimise(
-        replace(program, c=last.c, offset=last.offset, priority=last.priority, earlier=tuple(earlier)),
-        violated=compiled.separation(),
-    )
+    program, objectives = compiled.program, compiled.program.objectives
+    main = main_priority(objective.priority for objective in objectives)
+    if program.priority == main:
+        objectives = objectives[:-1]  # the last need not be maximised
+    last = optimise(program.with_objectives(*objectives), violated=compiled.separation())
     found = {}
-    for stage in (*point.earlier, point):
-        priority, value = stage.program.priority, None
+    for point in (*last.earlier, last):
+        priority, value = point.program.priority, None
         if compiled.curved:  # tangents overestimate the curves
-            value = min(_value(stage), compiled.measure(stage.share, priority)[0].gain)
-        if priority != about:
-            found[priority] = least_kept(stage, value)
+            value = min(_value(point), compiled.measure(point.share, priority)[0].gain)
+        if priority != main:
+            found[priority] = least_kept(point, value)
     return found
 
 

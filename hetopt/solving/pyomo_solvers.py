@@ -21,7 +21,7 @@ from scipy import sparse
 from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
 from hetopt.programs.linear import LinearProgram, Point, Status
-from hetopt.programs.model import linear
+from hetopt.programs.model import bounded, linear
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 
@@ -63,9 +63,8 @@ def to_pyomo(program: LinearProgram) -> Any:
         for i in range(program.shape[0]):
             part = slice(matrix.indptr[i], matrix.indptr[i + 1])
             terms = zip(matrix.data[part].tolist(), (columns[j] for j in matrix.indices[part].tolist()), strict=True)
-            body = linear([*terms] or [(0.0, columns[0])])  # Pyomo rejects rows without variables
             low, high = float(program.row_lower[i]), float(program.row_upper[i])
-            model.row[i] = body == low if low == high else (low, body, high)
+            model.row[i] = bounded([*terms], low, high, columns[0])
     return model
 
 

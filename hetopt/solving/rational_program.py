@@ -92,13 +92,13 @@ class RationalProgram:
         """``program`` (its last objective, without the offset) in rationals; rows in ``known`` replace its own."""
         m, n = program.shape
         by_row = entries(sparse.csr_array(program.A))
-        lower, upper = (
-            _bounds([program.col_lower, program.row_lower]),
-            _bounds([program.col_upper, program.row_upper]),
-        )
-        for i, name in enumerate(program.row_names) if known else ():
-            if (row := known.get(name)) is not None:  # type: ignore[union-attr]
-                by_row[i], lower[n + i], upper[n + i] = row.entries, row.lower, row.upper
+        lower = _bounds([program.col_lower, program.row_lower])
+        upper = _bounds([program.col_upper, program.row_upper])
+        if known:
+            for i, name in enumerate(program.row_names):
+                if name in known:
+                    row = known[name]
+                    by_row[i], lower[n + i], upper[n + i] = row.entries, row.lower, row.upper
         return cls(
             by_row=by_row,
             by_column=_transposed(by_row, n),

@@ -67,36 +67,39 @@ def sensitivity(program: LinearProgram, options: Options | None = None) -> Sensi
     NotSolved
         There is no optimum.
     """
-    relaxed = _relaxed(program)
-    return _of(relaxed, None, options or Options(), True, bool(program.integer.any()))
+    return _solved(_relaxed(program), None, options or Options(), ranged=True, relaxed=bool(program.integer.any()))
 
 
 def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
-    """The sensitivity of the stage of ``point`` in the certificate, with all rows of ``compiled``."""
+    """The sensitivity of the objective of ``point`` in the certificate, with all rows of ``compiled``."""
     main = point.main.program
     if len(main.c) < compiled.width:  # a method without columns for curves
         main = compiled.program
-    program, whole = _relaxed(main), bool(main.integer.any())
-    found = optimise(program, Options(method="simplex"), compiled.separation())
-    program = found.program
-    many = sum(len(family) * family.entries for _, family in compiled.lazy_families)
-    if many <= LARGE and (every := compiled.all_lazy_rows()) is not None:
+    found = optimise(_relaxed(main), Options(method="simplex"), compiled.separation())
+    program, relaxed = found.program, bool(main.integer.any())
+    listed = sum(len(family) * family.entries for _, family in compiled.lazy_families) <= LARGE
+    if listed and (every := compiled.all_lazy_rows()) is not None:
         present = set(program.row_names)
         program = program.with_rows(every.part(np.flatnonzero([name not in present for name in every.names])))
+    ranged = listed and not compiled.curved
+    changes = _solved(program, found.basis, Options(), ranged=ranged, relaxed=relaxed)
     if not compiled.curved:
-        return _of(program, found.basis, Options(), many <= LARGE, whole)
-    changes, own = _of(program, found.basis, Options(), False, whole), tuple(f"{name}." for name in compiled.curved)
+        return changes
+    own = tuple(f"{name}." for name in compiled.curved)
     rows, columns = (
         table[[not name.startswith(own) for name in table.index]] for table in (changes.rows, changes.columns)
     )
-    return Sensitivity(rows, columns.assign(gain=np.nan), whole)
+    return Sensitivity(rows, columns.assign(gain=np.nan), relaxed)
 
 
 def _relaxed(program: LinearProgram) -> LinearProgram:
-    return replace(program, integer=np.zeros(len(program.c), dtype=bool), earlier=())
+    return replace(program.relaxation, earlier=())
 
 
-def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: bool, relaxed: bool) -> Sensitivity:
+def _solved(
+    program: LinearProgram, start: Basis | None, options: Options, *, ranged: bool, relaxed: bool
+) -> Sensitivity:
+    """The sensitivity of ``program``, solved from the basis ``start``; ``ranged``: with ranges."""
     size = float(nearest_powers(scale(program.c)))  # so that HiGHS does not scale the objective itself
     session = Session(replace(program, c=program.c / size, offset=0.0).scaled(), replace(options, method="simplex"))
     if start is not None:
@@ -109,10 +112,10 @@ def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: b
     if ranges is None or basis is None:
         bound, cost = np.full((2, program.shape[0]), np.nan), np.full((2, program.shape[1]), np.nan)
     else:
-        bound = ranges[0] * (1.0 if program.row_unit is None else program.row_unit)
-        cost = ranges[1] * size / (1.0 if program.col_unit is None else program.col_unit)
+        row, column = program.units
+        bound, cost = ranges[0] * row, ranges[1] * size / column
         loose = basis.rows == BASIC
-        bound[:, loose] = _loose(activity, program.row_lower, program.row_upper)[:, loose]
+        bound[:, loose] = _ranges_of_loose(activity, program.row_lower, program.row_upper)[:, loose]
     rows_of: dict[str, Floats] = {
         "activity": activity,
         "lower": program.row_lower,
@@ -135,7 +138,7 @@ def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: b
     )
 
 
-def _loose(activity: Floats, lower: Floats, upper: Floats) -> Floats:
+def _ranges_of_loose(activity: Floats, lower: Floats, upper: Floats) -> Floats:
     """(2, rows) range of the nearer bound of a row that keeps the point feasible; a single value for an equation."""
     below, equal = activity - lower < upper - activity, lower == upper
     low = np.where(below & ~equal, -np.inf, activity)

@@ -48,8 +48,7 @@ def relaxed(blocks: Blocks, options: Options) -> Losses:
         except NotSolved as problem:  # a part may be infeasible or unbounded although the whole is not
             if problem.status == "time_limit":
                 raise
-    whole = replace(blocks.program, integer=np.zeros(len(blocks.program.c), dtype=bool))
-    _, dual, _ = Session(whole, replace(options, method="simplex")).values()
+    _, dual, _ = Session(blocks.program.relaxation, replace(options, method="simplex")).values()
     return losses(blocks, dual[blocks.coupling])
 
 
@@ -93,8 +92,7 @@ class _Part:
         part, self.rows = restricted(replace(self.whole, row_lower=lower), columns)
         size = np.where(np.isin(self.rows, blocks.coupling), share, 1.0)
         part = replace(
-            part,
-            integer=np.zeros(len(columns), dtype=bool),
+            part.relaxation,
             row_lower=part.row_lower * size,
             row_upper=part.row_upper * size,
         )

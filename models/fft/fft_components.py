@@ -55,9 +55,9 @@ class OneType(ArrayComponent):
 class WorkConserving(LinearGain):
     """Use as many GPUs as can be packed, before costs are minimised: the repaired [FFT, eq. 7].
 
-    Gain of priority 1: ``sum_ek demand[e] * share[e, k]``. So the first stage finds the largest packable demand K*, and
-    the second the least cost with ``sum demand * share >= K*``. The paper's K(t), the minimum of available and demanded
-    GPUs, may be infeasible: 4 GPUs and two gangs of 3.
+    Gain of priority 1: ``sum_ek demand[e] * share[e, k]``. So the first objective finds the largest packable demand K*,
+    and the second the least cost with ``sum demand * share >= K*``. The paper's K(t), the minimum of available and
+    demanded GPUs, may be infeasible: 4 GPUs and two gangs of 3.
     """
 
     name: str = "work_conserving"

@@ -1,6 +1,6 @@
 """FFT's round in one search: a heuristic usually attains the largest number of GPUs, so one program gives the cost.
 
-Otherwise one integer program per stage is solved. Both find a plan with the same GPUs and the same cost.
+Otherwise one integer program per priority is solved. Both find a plan with the same GPUs and the same cost.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.objectives import is_linear_gain
-from hetopt.programs.arrays import priority_of
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
+from hetopt.programs.model import ComponentTraits
 from hetopt.solving.optimising import Method, optimise, run
 from hetopt.solving.options import Options
 
@@ -25,7 +25,7 @@ def _serves(compiled: Compiled) -> bool:
     parts = compiled.formulation.components
     gains = [part for part in parts if is_linear_gain(part)]
     others = [type(part) for part in parts if not is_linear_gain(part)]
-    first = [type(part) for part in gains if priority_of(part)]
+    first = [type(part) for part in gains if ComponentTraits.of(part).priority]
     return others == [OneType] and first == [WorkConserving] and len(gains) > len(first)
 
 
@@ -36,7 +36,7 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     used, most = float(entities.gpus(x).sum()), most_gpus(entities)
     if used < most or options.time_limit is not None:  # time limits are left to the general solve path
         return optimise(program, options)
-    first = program.first_stage
+    first = program.with_objectives(program.objectives[0])
     best = Point(first, x.ravel(), used, used, "optimal", method="packing")
     kept = program.keep(used)
     return replace(run(kept.scaled(), options.started()).unscaled(kept), earlier=(best,))

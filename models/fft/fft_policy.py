@@ -36,9 +36,8 @@ from hetopt.models.fft.fft_components import (
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.objectives import LinearGain, is_linear_gain
 from hetopt.models.policy_checks import elapsed_since
-from hetopt.programs.arrays import priority_of
 from hetopt.programs.mathematics import Mathematics
-from hetopt.programs.model import Component
+from hetopt.programs.model import Component, ComponentTraits
 from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
 
@@ -255,14 +254,16 @@ def _present(instance: Instance) -> Entities:
 
 def _only_costs(formulation: Formulation) -> bool:
     """Whether the objective is only GPUs in use, then linear cost, so that exchanges of equal cost are free."""
-    levels = [priority_of(part) for part in formulation if type(part) is not WorkConserving]
-    return all(type(part) is OneType or is_linear_gain(part) for part in formulation) and not any(levels)
+    others = [part for part in formulation if type(part) is not WorkConserving]
+    return not any(ComponentTraits.of(part).priority for part in others) and all(
+        type(part) is OneType or is_linear_gain(part) for part in formulation
+    )
 
 
 def _places(formulation: Formulation, entities: Entities) -> Floats:
     """(n, k + 1) cost of each type and of waiting; infinite where the job cannot be."""
     cost = np.zeros(entities.shape)
     for part in formulation:
-        if isinstance(part, LinearGain) and not priority_of(part):
+        if isinstance(part, LinearGain) and not ComponentTraits.of(part).priority:
             cost -= part.coefficients(entities)
     return np.hstack([np.where(entities.allowed, cost, np.inf), np.zeros((len(cost), 1))])

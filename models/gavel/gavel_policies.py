@@ -27,7 +27,7 @@ from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.tolerances import EQUAL, STAGE
+from hetopt.tolerances import EQUAL, KEPT_OPTIMUM
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class WaterFilling:
             stuck = stuck if stuck.any() else open_
             for e in np.flatnonzero(stuck).tolist():
                 session.set_coefficient(rows.start + e, level_column, 0.0)
-                session.set_row_bounds([rows.start + e], [max(0.0, level * growth[e] * (1.0 - STAGE))], [np.inf])
+                session.set_row_bounds([rows.start + e], [max(0.0, level * growth[e] * (1.0 - KEPT_OPTIMUM))], [np.inf])
             open_ &= ~stuck
             if not open_.any():
                 break

@@ -449,13 +449,13 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
     NotSolved
         The time limit of ``options`` was reached.
     """
-    point = part_by_part(compiled, options)
+    point = bundled_point(compiled, options)
     if point.bound - point.objective <= FEASIBILITY * point.bound:
         return point
     return optimise(compiled.program, options, compiled.separation())
 
 
-def part_by_part(compiled: Compiled, options: Options) -> Point:
+def bundled_point(compiled: Compiled, options: Options) -> Point:
     """:func:`by_bundles` for any size, and without the check of the proof."""
     began = time.perf_counter()
     market, kind = market_of(compiled.entities)
