@@ -1,4 +1,4 @@
-"""Deciders: what the simulator calls when jobs arrive and finish, and when a decision is due.
+"""Deciders: what the simulator calls when jobs arrive and finish, and at each decision.
 
 A policy decides over all present jobs (:class:`PolicyDecider`), an online scheduler event by event
 (:class:`OnlineDecider`).

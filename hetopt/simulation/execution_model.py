@@ -99,5 +99,5 @@ class ExecutionModel:
         every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0
-        written = math.floor(trained / every * (1 + WORK))  # includes a checkpoint due now, despite rounding
+        written = math.floor(trained / every * (1 + WORK))  # includes a checkpoint at this moment, despite rounding
         return rate * max(0.0, trained - written * every)
