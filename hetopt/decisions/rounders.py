@@ -200,7 +200,10 @@ Usable = Literal["any", "smallest", "sums"]
 
 
 class Rounder(Protocol):
-    """Turns shares into whole GPUs and keeps the deviations as its state."""
+    """Turns shares into whole GPUs and keeps the deviations as its state.
+
+    One for tenants' shares that allows gangs larger than every GPU type has an attribute ``traits`` with ``mixes``.
+    """
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan of this round, and the state for the next."""
@@ -243,6 +246,11 @@ class WholeGPUs:
 
     def __post_init__(self) -> None:
         one_of(self.usable, get_args(Usable), "WholeGPUs.usable")
+
+    @property
+    def traits(self) -> Traits:
+        """Whether a gang may be larger than every GPU type: where numbers of GPUs need not suit a gang."""
+        return Traits(mixes=self.usable == "any")
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the new deviations."""
@@ -356,6 +364,11 @@ class PrintedWholeGPUs:
     """
 
     starvation_rule: bool = True
+
+    @property
+    def traits(self) -> Traits:
+        """As of :class:`WholeGPUs`."""
+        return Traits(mixes=not self.starvation_rule)
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the deviations."""
@@ -549,6 +562,11 @@ class ByKind:
 
     tenants: Rounder = field(default_factory=WholeGPUs)
     jobs: Rounder = field(default_factory=WholeJobs)
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the rounder for tenants."""
+        return traits_of(self.tenants)
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan by the rounder for the allocation's kind."""

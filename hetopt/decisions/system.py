@@ -133,8 +133,8 @@ class DecisionSteps:
 
     @property
     def mixes(self) -> bool:
-        """Whether a gang may have GPUs of several types."""
-        return traits_of(self.policy).mixes or bool(getattr(self.selection, "mix", False))
+        """Whether a gang may be larger than every GPU type: its GPUs are then of several types."""
+        return traits_of(self.policy).mixes or (traits_of(self.selection).mixes and traits_of(self.rounder).mixes)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
         """The decision, and the states of policy, rounder and selection.
