@@ -1,7 +1,7 @@
 """State of the jobs in a simulation: work, rate and GPUs of each, as arrays over all jobs.
 
-Progress is recorded when a job starts, stops or finishes; in between it follows from the rate, so that time costs
-nothing for the jobs that stay as they are. The arrays hold the work left; work done is work minus work left.
+Progress is recorded when a job starts, is preempted or finishes; in between it follows from the rate, so that time
+costs nothing for the jobs that stay as they are. The arrays hold the work left; work done is work minus work left.
 
 A forked job runs in copies on several servers at once, each copy with its own work until the next decision. A copy is a
 whole gang on one server. The work of all copies counts (HadarE). A copy that has done its work waits.
@@ -123,12 +123,6 @@ class JobStates:
         begun = min(max(since, self.ready.item(i)), time)
         return min(self.rate.item(i) * (time - begun), self.left.item(i)), begun - since
 
-    def all_done_since(self, who: Positions, time: float) -> tuple[Floats, Floats]:
-        """(m,) :meth:`done_since` for many jobs."""
-        since = self.since[who]
-        begun = np.minimum(np.maximum(since, self.ready[who]), time)
-        return np.minimum(self.rate[who] * (time - begun), self.left[who]), begun - since
-
     def left_at(self, time: float, who: Positions) -> Floats:
         """(m,) work that jobs have left at ``time``."""
         trained = np.maximum(time - np.maximum(self.since[who], self.ready[who]), 0.0)
@@ -163,14 +157,6 @@ class JobStates:
         self._stamp[i] += 1
         self._uncount(i)
         self.running[i], self.rate[i], self.held[i] = False, 0.0, 0.0
-        self._drop_void()
-
-    def release_all(self, who: Positions) -> None:
-        """Free the GPUs of many jobs."""
-        for i in who.tolist():
-            self._stamp[i] += 1
-            self._uncount(i)
-        self.running[who], self.rate[who], self.held[who] = False, 0.0, 0.0
         self._drop_void()
 
     def _drop_void(self) -> None:

@@ -174,8 +174,8 @@ class Recorder:
             if self._promise is not None:
                 self.promises.append((start, self._promise))
 
-    def start(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
-        """Open a span of ``job`` on ``where``; ``key``: identifies one of its copies."""
+    def begin_span(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
+        """Begin a span of ``job`` on ``where``; ``key``: identifies one of its copies."""
         self._open[job if key is None else key] = _Span(job, tenant, time, where)
 
     def is_open(self, key: Key) -> bool:
@@ -191,7 +191,7 @@ class Recorder:
         """Pause the job on its GPUs; a new row begins if it has trained in the present one."""
         span = self._open.get(job)
         if span is not None and time > span.start + span.lost:
-            self.stop(time, job)
+            self.end_span(time, job)
             self._open[job] = _Span(job, span.tenant, time, span.where, earlier=span.earlier + span.work)
 
     def progress(self, key: Key, work: float, lost: float, throughput: float) -> None:
@@ -201,7 +201,7 @@ class Recorder:
         span.lost += lost
         span.throughput = throughput
 
-    def stop(self, time: float, key: Key) -> None:
+    def end_span(self, time: float, key: Key) -> None:
         """End the span of the job (or copy), if it has one."""
         span = self._open.pop(key, None)
         if span is not None and time > span.start:

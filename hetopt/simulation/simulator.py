@@ -145,7 +145,7 @@ def _simulator(system: System, instance: Instance, environment: Environment, pat
     if isinstance(policy, OnlinePolicy) and seconds is None and not instance.held and not system.fluid:
         if environment.changes or environment.estimate_errors is not None:
             raise InvalidOption(
-                f"{type(policy).__name__} decides event by event and never stops a job; Environment.changes and "
+                f"{type(policy).__name__} decides event by event and never preempts a job; Environment.changes and "
                 "Environment.estimate_errors need decisions in rounds: give round_seconds"
             )
         return Simulator(instance, steps, environment, None, partial(OnlineDecider, policy, instance))
@@ -170,10 +170,10 @@ class Simulator:
         seconds: float | None,
         decider: Callable[[Dispatcher], Decider],
     ) -> None:
-        self.began, self.time, self.seconds = instance.time, instance.time, seconds
+        self.began, self.seconds = instance.time, seconds
         self.environment, self.whole = environment, instance.cluster
         self.round, self.decisions, self.changed = 0, 0, False
-        self.wake = math.inf  # time of the next decision that the policy requests
+        self.policy_wake = math.inf  # second at which the policy decides again if nothing happens before
         errors = environment.estimate_errors
         view = InstanceView(instance, instance if errors is None else errors.of(instance))
         self.record = Recorder(float(sum(instance.cluster.capacity.values())), view.column)
@@ -183,10 +183,10 @@ class Simulator:
         self.agenda: list[ScheduledEvent] = []  # events besides arrivals and completions
         self._counter = count()
         changes = check_changes(environment.changes, self.whole)
-        self.up = servers_up_at(self.time, changes, self.whole)
+        self.up = servers_up_at(self.began, changes, self.whole)
         self.cluster = self._available_cluster()
         for change in changes:
-            if change.time >= self.time:
+            if change.time >= self.began:
                 kind = EventKind.UP if change.up else EventKind.DOWN
                 self._schedule(change.time, kind, partial(self._change, change))
         unfinished = np.flatnonzero(self.states.left > 0)
@@ -205,6 +205,11 @@ class Simulator:
         for i in unfinished.tolist():
             self.dispatcher.start_held(instance, i, steps.places)
 
+    @property
+    def time(self) -> float:
+        """Now, in seconds."""
+        return self.dispatcher.time
+
     def step(self, until: float, limit: float) -> bool:
         """Advance to the next event and handle all events of that time; False at the end of the simulation."""
         if not self.coming and not self.present and not self.profiling_runs.number:
@@ -216,7 +221,7 @@ class Simulator:
             raise self._stalled("no job runs and no more jobs arrive")
         if time > until:
             return self._close(until)
-        self.time = self.dispatcher.time = time
+        self.dispatcher.time = time
         while (i := self.states.pop_finished(time)) is not None:
             self._finish(i)
         self._handle_events(EventKind.ARRIVE)
@@ -239,7 +244,7 @@ class Simulator:
 
     def _next_decision(self) -> float:
         if self.seconds is None:
-            return self.time if self.changed else max(self.time, min(self.wake, self.dispatcher.wake))
+            return self.time if self.changed else max(self.time, min(self.policy_wake, self.dispatcher.copies_end))
         return self.began + self.round * self.seconds
 
     def _round_at(self, time: float) -> int:
@@ -316,13 +321,13 @@ class Simulator:
     def _decide(self) -> None:
         """Have the decider decide, and record it."""
         self.record.end_round(self.time)
-        self.changed, self.wake, self.dispatcher.wake = False, math.inf, math.inf
+        self.changed, self.policy_wake = False, math.inf
         done = self.decider.decide(self.present, self.cluster)
         if done is None:
             self._skip()
             return
         self.record.event(self.time, EventKind.DECIDE)
-        self.decisions, self.round, self.wake = self.decisions + 1, self.round + 1, done.wake
+        self.decisions, self.round, self.policy_wake = self.decisions + 1, self.round + 1, done.wake
         if self.profiling_runs.number:
             self.profiling_runs.make_way()
         running = self.states.number_running
@@ -341,10 +346,8 @@ class Simulator:
 
     def _close(self, time: float) -> bool:
         """End the simulation: record the work done until then."""
-        self.time = self.dispatcher.time = time
-        for i in self.present:
-            if self.states.running[i]:
-                self.dispatcher.stop(i)
+        self.dispatcher.time = time
+        self.dispatcher.preempt([i for i in self.present if self.states.running[i]])
         self.record.end_round(time)
         return False
 
