@@ -612,9 +612,8 @@ class Rounded:
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""
-        own, owed = state if state is not None else (None, None)
-        result, own = call_policy(self.policy, instance, own)
-        if isinstance(result, Plan):
-            return result, (own, owed)
-        plan, owed = self.rounder(result, instance, owed)
-        return plan, (own, owed)
+        policy_state, rounder_state = state if state is not None else (None, None)
+        result, policy_state = call_policy(self.policy, instance, policy_state)
+        if isinstance(result, Allocation):
+            result, rounder_state = self.rounder(result, instance, rounder_state)
+        return result, (policy_state, rounder_state)
