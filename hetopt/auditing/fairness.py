@@ -51,11 +51,11 @@ def envy_free(
     witness = Envy(
         envious=held.names[e],
         envied=held.names[o],
-        rate=_plain(held.rate[e]),
-        tempting_rate=_plain(held.cross_rates([e])[0, o]),
+        rate=_python_number(held.rate[e]),
+        tempting_rate=_python_number(held.cross_rates([e])[0, o]),
         own=held.bundle(e),
         other=held.bundle(o),
-        weight_ratio=_plain(ratio),
+        weight_ratio=_python_number(ratio),
     )
     return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=level)
 
@@ -133,14 +133,14 @@ def sharing_incentive(
     e = int(slack.argmin())
     witness = BelowFairPart(
         entity=held.names[e],
-        rate=_plain(held.rate[e]),
-        fair_rate=_plain(fair[e]),
+        rate=_python_number(held.rate[e]),
+        fair_rate=_python_number(fair[e]),
         own=held.bundle(e),
         fair=bundle(held.types, part[e]),
     )
     return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
 
 
-def _plain(value: Any) -> Any:
+def _python_number(value: Any) -> Any:
     """A numpy float as a Python float; Fractions stay."""
     return value.item() if isinstance(value, np.generic) else value
