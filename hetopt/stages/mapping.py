@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,8 @@ from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.job_graph import JobGraph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
+
+MappingStatus: TypeAlias = Status | Literal["heuristic"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class GPUMapping:
     bound:
         Lower bound that the method has proven on its objective, seconds or bytes; None without one.
     status:
-        ``"optimal"``, ``"gap"`` or ``"time_limit"`` with a bound, else ``"heuristic"``.
+        ``"heuristic"`` unless a bound was proven or a solver stopped.
     seconds:
         Wall-clock time of the method.
     minimises:
@@ -60,7 +61,7 @@ class GPUMapping:
     timing: Timing = field(default_factory=Asynchronous)
     method: str = ""
     bound: float | None = None
-    status: Status | str = "heuristic"
+    status: MappingStatus = "heuristic"
     seconds: float = 0.0
     minimises: Literal["seconds", "bytes"] = "seconds"
 
@@ -160,18 +161,6 @@ def in_order(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.repeat(servers, row) for row in counts])
 
 
-class Stopwatch:
-    """Wall-clock seconds since its creation."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds so far."""
-        return time.perf_counter() - self._began
-
-
 @dataclass(frozen=True, eq=False)
 class MappedJobs:
     """Mappings of the jobs of an instance.
@@ -226,14 +215,15 @@ def map_jobs(
     """
     chosen = check_stages(instance, job)
     mappings: dict[str, GPUMapping] = {}
-    kinds: dict[str, str] = {}
+    gpu_types: dict[str, str] = {}
     refused: dict[str, str] = {}
     for one in chosen:
         if hosts is None or one.name in hosts:
             step(one.name)
             try:
-                kinds[one.name], pipeline, servers = _room(instance, one, gpu_type, hosts)
+                own_type, pipeline, servers = _room(instance, one, gpu_type, hosts)
                 mappings[one.name] = check_mapping(mapper(pipeline, servers))
+                gpu_types[one.name] = own_type
             except InvalidInstance as problem:
                 if len(chosen) == 1 and hosts is None:
                     raise
@@ -242,7 +232,6 @@ def map_jobs(
         raise InvalidInstance(
             f"none of {counted(len(refused), 'job')} can be mapped; the first: {next(iter(refused.values()))}"
         )
-    gpu_types = {name: kinds[name] for name in mappings}
     return MappedJobs(FrozenDict(mappings), FrozenDict(gpu_types), FrozenDict(refused))
 
 
@@ -266,54 +255,51 @@ def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
 
 
 def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | None) -> tuple[str, Pipeline, Servers]:
-    """GPU type, pipeline on that type, and servers with GPUs for the job."""
+    """GPU type of the job (that of its GPUs, ``gpu_type``, or the fastest with room), and its pipeline and servers."""
     if not job.stages:
         raise InvalidInstance("has no stages", ("jobs", Item(job.name)))
     Pipeline.of(job)  # raises errors of the graph once instead of for each type
     there = (instance.placed if hosts is None else hosts).get(job.name, {})
     if any(n for gpus in there.values() for n in gpus.values()):
-        kind = _only_type(job, there, gpu_type)
-        servers = Servers.of(instance, kind, busy=False)
+        own_type = _only_type(job, there, gpu_type)
+        servers = Servers.of(instance, own_type, busy=False)
         position = {name: m for m, name in enumerate(servers.names)}
-        return (
-            kind,
-            Pipeline.of(job, kind),
-            servers.take({position[s]: n[kind] for s, n in there.items() if n.get(kind)}),
-        )
+        held = {position[s]: n[own_type] for s, n in there.items() if n.get(own_type)}
+        return own_type, Pipeline.of(job, own_type), servers.take(held)
     if gpu_type is not None:
         known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
         return _free(instance, job, gpu_type)
     problems = []
-    for kind in sorted(instance.cluster.type_names, key=lambda t: -job.throughput.get(t, 0.0)):
+    for t in sorted(instance.cluster.type_names, key=lambda t: -job.throughput.get(t, 0.0)):
         try:
-            return _free(instance, job, kind)
+            return _free(instance, job, t)
         except InvalidInstance as problem:
             problems.append(problem.problem)
     raise InvalidInstance("; ".join(problems), ("jobs", Item(job.name)))
 
 
 def _only_type(job: Job, there: Hosts, wanted: str | None) -> str:
-    kinds = sorted({kind for gpus in there.values() for kind, n in gpus.items() if n})
-    if len(kinds) > 1:
+    first, *others = sorted({t for gpus in there.values() for t, n in gpus.items() if n})
+    if others:
         raise InvalidInstance(
-            f"runs on {' and '.join(kinds)}; stages are mapped to GPUs of one type", ("jobs", Item(job.name))
+            f"runs on {' and '.join([first, *others])}; stages are mapped to GPUs of one type", ("jobs", Item(job.name))
         )
-    if wanted not in (None, kinds[0]):
+    if wanted not in (None, first):
         raise InvalidInstance(
-            f"runs on {kinds[0]} and keeps its GPUs, so gpu_type cannot be {wanted}", ("jobs", Item(job.name))
+            f"runs on {first} and keeps its GPUs, so gpu_type cannot be {wanted}", ("jobs", Item(job.name))
         )
-    return kinds[0]
+    return first
 
 
-def _free(instance: Instance, job: Job, kind: str) -> tuple[str, Pipeline, Servers]:
-    if not job.throughput.get(kind, 0.0) > 0:
-        raise InvalidInstance(f"cannot run on {kind}: its throughput there is 0", ("jobs", Item(job.name)))
-    if job.memory_bytes > (memory := instance.cluster.gpu_type(kind).memory_limit):
-        problem = f"needs {job.memory_bytes:g} bytes for a worker; a {kind} has {memory:g}"
+def _free(instance: Instance, job: Job, gpu_type: str) -> tuple[str, Pipeline, Servers]:
+    if not job.throughput.get(gpu_type, 0.0) > 0:
+        raise InvalidInstance(f"cannot run on {gpu_type}: its throughput there is 0", ("jobs", Item(job.name)))
+    if job.memory_bytes > (memory := instance.cluster.gpu_type(gpu_type).memory_limit):
+        problem = f"needs {job.memory_bytes:g} bytes for a worker; a {gpu_type} has {memory:g}"
         raise InvalidInstance(problem, ("jobs", Item(job.name)))
-    pipeline, servers = Pipeline.of(job, kind), Servers.of(instance, kind)
+    pipeline, servers = Pipeline.of(job, gpu_type), Servers.of(instance, gpu_type)
     try:
         check_room(pipeline, servers)
     except InvalidInstance as problem:
-        raise InvalidInstance(f"{problem.problem} of type {kind}", problem.path) from None
-    return kind, pipeline, servers
+        raise InvalidInstance(f"{problem.problem} of type {gpu_type}", problem.path) from None
+    return gpu_type, pipeline, servers
