@@ -85,7 +85,7 @@ class Decider(Protocol):
         ...
 
 
-def waiting(states: JobStates, present: Collection[int]) -> str:
+def stall_reason(states: JobStates, present: Collection[int]) -> str:
     """The unfinished jobs, and why none of them makes progress, for :class:`Stalled`."""
     names = [states.jobs[i].name for i in present]
     listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
@@ -140,9 +140,8 @@ class PolicyDecider:
             return None
         self.without_progress = 0 if progressed or math.isinf(self.last_decision) else self.without_progress + 1
         if self.without_progress >= self.patience:
-            raise Stalled(
-                f"no progress in {self.without_progress} decisions up to {time:g} s; {waiting(self.states, present)}"
-            )
+            reason = stall_reason(self.states, present)
+            raise Stalled(f"no progress in {self.without_progress} decisions up to {time:g} s; {reason}")
         began = clock.perf_counter()
         instance = self.dispatcher.view.instance(time, who, cluster, self.states)
         decision, self.state = self.steps(instance, self.state)

@@ -125,8 +125,8 @@ class _Span:
 def _seats(where: tuple[tuple[tuple[str, str], float], ...]) -> tuple[str, str, float, str]:
     """GPU types, servers, number of GPUs and seats, as in :data:`SPANS`."""
     types, seats = "+".join(dict.fromkeys(t for (_, t), _ in where)), dict[str, dict[str, float]]()
-    for (server, kind), number in where:
-        seats.setdefault(server, {})[kind] = float(number)
+    for (server, gpu_type), number in where:
+        seats.setdefault(server, {})[gpu_type] = float(number)
     servers = "+".join(server for server in seats if server)
     return types, servers, sum(number for _, number in where), json.dumps(seats, ensure_ascii=False, sort_keys=True)
 
