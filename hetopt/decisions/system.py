@@ -60,7 +60,7 @@ class JobCopy:
     work: float
 
     @cached_property
-    def seats(self) -> HeldGPUs:
+    def where(self) -> HeldGPUs:
         """(server, GPU type) -> GPUs."""
         return held_gpus({self.server: self.gpus})
 

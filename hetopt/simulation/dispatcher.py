@@ -222,7 +222,7 @@ class Dispatcher:
         if math.isnan(states.start[i]):
             states.start[i] = self.time
         before, was_running, ready_before = states.where[i], bool(states.running[i]), float(states.ready[i])
-        staying = {new.server for new in copies if all((before or {}).get(p) == n for p, n in new.seats.items())}
+        staying = {new.server for new in copies if all((before or {}).get(p) == n for p, n in new.where.items())}
         if was_running:
             self.record_work(i)
             self._release(i, staying)
@@ -238,12 +238,12 @@ class Dispatcher:
             if stays and was_running:  # an unfinished restart continues
                 ready = max(self.time, ready_on_before.get(copy.server, ready_before))
             else:
-                last_gpus = copy.seats if stays and i not in states.failed else self._last_gpus(i)
-                ready = self.time + self.model.start_seconds(i, last_gpus, copy.seats, self.time)
+                last_gpus = copy.where if stays and i not in states.failed else self._last_gpus(i)
+                ready = self.time + self.model.start_seconds(i, last_gpus, copy.where, self.time)
             ready_on[copy.server] = ready
             runs.append(RunningCopy(copy, ready + merge))
-            self.record.begin_span(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))
-        where: HeldGPUs = {place: n for copy in runs for place, n in copy.decided.seats.items()}
+            self.record.begin_span(self.time, job.name, job.tenant, copy.where, (job.name, copy.server))
+        where: HeldGPUs = {place: n for copy in runs for place, n in copy.decided.where.items()}
         states.switches[i] += moved and before is not None
         states.hold(i, self.time, where, gpus)
         states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.decided.rate for copy in runs)
