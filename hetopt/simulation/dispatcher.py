@@ -33,9 +33,9 @@ class Dispatcher:
     """
 
     def __init__(
-        self, instance: Instance, view: InstanceView, record: Recorder, model: ExecutionModel, *, rounds: bool
+        self, instance: Instance, view: InstanceView, record: Recorder, model: ExecutionModel, *, in_rounds: bool
     ) -> None:
-        self.view, self.record, self.model, self.rounds = view, record, model, rounds
+        self.view, self.record, self.model, self.in_rounds = view, record, model, in_rounds
         self.states = JobStates(instance)
         self.time, self.copies_end = instance.time, math.inf
         self._last_placed: dict[int, tuple[object, object]] = {}  # job -> hosts and replicas of the last decision
@@ -249,5 +249,5 @@ class Dispatcher:
         states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.decided.rate for copy in runs)
         states.ready_on[i], states.ready[i] = ready_on, min(ready_on.values())
         states.schedule_end(i, self.time)
-        if not self.rounds and math.isinf(states.forked[i].time_of(float(states.left[i]))):
+        if not self.in_rounds and math.isinf(states.forked[i].time_of(float(states.left[i]))):
             self.copies_end = min(self.copies_end, states.forked[i].end)

@@ -85,10 +85,10 @@ class JobStates:
     running, number_running:
         (n,) whether it holds GPUs; number of these jobs.
     held, gpus_held:
-        (n, k) GPUs that it holds; their sum.
+        (n, k) GPUs that it holds now; the sum over all jobs and types.
     switches, first_round, rounds, lost, wasted:
         (n,) restarts on other GPUs; the first round in which it could run; rounds until it finished (-1: not yet);
-        seconds of starting and moving; work lost by server failures.
+        seconds of starting, moving and pausing; work lost by server failures.
     where:
         GPUs on which each job runs or last ran; None before.
     failed:
@@ -130,7 +130,6 @@ class JobStates:
 
     def schedule_end(self, i: int, time: float) -> None:
         """Schedule the end of job i, from its rate, ``ready`` and copies."""
-        self.failed.discard(i)
         self._stamp[i] += 1
         if i in self.forked:
             end = self.forked[i].time_of(float(self.left[i]), WORK * float(self.work[i]))
@@ -145,6 +144,7 @@ class JobStates:
         if self.running[i]:
             self._uncount(i)
         self.running[i], self.since[i], self.held[i], self.where[i] = True, time, gpus, where
+        self.failed.discard(i)
         self.number_running += 1
         self.gpus_held += sum(where.values())
 

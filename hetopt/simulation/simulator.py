@@ -199,7 +199,7 @@ class Simulator:
         view = InstanceView(instance, instance if errors is None else errors.of(instance))
         self.record = Recorder(float(sum(instance.cluster.capacity.values())), view.throughput_column)
         model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
-        self.dispatcher = Dispatcher(instance, view, self.record, model, rounds=seconds is not None)
+        self.dispatcher = Dispatcher(instance, view, self.record, model, in_rounds=seconds is not None)
         self.states, self.decider = self.dispatcher.states, decider(self.dispatcher)
         self.agenda: list[ScheduledEvent] = []
         self._counter = count()
