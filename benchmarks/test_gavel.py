@@ -14,6 +14,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
+from hetopt.data.rates import equal_share_rate
 from hetopt.models import allox, ceei, gavel
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -71,7 +72,7 @@ def peer(name: str, inst: hetopt.Instance) -> float:
     e = inst.entities()
     work, elapsed = inst.job_array("work_left"), inst.time - inst.job_array("arrival")
     x = cp.Variable(e.shape)
-    fair = e.fair_rate
+    fair = equal_share_rate(e)
     alone = (e.speed @ e.capacity) * np.minimum(1 / len(work) / e.demand, 1 / e.capacity.sum())
     rate = cp.sum(cp.multiply(e.speed / alone[:, None], x), axis=1)
     unit = 1.0

@@ -157,7 +157,7 @@ def is_text(value: Any) -> bool:
 def text(value: Any, key: Key) -> str:
     """``value`` as a non-empty name without line breaks."""
     if not is_text(value):
-        raise InvalidInstance(f"is {value!r}; it must be a non-empty name on one line", key)
+        raise InvalidInstance(f"is {shown(value)}; it must be a non-empty name on one line", key)
     return str(value)
 
 
@@ -220,12 +220,12 @@ def members(values: Any, kind: type[V], key: Key, error: type[HetoptError] = Inv
         return values
     wanted = f"it must be a sequence of {kind.__name__}"
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
-        raise error(f"is {values!r}; {wanted}", key)
+        raise error(f"is {shown(values)}; {wanted}", key)
     items = tuple(values)
     for i, item in enumerate(items):
         if not isinstance(item, kind):
             path = (key,) if isinstance(key, str) else key
-            raise error(f"is {item!r}; {wanted}", (*path, i))
+            raise error(f"is {shown(item)}; {wanted}", (*path, i))
     return items
 
 
@@ -300,8 +300,8 @@ def counted(number: float | str, noun: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """``repr(value)`` for messages; long ones are cut."""
-    text = repr(value)
+    """``repr(value)`` on one line, for messages; long ones are cut."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:50]}… ({type(value).__name__})"
 
 

@@ -197,7 +197,7 @@ def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: st
 
 def _fitting(value: Any, hint: Any, key: str) -> Any:
     if hint in (bool, "bool") and not isinstance(value, bool):
-        raise InvalidOption(f"is {value!r}; it must be true or false", key)
+        raise InvalidOption(f"is {shown(value)}; it must be true or false", key)
     free = not isinstance(hint, type) or hint is inspect.Parameter.empty
     if type(value) not in PLAIN or free or hint.__module__ in ("builtins", "collections.abc"):
         return value
@@ -206,7 +206,7 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
             return hint(value)
         except ValueError:
             raise InvalidOption(
-                f"is {value!r}; it must be one of {', '.join(str(m.value) for m in hint)}", key
+                f"is {shown(value)}; it must be one of {', '.join(str(m.value) for m in hint)}", key
             ) from None
     if is_dataclass(hint) and isinstance(value, dict):
         names = [item.name for item in fields(hint) if item.init]
@@ -219,7 +219,8 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
         return group.make(value)
     given = ", ".join(item.name for item in fields(hint) if item.init and item.repr) if is_dataclass(hint) else ""
     raise InvalidOption(
-        f"is {value!r}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}", key
+        f"is {shown(value)}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}",
+        key,
     )
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hetopt.data.array_types import Floats
-from hetopt.data.entities import Entities, Kind, check_kind, isolated_part
+from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
+from hetopt.data.rates import isolated_time
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits
 from hetopt.models.fairness_components import SharingIncentive
@@ -88,10 +89,7 @@ class EqualSplit:
 
 def equal_shares(entities: Entities) -> Floats:
     """(n, k) the shares of :class:`EqualSplit`; GPUs of types that cannot run an entity stay idle."""
-    part = entities.weight / entities.weight.sum() / entities.demand
-    if entities.kind == "jobs":
-        part = isolated_part(part, max(float(entities.capacity.sum()), 1.0))
-    return np.where(entities.allowed, part[:, None] * entities.capacity, 0.0)
+    return np.where(entities.allowed, isolated_time(entities)[:, None] * entities.capacity, 0.0)
 
 
 def equal_split() -> EqualSplit:

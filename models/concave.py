@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, Kind
+from hetopt.data.rates import isolated_rate
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Curves
 from hetopt.programs.mathematics import Mathematics
@@ -145,8 +146,9 @@ class LogRate(Concave):
 
     def terms(self, entities: Entities) -> ConcaveTerms:
         """Terms of all entities, in units of their isolated rates."""
-        active = np.flatnonzero(entities.isolated_rate)
-        unit, weight = entities.isolated_rate[active], entities.weight[active]
+        rate = isolated_rate(entities)
+        active = np.flatnonzero(rate)
+        unit, weight = rate[active], entities.weight[active]
         return ConcaveTerms(active, weight, unit, float(weight @ np.log(unit)))
 
     def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:
@@ -179,9 +181,9 @@ class CompletionTime(Concave):
 
     def terms(self, entities: Entities) -> ConcaveTerms:
         """Terms of jobs with work left, in units of their isolated rates."""
-        work = entities.source.job_array("work_left")
-        active = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
-        unit = entities.isolated_rate[active]
+        work, rate = entities.source.job_array("work_left"), isolated_rate(entities)
+        active = np.flatnonzero((work > 0) & (rate > 0))
+        unit = rate[active]
         return ConcaveTerms(active, entities.weight[active] * work[active] / unit, unit)
 
     def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetopt.checks import whole
 from hetopt.data.array_types import Floats, Numbers, Positions
 from hetopt.data.entities import Entities, Kind
-from hetopt.data.rates import cluster_rate, fair_part, most_at_once, rate_with, usable
+from hetopt.data.rates import cluster_rate, equal_share_rate, fair_part_rate, most_at_once, usable
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Index, RowFamily, Rows, on_own, on_shares
 from hetopt.programs.linear import Names, nearest_powers
 from hetopt.programs.mathematics import Mathematics
-from hetopt.programs.symbols import fair, rate_unit, shared, total
+from hetopt.programs.symbols import equal_share, rate_unit, shared, total
 from hetopt.tolerances import VIOLATED
 
 
@@ -46,6 +47,9 @@ class EnvyFree(ArrayComponent):
 
     eager_up_to: int = 40
     name: str = "envy_free"
+
+    def __post_init__(self) -> None:
+        whole(self.eager_up_to, "EnvyFree.eager_up_to", 0)
 
     def rows(self, entities: Entities) -> Arrays:
         """The row family, indexed by pairs."""
@@ -130,15 +134,15 @@ def _cluster_rate(entities: Entities) -> Floats:
 class SharingIncentive(ArrayComponent):
     """Each entity gets at least the rate of its fair part of the cluster, [OEF, section 2.3.1 (3)].
 
-    Rows, for all e: ``rate[e] >= fair[e]``, the rate with ``weight[e] / sum(weight)`` of every GPU type. A job's gang
-    runs at most all the time on this partition, as in :func:`hetopt.auditing.sharing_incentive`.
+    Rows, for all e: ``rate[e] >= fair[e]``, the :func:`~hetopt.data.rates.fair_part_rate`. A job's gang runs at most
+    all the time on its fair part, as in :func:`hetopt.auditing.sharing_incentive`.
     """
 
     name: str = "sharing_incentive"
 
     def rows(self, entities: Entities) -> Arrays:
-        """The rows; violations are relative to the fair rates."""
-        fair = self.fair(entities)
+        """The rows; violations are relative to the fair-part rates."""
+        fair = fair_part_rate(entities.per_gpu, entities.weight, entities.capacity, most_at_once(entities))
         size = np.where(fair > 0, fair, 1).astype(float)
         row = Rows("row", entities.names, (on_shares(entities.speed),), fair, scale=size, unit=nearest_powers(fair))
         return Arrays(rows=(row,))
@@ -154,14 +158,9 @@ class SharingIncentive(ArrayComponent):
             symbols
               F[e] | most work per second that e can do {fair_part_text}, running at most all the time | work/s
             """,
-            definitions=(fair(kind),) if kind == "tenants" else (),
+            definitions=(equal_share(kind),) if kind == "tenants" else (),
             symbols=shared(kind),
         )
-
-    def fair(self, entities: Entities) -> Numbers:
-        """(n,) rate of each entity with its fair part of the cluster."""
-        part = fair_part(entities.weight, entities.capacity)
-        return rate_with(entities.per_gpu, part, most_at_once(entities))
 
 
 @dataclass(frozen=True)
@@ -175,9 +174,9 @@ class EqualRates(ArrayComponent):
     name: str = "equal_rates"
 
     def rows(self, entities: Entities) -> Arrays:
-        """The column and the rows; solvers see them in units of about the smallest fair rate."""
-        fair = np.asarray(entities.fair_rate / entities.weight, dtype=float)
-        able = fair[fair > 0]
+        """The column and the rows; solvers see them in units of about the smallest equal-share rate."""
+        reach = np.asarray(equal_share_rate(entities) / entities.weight, dtype=float)
+        able = reach[reach > 0]
         unit = float(nearest_powers(able.min())) if len(able) else 1.0
         size = nearest_powers(np.asarray(entities.weight, dtype=float) * unit)
         terms = (on_shares(entities.speed), on_own(-self.growth(entities), "level"))
@@ -202,4 +201,4 @@ class EqualRates(ArrayComponent):
 
     def growth(self, entities: Entities) -> Numbers:
         """(n,) rate at level 1: the weight, or 0 for entities that can use no GPU."""
-        return np.where(entities.fair_rate > 0, entities.weight, 0)
+        return np.where(equal_share_rate(entities) > 0, entities.weight, 0)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
+from hetopt.data.rates import fair_part
 from hetopt.models.baselines import by_rule
 from hetopt.results.allocation import Allocation
 
@@ -36,7 +37,7 @@ class GPUTrade:
 class GandivaFair:
     """Trades between tenants in greedy order; every pair of GPU types is traded once.
 
-    Each tenant starts with the fraction weight / sum(weight) of every GPU type. Between two types (each pair once, in
+    Each tenant starts with its fair part of every GPU type, weight / sum(weight). Between two types (each pair once, in
     order of decreasing gap between two tenants' speedups):
 
     - the buyer is the tenant with the largest speedup on the fast type among the tenants that still hold slow GPUs,
@@ -59,7 +60,7 @@ class GandivaFair:
     def trades(self, instance: Instance) -> tuple[Floats, list[GPUTrade]]:
         """(n, k) final GPUs, and the trades in order; GPUs that are useless to their owner stay idle."""
         entities = _tenants(instance)
-        share = np.outer(entities.weight / entities.weight.sum(), entities.capacity)
+        share = fair_part(entities.weight, entities.capacity)
         done: list[GPUTrade] = []
         for slow, fast in _pairs(entities.speed):
             gain = _gain(entities.speed[:, slow], entities.speed[:, fast])

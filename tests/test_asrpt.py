@@ -367,7 +367,7 @@ def test_an_iteration_takes_time() -> None:
 
 
 def test_a_policy_is_no_class() -> None:
-    with pytest.raises(InvalidOption, match=r"the policy is the class ASRPT; give an instance of it: ASRPT\(\)"):
+    with pytest.raises(InvalidOption, match=r"policy is the class ASRPT; give an instance of it: ASRPT\(\)"):
         hetopt.simulate(ASRPT, Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),)))
 
 

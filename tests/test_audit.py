@@ -35,6 +35,8 @@ def test_the_example_of_the_readme(instance):
     assert v.pareto_efficient.holds
     assert v.strategy_proof.holds is False
     assert v.strategy_proof.witness.misreporting == ("u1",)
+    witness = v.as_dict()["strategy_proof"]["witness"]
+    assert (witness["kind"], witness["misreport_kind"]) == ("Misreport", v.strategy_proof.witness.kind)
     assert hetopt.audit(instance, allocation).strategy_proof.holds is None
 
 
@@ -139,6 +141,7 @@ def test_forms_of_an_answer(instance):
     data = json.loads(json.dumps(v.as_dict(), allow_nan=False))
     assert data["envy_free"]["holds"] is False
     assert data["envy_free"]["witness"]["own"] == {"GPU1": 1}
+    assert data["envy_free"]["witness"]["kind"] == "Envy"
     assert data["strategy_proof"] == {**data["strategy_proof"], "holds": None, "slack": None, "verdict": "undecided"}
     assert data["pareto_efficient"]["witness"]["bundles"].keys() == {"u1", "u2"}
     text = str(v)

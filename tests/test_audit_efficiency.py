@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from scipy.optimize import linprog
 
 import hetopt
@@ -217,7 +218,7 @@ def test_what_cannot_be_compared_is_undecided():
 
 
 def test_whom_no_type_can_run_does_not_disturb_the_proof():
-    """A gang of three on types of two GPUs: nothing is worth anything to it."""
+    """A gang of three on types of two GPUs: it can use none."""
     instance = hetopt.Instance.from_jobs([[1, 1], [1, 2]], demand=[3, 1], work=[9, 9], capacity=[2, 2])
     table = [[0, 0], [2, 2]]
     verdict = auditing.pareto_efficient(instance, table, exact=True, demand_limited=False)
@@ -290,17 +291,31 @@ def test_where_no_entity_can_use_a_gpu_nothing_can_be_gained(exact):
 
 
 def test_whole_tenants_have_no_limit_of_time():
+    """An audit with the limit does not judge them without it."""
     kinds = (hetopt.JobType("slow", {"A": 1}), hetopt.JobType("fast", {"A": 1}))
     instance = hetopt.Instance(hetopt.Cluster.of({"A": 1}), tenants=(hetopt.Tenant("u", kinds),))
     with pytest.raises(hetopt.InvalidOption, match="whole tenants"):
         auditing.envy_free(instance, [[0.5], [0.5]], level="free reuse", demand_limited=True)
-    limited = hetopt.audit(instance, [[1], [0]], demand_limited=True)
-    assert limited.by_tenant["sharing_incentive (free reuse)"].holds
+    verdicts = hetopt.audit(instance, [[1], [0]]).by_tenant
+    assert all(verdict.holds for verdict in verdicts.values())
+    limited = hetopt.audit(instance, [[1], [0]], demand_limited=True).by_tenant
+    assert limited.keys() == verdicts.keys()
+    for label, verdict in limited.items():
+        assert (verdict.label, verdict.holds) == (label, None)
+        assert "demand_limited does not apply to whole tenants" in verdict.why
 
 
 def test_an_entity_that_can_use_no_gpu_does_not_spoil_the_comparison() -> None:
-    """As in the audit, which finds the sharing incentive met: its fair rate is 0."""
+    """As in the audit, which finds the sharing incentive met: its fair-part rate is 0."""
     instance = hetopt.Instance.from_speedups([[1, 0], [1, 2]], capacity=[0, 2])
     allocation = hetopt.solve(oef.cooperative(), instance)
     assert hetopt.audit(instance, allocation).sharing_incentive.holds
     assert measure(instance, allocation)["sharing"] == 1.0
+
+
+@pytest.mark.parametrize("tolerance", [-1, float("nan"), "x", None])
+@pytest.mark.parametrize("check", [auditing.envy_free, auditing.within_capacity, auditing.pareto_efficient])
+def test_a_tolerance_is_a_number_from_zero(check, tolerance):
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    with refused(hetopt.InvalidOption, "tolerance"):
+        check(inst, [[1, 0], [0, 1]], tolerance=tolerance)

@@ -21,7 +21,7 @@ def meant(value: float) -> Fraction:
     return rational(float(value))
 
 
-def worth(instance, e, gpus, limited=None):
+def rate_of(instance, e, gpus, limited=None):
     """Rate of entity e with some GPUs, gangs at their speed per GPU.
 
     A job's is max v.y over y <= gpus with sum y <= demand; here its dual, min_t demand t + sum_k g_k max(0, v_k - t),
@@ -44,7 +44,7 @@ def tempted(instance, e, o, gpus):
     """Rate of e with the GPUs of o times the ratio of weights: as many as its gang can use, in the time of o's."""
     entities = instance.entities()
     ratio = meant(entities.weight[e]) / meant(entities.weight[o])
-    average = worth(instance, e, [ratio * g for g in gpus[o]])
+    average = rate_of(instance, e, [ratio * g for g in gpus[o]])
     if entities.kind == "tenants":
         return average
     demand = [meant(entities.demand[i]) for i in (e, o)]
@@ -58,7 +58,7 @@ def least_envy_slack(instance, table):
     entities, gpus = instance.entities(), gpus_of(instance, table)
     weight, whole = [meant(w) for w in entities.weight], [meant(m) for m in entities.capacity]
     slacks = [
-        (worth(instance, e, gpus[e]) - tempted(instance, e, o, gpus)) / worth(instance, e, whole)
+        (rate_of(instance, e, gpus[e]) - tempted(instance, e, o, gpus)) / rate_of(instance, e, whole)
         for e in range(len(weight))
         for o in range(len(weight))
         if e != o
@@ -71,7 +71,8 @@ def least_fair_slack(instance, table):
     weight, whole = [meant(w) for w in entities.weight], [meant(m) for m in entities.capacity]
     part = [w / sum(weight) for w in weight]
     return min(
-        (worth(instance, e, gpus[e]) - worth(instance, e, [part[e] * m for m in whole])) / worth(instance, e, whole)
+        (rate_of(instance, e, gpus[e]) - rate_of(instance, e, [part[e] * m for m in whole]))
+        / rate_of(instance, e, whole)
         for e in range(len(weight))
     )
 
@@ -121,9 +122,9 @@ def test_witness_of_envy_is_true(data):
     e, o = entities.position[envy.envious], entities.position[envy.envied]
     gpus = gpus_of(instance, table)
     assert envy.own == {k: g for k, g in zip(entities.types, gpus[e], strict=True) if g}
-    assert envy.rate == worth(instance, e, gpus[e])
+    assert envy.rate == rate_of(instance, e, gpus[e])
     ratio = meant(entities.weight[e]) / meant(entities.weight[o])
-    assert envy.tempting_rate == worth(instance, e, [ratio * g for g in gpus[o]])
+    assert envy.tempting_rate == rate_of(instance, e, [ratio * g for g in gpus[o]])
     assert envy.excess > 0
     assert envy.envious in envy.explain()
     assert envy.envied in envy.explain()

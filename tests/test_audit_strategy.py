@@ -306,6 +306,7 @@ def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
         ({"gpu_use": "odd"}, "gpu_use", None),
         ({"misreporting": ("u9",)}, "misreporting", "one of u1, u2"),
         ({"budget": 1}, "budget", None),
+        ({"tolerance": -1}, "tolerance", None),
         ({"time_limit": -1}, "time_limit", None),
     ],
 )

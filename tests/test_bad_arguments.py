@@ -13,7 +13,7 @@ import pytest
 from refused import refused
 
 import hetopt
-from hetopt.models import fft, gandiva_fair, gavel, oef
+from hetopt.models import fft, gandiva_fair, gavel, hadar, oef
 from hetopt.models.fairness_components import EnvyFree
 from hetopt.models.objectives import SwitchingCost
 
@@ -65,8 +65,8 @@ WRONG: list[tuple[str | None, str | None, type[hetopt.HetoptError], Callable[[],
         lambda: hetopt.solve(oef.cooperative(), TENANTS, wrong({"gap": 1})),
     ),
     (
-        None,
-        "option.*'timelimit'",
+        "timelimit",
+        "did you mean 'time_limit'",
         hetopt.InvalidOption,
         lambda: hetopt.solve(oef.cooperative(), TENANTS, timelimit=3),
     ),
@@ -204,6 +204,20 @@ WRONG: list[tuple[str | None, str | None, type[hetopt.HetoptError], Callable[[],
         hetopt.InvalidOption,
         lambda: hetopt.Options(seed=10**10),
     ),
+    ("x", "NaN", hetopt.InvalidPlan, lambda: hetopt.Plan(TENANTS.entities(), [[1, math.nan], [0, 0]])),
+    ("hosts['u1']", "is 5", hetopt.InvalidPlan, lambda: hetopt.Placement(wrong({"u1": 5}))),
+    ("names", "'j1'", hetopt.InvalidInstance, lambda: JOBS.with_jobs("j1")),
+    ("replace", "'foo'", hetopt.InvalidInstance, lambda: JOBS.replace(foo=1)),
+    (
+        "from_speedups",
+        "did you mean 'weights'",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Instance.from_speedups([[1]], [1], weight=[1]),
+    ),
+    ("EnvyFree.eager_up_to", "'x'", hetopt.InvalidOption, lambda: EnvyFree(eager_up_to=wrong("x"))),
+    ("instance", None, hetopt.InvalidInstance, lambda: hetopt.solve(oef.cooperative(), wrong(np.ones((20, 20))))),
+    ("Irrevocable.delta", "'foo'", hetopt.InvalidOption, lambda: hadar.Committing(delta=wrong("foo"))),
+    ("Irrevocable.eta", "nan", hetopt.InvalidOption, lambda: hadar.Committing(eta=math.nan)),
 ]
 
 
@@ -214,6 +228,7 @@ def test_one_clear_line(
     with refused(kind, key, match) as caught:
         call()
     assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
 
 
 def test_parts_are_added_from_either_side() -> None:

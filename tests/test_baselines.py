@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import hetopt
+from hetopt.data.rates import equal_share_rate
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.models import baselines
 from hetopt.proofs.strategies import job_instances, tenant_instances
@@ -32,7 +33,7 @@ def test_the_sharing_incentive_alone_gives_41_ninths() -> None:
     """[OEF, claim 11]: the largest total under the sharing incentive is 4.5556, more than the cooperative 4.5."""
     a = hetopt.solve(baselines.sharing_incentive_only(), EQ1)
     assert a.certificate.objective == pytest.approx(41 / 9, rel=EQUAL)
-    assert (a.rate >= EQ1.entities().fair_rate * (1 - EQUAL)).all()
+    assert (a.rate >= equal_share_rate(EQ1.entities()) * (1 - EQUAL)).all()
 
 
 def test_equal_split_of_oefs_equilibrium() -> None:
@@ -53,7 +54,7 @@ def test_equal_split_is_the_part_of_ones_weight(inst: hetopt.Instance) -> None:
         for kind, gpus in inst.cluster.capacity.items():
             useful = tenant.job_types[0].speedup[kind] > 0
             assert a.share.loc[tenant.name, kind] == pytest.approx(tenant.weight / total * gpus if useful else 0.0)
-    assert a.rate.to_numpy() == pytest.approx(inst.entities().fair_rate)
+    assert a.rate.to_numpy() == pytest.approx(equal_share_rate(inst.entities()))
     assert a.certificate.violation <= FEASIBILITY
     assert a.certificate.objective <= a.certificate.bound * (1 + EQUAL)
 

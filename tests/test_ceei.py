@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetopt
+from hetopt.data.rates import equal_share_rate
 from hetopt.models import baselines, ceei, oef
 from hetopt.models.fairness_components import row_excess
 from hetopt.proofs.strategies import job_instances, tenant_instances
@@ -55,7 +56,7 @@ def test_the_optimum_is_that_of_another_solver(inst: hetopt.Instance) -> None:
     rows = [e.demand @ x <= e.capacity, x[~e.allowed] == 0]
     if inst.jobs:
         rows.append(cp.sum(x, axis=1) <= 1)
-    unit = e.fair_rate
+    unit = equal_share_rate(e)
     gain = e.weight @ cp.log(cp.multiply(1 / unit, cp.sum(cp.multiply(e.speed, x), axis=1)))
     problem = cp.Problem(cp.Maximize(gain), rows)
     problem.solve(solver="CLARABEL")
@@ -73,7 +74,7 @@ def test_it_is_envy_free_efficient_and_shares_gladly(inst: hetopt.Instance) -> N
     e = a.entities
     size = (e.per_gpu @ e.capacity)[:, None]
     assert (row_excess(e, np.array(a.x)) / size).max() <= 10 * EQUAL
-    assert (a.rate.to_numpy() >= e.fair_rate * (1 - 10 * EQUAL)).all()
+    assert (a.rate.to_numpy() >= equal_share_rate(e) * (1 - 10 * EQUAL)).all()
     # Pareto: no allocation has a larger total at these inverse rates than n, by the first-order condition.
     best = hetopt.solve(baselines.efficiency_only(), _scaled(inst, a.rate.to_numpy() / e.weight))
     assert best.certificate.objective == pytest.approx(e.weight.sum(), rel=100 * EQUAL)

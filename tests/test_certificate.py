@@ -96,7 +96,7 @@ def test_violations_of_capacity_are_relative_and_of_every_kind() -> None:
     assert capacity_violation(entities, np.array([[2.0, 0], [2, 2]])) == 0
     assert capacity_violation(entities, np.array([[3.0, 0], [2, 2]])) == 1 / 4
     assert capacity_violation(entities, np.array([[-0.5, 0], [2, 2]])) == 0.5 / 4
-    assert capacity_violation(entities, np.array([[1, 0.5], [2, 0]])) == 0.5 / 4, "u1 cannot run on the second type"
+    assert capacity_violation(entities, np.array([[1, 0.5], [2, 0]])) == 0.5 / 2, "u1 cannot run on the second type"
 
 
 def test_gains_of_other_priorities_do_not_count_as_objective() -> None:

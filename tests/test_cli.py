@@ -131,6 +131,8 @@ BAD = [
     (["solve", "oef/eq6", "-p", "fft"], "jobs"),
     (["export", "oef/eq6", "-p", "oef-cooperative", "--out", "x.xlsx"], "it must be one of lp, mps, json"),
     (["instances", "--write", "x.yaml"], "--write needs the name of an instance"),
+    (["audit", "oef/eq6", "-p", "ceei", "--search", "-1"], "--search is -1.0"),
+    (["audit", "oef/eq6", "-p", "ceei", "--search", "nan"], "--search is nan"),
     (["solve", "oef/eq6", "-p", "ceei", "--plot", "no/x.png"], "no"),
     (["solve", "oef/eq6", "-p", "oef-noncooperative", "--set", "canonical=maybe"], "it must be true or false"),
     (

@@ -34,6 +34,7 @@ def test_the_table_has_the_means_over_seeds(run: Run) -> None:
     assert [line.split("│")[1].strip() for line in lines] == list(means.index)
     assert [line.split("│")[3].strip() for line in lines] == [format_duration(value) for value in means]
     assert "mean over 2 seeds" in out
+    assert [line.split("│")[-3].strip()[-2:] for line in lines] == [" %"] * 2  # utilisation
     assert out.splitlines()[-2:] == ["4 runs: runs", "hetopt report runs"]
     again = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
     assert again[1].splitlines()[-2] == "0 runs, 4 already stored: runs"

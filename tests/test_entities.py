@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from hetopt import Cluster, Instance, InvalidInstance, JobType, Tenant
+from hetopt.data.rates import equal_share_rate
 
 PAIR = {"T4": 1.0, "V100": 2.0}
 
@@ -24,7 +25,7 @@ def test_entities_of_tenants() -> None:
     assert e.capacity.tolist() == [3, 2]
     assert e.held is not None
     assert e.held.tolist() == [[0, 0], [0, 0], [0, 2]]
-    assert e.fair_rate.tolist() == pytest.approx([7 / 3, 4 / 3, 9 / 3])
+    assert equal_share_rate(e).tolist() == pytest.approx([7 / 3, 4 / 3, 9 / 3])
     assert instance.entities() is e
     with pytest.raises(ValueError, match="read-only"):
         e.speed[0, 0] = 5

@@ -124,7 +124,7 @@ def test_time_of_profiling(made: Made) -> None:
     """Profiling runs counted by the simulator's events, and pauses as time on GPUs without work."""
     part = next(part for part in made.parts if part.name == "profiling")
     task = next(iter(part.experiment.runs()))
-    _, log = RunSpec(task.workload, task.system, task.seed, task.environment)()
+    _, log = RunSpec(task.workload, task.system, task.seed, task.environment).run()
     assert log is not None
     instance, spread = task.workload.instance(0), Spread(otherwise=0.55)
     on_gpus = worked = 0.0

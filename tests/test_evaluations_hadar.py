@@ -10,12 +10,11 @@ import pytest
 from evaluation_cases import Made
 
 from hetopt import instances
-from hetopt.experiments.published_results import LAB, MIXES
 from hetopt.experiments.run_folder import instance_of
 from hetopt.models.hadar.hadar_workload import from_trace
 from hetopt.proofs.evaluations import hadar_evaluation
 from hetopt.proofs.evaluations.evaluation import EvaluationPart, EvaluationScale
-from hetopt.proofs.evaluations.hadar_evaluation import BEST, LATENCIES, SLOTS
+from hetopt.proofs.evaluations.hadar_evaluation import BEST, LAB, LATENCIES, MIXES, SLOTS
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.traces.philly_generator import PhillyLike
 

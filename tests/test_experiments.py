@@ -107,15 +107,16 @@ def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
 def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
     trace = tmp_path / "own.csv"
     names = ["001", "1.10", "1.1", "1e3", "1000", "NA", "nan", "None", "true", "-0", "名"]
-    users = ["0007", "null", "servers"]
-    rows = [f"{name},{60 * i},60,1,{users[i % 3]}" for i, name in enumerate(names)]
-    trace.write_text("\n".join(["job,arrival,duration,gpus,user", *rows]) + "\n", encoding="utf-8")
+    users = ["0007", "null", "servers", "given_up"]
+    rows = [f"{name},{60 * i},60,1,{users[i % 4]},VGG-16" for i, name in enumerate(names)]
+    trace.write_text("\n".join(["job,arrival,duration,gpus,user,model", *rows]) + "\n", encoding="utf-8")
     store = RunStore(tmp_path / "runs", kind)
     workload = TraceWorkload(str(trace), "lab36", tenants="users")
     Experiment((workload,), (SystemVariant("srtf"),)).run(store)
     (run,) = store
     log = hetopt.simulate(SystemVariant("srtf").build(), workload.instance())
     assert run.log.jobs.index.tolist() == names
+    assert run.log.throughput.columns.tolist() == users
     for name in ("jobs", "spans", "throughput"):
         pd.testing.assert_frame_equal(getattr(run.log, name), getattr(log, name), check_dtype=False)
 
@@ -434,8 +435,8 @@ def test_environment_settings_build_environments() -> None:
     assert environment.checkpoint_seconds == 8
     assert environment.changes
     assert max(change.time for change in environment.changes if not change.up) < 100 * 3600
-    assert {server.disk_bytes for server in every.on(cluster).servers} == {1e9}
+    assert {server.disk_bytes for server in every.with_disks(cluster).servers} == {1e9}
     assert len(every.changed()) == 20
     plain = EnvironmentSettings().build(cluster, 0)
     assert plain == type(plain)()
-    assert Instance(EnvironmentSettings().on(cluster)).cluster is cluster
+    assert Instance(EnvironmentSettings().with_disks(cluster)).cluster is cluster

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import hetopt
+from hetopt.data.rates import equal_share_rate
 from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import fft
@@ -234,7 +235,7 @@ def test_the_sharing_incentive_on_the_round(round_: tuple[hetopt.Instance, fft.F
 
     def fair(where: Where) -> bool:
         short = fair_rate - entities.rate(share_of(instance, where))
-        return bool((short <= FEASIBILITY * entities.fair_rate).all())
+        return bool((short <= FEASIBILITY * equal_share_rate(entities)).all())
 
     policy = fft.FFT(SECONDS, RESTART, extra=(SharingIncentive(),))
     found = optimum(instance, state, fair)

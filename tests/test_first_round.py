@@ -147,7 +147,7 @@ def test_policies_with_the_same_reason_are_listed_together() -> None:
     instance = instances.load("lab36")
     refused = compare(instance, {"fft": fft.FFT(), "fifo": gavel.fifo(), "oef": oef.cooperative()}).refused
     assert list(by_reason(refused).values()) == [["fft", "fifo"]]
-    with pytest.raises(NotApplicable, match=r"^FFT is about jobs, and the instance has none") as caught:
+    with pytest.raises(NotApplicable, match=r"^FFT is for jobs, and the instance has none") as caught:
         hetopt.solve(fft.FFT(), instance)
     assert (caught.value.path, caught.value.reason) == (("FFT",), refused["fft"])
     assert pickle.loads(pickle.dumps(caught.value)).reason == refused["fft"]

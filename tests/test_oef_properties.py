@@ -201,7 +201,7 @@ def test_shares_of_a_type_that_one_cannot_use_stay_at_zero() -> None:
 @pytest.mark.parametrize("formulation", [oef.cooperative(), oef.noncooperative(), oef.noncooperative(canonical=True)])
 def test_jobs_are_refused(formulation: Formulation) -> None:
     """Each counts work in a unit of its own, so that their rates cannot be compared."""
-    with pytest.raises(InvalidInstance, match=r"OEF.* is about tenants, and the instance has none; add tenants"):
+    with pytest.raises(InvalidInstance, match=r"OEF.* is for tenants, and the instance has none; add tenants"):
         hetopt.solve(formulation, Instance.from_jobs([[1, 2]], [1], [9], [1, 1]))
 
 

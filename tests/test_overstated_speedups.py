@@ -52,8 +52,8 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
     for tenant, own in log.spans.groupby("tenant"):
         expected = sum(speed[job][t] for job, t in zip(own["job"], own["gpu_type"], strict=True))
         assert log.throughput[str(tenant)].iloc[0] == pytest.approx(expected)
-    promised = log.estimated.iloc[0].to_list()
-    assert promised == pytest.approx([promised[0]] * 4)  # equal by the reports
+    estimated = log.estimated.iloc[0].to_list()
+    assert estimated == pytest.approx([estimated[0]] * 4)  # equal by the reports
 
 
 @pytest.mark.parametrize(

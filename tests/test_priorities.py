@@ -152,10 +152,10 @@ def test_settings_given_to_simulate_override_the_system() -> None:
 @pytest.mark.parametrize(
     ("make", "key", "match"),
     [
-        (lambda: System(3), "the policy", "is 3"),
+        (lambda: System(3), "policy", "is 3"),
         (lambda: System(gavel.fifo(), 0.0), "System.round_seconds", None),
         (lambda: System(gavel.fifo(), rounder=ByPriority), "System.rounder", "class ByPriority"),
-        (lambda: OnChange("gavel"), "the policy", "make_policy"),
+        (lambda: OnChange("gavel"), "policy", "make_policy"),
         (lambda: OnChange(gavel.fifo(), -1.0), "OnChange.round_seconds", None),
     ],
 )

@@ -15,6 +15,7 @@ from property_cases import BY_KEY, SMALL, of
 
 import hetopt
 from hetopt.auditing import envy_free, sharing_incentive
+from hetopt.data.entities import Kind
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import exact_fractions
 from hetopt.errors import InvalidPlan, UnusableFile
@@ -34,7 +35,7 @@ from hetopt.proofs.properties.policy_answers import (
     true_rates,
     within_capacity,
 )
-from hetopt.proofs.properties.policy_cases import EntityKind, MisreportKind, PolicyCase, policy_space
+from hetopt.proofs.properties.policy_cases import AllowedMisreports, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, no_gain, screened
 from hetopt.proofs.properties.property_matrix import PROVED, decide_cell, stored_refutations, supported_kinds
 from hetopt.registry import make_policy, policy_names
@@ -47,20 +48,20 @@ F = Fraction
 
 
 def test_tenants_and_their_misreports() -> None:
-    case = of("tenants", MisreportKind.OVER, speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
+    case = of("tenants", AllowedMisreports.OVER, speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
     assert case.instance.entities().speed.tolist() == [[1, 2], [1, 5]]
     assert case.reported.entities().speed.tolist() == [[1, 4], [1, 5]]
     assert case.misreporters == (0,)
     numbers = CaseNumbers(
         {"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(4),),), "liar": ((F(2),),)}
     )
-    assert policy_space("tenants", MisreportKind.OVER).build(numbers) is None  # that is an under-report
-    under = policy_space("tenants", MisreportKind.UNDER).build(numbers)
+    assert policy_space("tenants", AllowedMisreports.OVER).build(numbers) is None  # that is an under-report
+    under = policy_space("tenants", AllowedMisreports.UNDER).build(numbers)
     assert under is not None
     assert under.misreporters == (1,)
     assert under.reported.entities().speed.tolist() == [[1, 2], [1, 4]]
     assert (
-        policy_space("tenants", MisreportKind.UNDER).build(numbers.replaced("liar", 0, 0, F(3))) is None
+        policy_space("tenants", AllowedMisreports.UNDER).build(numbers.replaced("liar", 0, 0, F(3))) is None
     )  # there are two
 
 
@@ -83,7 +84,7 @@ def test_jobs_have_gangs_work_and_arrivals() -> None:
 
 
 def test_a_false_type_divides_the_weight() -> None:
-    case = of("tenants", MisreportKind.FALSE_TYPE, speed=[[2], [5]], gpus=[[1, 1]], report=[[1]], liar=[[2]])
+    case = of("tenants", AllowedMisreports.FALSE_TYPE, speed=[[2], [5]], gpus=[[1, 1]], report=[[1]], liar=[[2]])
     entities = case.reported.entities()
     assert entities.names == ("u1", "u2/true", "u2/false")
     assert entities.weight.tolist() == [1, 0.5, 0.5]
@@ -97,7 +98,7 @@ def test_a_false_type_divides_the_weight() -> None:
 
 def test_all_misreporters_are_named_and_pictured_before_and_after() -> None:
     """The equal split of 3 GPU1 and 3 GPU2 does not depend on the reports."""
-    case = of("tenants", MisreportKind.TOGETHER, speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
+    case = of("tenants", AllowedMisreports.TOGETHER, speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
     found = no_gain(case, baselines.equal_split())
     assert found.slack == 0
     sentences = (
@@ -105,7 +106,7 @@ def test_all_misreporters_are_named_and_pictured_before_and_after() -> None:
         "u3 reports speeds (1, 4), not (1, 2), and has 3 instead of 3",
     )
     assert found.explanation == "; ".join(sentences)
-    false = of("tenants", MisreportKind.FALSE_TYPE, speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
+    false = of("tenants", AllowedMisreports.FALSE_TYPE, speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
     found = no_gain(false, baselines.equal_split())
     assert found.explanation == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
     before, after = found.pictures
@@ -134,18 +135,18 @@ def test_only_the_last_misreport_may_pay() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tenants", "jobs"])
-@pytest.mark.parametrize("way", [None, MisreportKind.OVER, MisreportKind.UNDER, MisreportKind.TOGETHER])
-def test_what_is_drawn_is_meant(kind: EntityKind, way: Any) -> None:
+@pytest.mark.parametrize("way", [None, AllowedMisreports.OVER, AllowedMisreports.UNDER, AllowedMisreports.TOGETHER])
+def test_what_is_drawn_is_meant(kind: Kind, way: Any) -> None:
     @given(policy_space(kind, way).strategy())
     @settings(max_examples=25, deadline=None)
     def look(drawn: tuple[CaseNumbers, PolicyCase]) -> None:
         case = drawn[1]
         pairs = [(a, b) for x, y in zip(case.speed, case.report, strict=True) for a, b in zip(x, y, strict=True)]
-        if way in (MisreportKind.OVER, MisreportKind.TOGETHER):
+        if way in (AllowedMisreports.OVER, AllowedMisreports.TOGETHER):
             assert all(b >= a for a, b in pairs)
-        if way is MisreportKind.UNDER:
+        if way is AllowedMisreports.UNDER:
             assert all(b <= a for a, b in pairs)
-        assert len(case.misreporters) >= {None: 0, MisreportKind.TOGETHER: 2}.get(way, 1)
+        assert len(case.misreporters) >= {None: 0, AllowedMisreports.TOGETHER: 2}.get(way, 1)
         assert isinstance(case.instance, Instance)
 
     look()
@@ -175,8 +176,8 @@ def test_noise_is_none_but_for_exact_optima() -> None:
 def test_whom_a_policy_is_about() -> None:
     assert set(supported_kinds(oef.cooperative())) == {"tenants", "jobs"}
     assert not supported_kinds(oef.cooperative())["tenants"]
-    assert "is about tenants" in supported_kinds(oef.cooperative())["jobs"]
-    assert "is about jobs" in supported_kinds(FFT())["tenants"]
+    assert "is for tenants" in supported_kinds(oef.cooperative())["jobs"]
+    assert "is for jobs" in supported_kinds(FFT())["tenants"]
     assert not any(supported_kinds(gavel.max_min_fairness()).values())
 
 
@@ -249,7 +250,7 @@ def test_ten_times_what_there_is_fails_and_is_judged_no_further(key: str) -> Non
     assert BY_KEY["capacity"].check(case, Altered(lambda x: x * 10)).slack == -9
     with pytest.raises(Undecided, match="the allocation is not possible"):
         BY_KEY[key].check(case, Altered(lambda x: x * 10))
-    lie = of("tenants", MisreportKind.OVER, speed=[[2], [5]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    lie = of("tenants", AllowedMisreports.OVER, speed=[[2], [5]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     with pytest.raises(Undecided, match="the allocation is not possible"):
         no_gain(lie, Altered(lambda x: x * 10))
 
@@ -273,11 +274,11 @@ def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
 
 def test_the_misreport_of_the_paper_pays_what_it_prints() -> None:
     """Fig. 2: u1 of (1,2), (1,4) reports 3 and has 5/3 instead of 3/2, of 3 with the whole cluster."""
-    case = of("tenants", MisreportKind.OVER, speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    case = of("tenants", AllowedMisreports.OVER, speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
     assert found.slack == (F(3, 2) - F(5, 3)) / 3
     assert found.explanation == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
-    honest = of("tenants", MisreportKind.UNDER, speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    honest = of("tenants", AllowedMisreports.UNDER, speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     assert no_gain(honest, oef.cooperative()).slack >= 0
 
 
@@ -291,7 +292,7 @@ def test_with_search_the_counterexample_is_smaller() -> None:
 
 
 @pytest.mark.parametrize(("policy", "kind", "key"), sorted(PROVED))
-def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: EntityKind, key: str) -> None:
+def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: Kind, key: str) -> None:
     assert all_claims()[PROVED[policy, kind, key]].expected is ClaimVerdict.TRUE
     assert policy in all_claims()[PROVED[policy, kind, key]].policies
     found = decide_cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)

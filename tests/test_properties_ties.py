@@ -16,7 +16,7 @@ from hetopt.proofs.ledger.claim import Counterexample, Finding
 from hetopt.proofs.ledger.space import CaseNumbers
 from hetopt.proofs.properties import property_matrix
 from hetopt.proofs.properties.policy_answers import UndecidedTie, ask_policy, most_favourable, own_speeds, true_rates
-from hetopt.proofs.properties.policy_cases import MisreportKind, PolicyCase, policy_space
+from hetopt.proofs.properties.policy_cases import AllowedMisreports, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import EVERY_OPTIMUM, PROPERTIES, no_gain
 from hetopt.proofs.properties.property_matrix import MatrixCell
 from hetopt.tolerances import EQUAL
@@ -30,7 +30,7 @@ FEW = settings(max_examples=15, deadline=None)
 
 def test_a_misreport_that_pays_in_some_optima_refutes_nothing() -> None:
     """Cooperative OEF on (1, 1), (1, 2) and GPUs 2, 1: honestly u2 may have 2 to 5/2, after the lie 3/2 to 5/2."""
-    case = of("tenants", MisreportKind.UNDER, speed=[[1], [2]], gpus=[[2, 1]], report=[[1]], liar=[[2]])
+    case = of("tenants", AllowedMisreports.UNDER, speed=[[1], [2]], gpus=[[2, 1]], report=[[1]], liar=[[2]])
     honest, lying = ask_policy(oef.cooperative(), case.instance), ask_policy(oef.cooperative(), case.reported)
     ends = [
         true_rates(
@@ -46,7 +46,12 @@ def test_a_misreport_that_pays_in_some_optima_refutes_nothing() -> None:
 def test_a_misreport_that_pays_in_all_optima_refutes() -> None:
     """u3 of (1, 1, 1), (1, 5, 6), (1, 3, 2) on GPUs 2, 3, 3 reports (1, 2, 2): 6 before, at least 23/3 after."""
     case = of(
-        "tenants", MisreportKind.UNDER, speed=[[1, 1], [5, 6], [3, 2]], gpus=[[2, 3, 3]], report=[[2, 2]], liar=[[3]]
+        "tenants",
+        AllowedMisreports.UNDER,
+        speed=[[1, 1], [5, 6], [3, 2]],
+        gpus=[[2, 3, 3]],
+        report=[[2, 2]],
+        liar=[[3]],
     )
     found = no_gain(case, oef.cooperative())
     assert found.refutes
@@ -67,7 +72,7 @@ def test_envy_in_every_optimum_is_one_and_in_some_a_tie() -> None:
 
 
 @FEW
-@given(policy_space("tenants", MisreportKind.UNDER).strategy())
+@given(policy_space("tenants", AllowedMisreports.UNDER).strategy())
 def test_no_kinder_optimum_is_found_by_chance(drawn: tuple[CaseNumbers, PolicyCase]) -> None:
     """Against the ends of the optimal face by scipy, independent of the method here."""
     case = drawn[1]

@@ -15,10 +15,8 @@ import yaml
 from refused import refused
 
 from hetopt.errors import InvalidOption
-from hetopt.experiments.experiment import SystemVariant
 from hetopt.experiments.paper_comparison import COLUMNS, PublishedResult, compare_with_papers
 from hetopt.experiments.published_results import PUBLISHED_RESULTS, claim_of
-from hetopt.experiments.run_store import label_matches
 from hetopt.metrics import METRICS
 from hetopt.plugins import SYSTEMS
 from hetopt.registry import generator_names, is_named, policy_names
@@ -29,10 +27,10 @@ TWICE = PublishedResult("P-1", "P", "section 1", "JCT of b over a", "jct_mean", 
 NAN = math.nan
 
 
-def table_of(*rows: tuple[str, str, int, float, str | None]) -> pd.DataFrame:
-    """Workload, system, seed, mean completion time, and why it was refused."""
+def table_of(*rows: tuple[str, str, int, float, str | None], **systems: str) -> pd.DataFrame:
+    """Workload, label, seed, mean completion time, and why it was refused; ``systems``: label -> system, if another."""
     table = pd.DataFrame(rows, columns=["workload", "system", "seed", "jct_mean", "refused"])
-    return table.assign(jobs=100.0, unfinished=0.0)
+    return table.assign(system_name=table["system"].replace(systems), jobs=100.0, unfinished=0.0)
 
 
 RUNS = table_of(
@@ -45,6 +43,7 @@ RUNS = table_of(
     ("t", "c", 0, NAN, "refused"),
     ("u", "a", 0, 1.0, None),
     ("u", "b", 0, 5.0, None),
+    **{"b[k=1]": "b"},
 )
 
 
@@ -136,12 +135,20 @@ def test_claims_that_are_none(change: dict[str, Any], key: str | None, match: st
         replace(TWICE, **change)
 
 
-def test_labels_stand_for_their_system() -> None:
-    assert label_matches("b[k=1]", ["a", "b"])
-    assert label_matches("b[k=1]", ["b[k=1]"])
-    assert not label_matches("b[k=1]", ["b[k=2]", "bb"])
-    assert label_matches(SystemVariant("b", {"k": [1]}).label, ["b"])
-    assert not label_matches(SystemVariant("b", {"k": 1}, "b, one GPU each").label, ["b"])
+@pytest.mark.parametrize(
+    ("label", "system", "names", "compared"),
+    [
+        ("b[k=1]", "b", ("b",), True),
+        ("any words", "b", ("b",), True),
+        ("b[my label]", "c", ("b",), False),
+        ("b[my label]", "c", ("b[my label]",), True),
+        ("b[k=1]", "b", ("b[k=2]", "bb"), False),
+    ],
+)
+def test_runs_are_compared_by_their_system(label: str, system: str, names: tuple[str, ...], compared: bool) -> None:
+    """Also by an exact label; the text of a label does not name a system."""
+    table = table_of(("t", label, 0, 4.0, None), **{label: system})
+    assert len(only(replace(TWICE, numerator=names, denominator=()), table)) == compared
 
 
 def test_results_belong_to_claims() -> None:

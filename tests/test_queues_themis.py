@@ -16,6 +16,7 @@ from refused import refused
 
 import hetopt
 from hetopt import Instance, InvalidOption, Job
+from hetopt.data.rates import isolated_rate
 from hetopt.models.baselines import EqualSplit, isolated
 from hetopt.models.queues import Themis, ThemisState
 from hetopt.tolerances import EQUAL
@@ -130,7 +131,7 @@ def test_rho_is_that_of_fractions(instance: Instance, lease: float) -> None:
                 exact = finish(instance, job, t, Fraction(lease)) / alone(instance, job)
                 assert value == pytest.approx(float(exact))
     jobs = instance.entities("jobs")
-    assert found[:, -1] * instance.job_array("work") / jobs.isolated_rate == pytest.approx(
+    assert found[:, -1] * instance.job_array("work") / isolated_rate(jobs) == pytest.approx(
         [float(finish(instance, job, None, Fraction(lease))) for job in instance.jobs]
     )
 

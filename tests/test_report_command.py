@@ -111,4 +111,4 @@ def test_tables_that_are_gone(run: Run, tmp_path: Path) -> None:
     invented(tmp_path, {("t", "a", 0): {"jct_mean": 1.0}})
     code, _, err = run("report", tmp_path)
     assert code == 2
-    assert "has no table 'decision_seconds'; run it again" in err
+    assert "has no table 'jobs'; run it again" in err

@@ -129,7 +129,7 @@ def test_names_are_text_everywhere(text: str, shown: Page) -> None:
 
 def test_refused_runs_are_listed_with_the_reason(shown: Page) -> None:
     assert "Did not run:" in shown.text
-    assert "gandiva-fair: is about tenants, and the instance has none" in shown.text
+    assert "gandiva-fair: is for tenants, and the instance has none" in shown.text
     systems = {row.name: [cell for cell, _ in row.cells] for row in shown.of("Systems").rows}
     assert systems["gandiva-fair"][3] == "0 of 1"
     assert systems["fft"][:4] == ["fft", "default", "300 s", "3 of 3"]
@@ -196,7 +196,7 @@ def test_all_runs_refused(tmp_path: Path) -> None:
     Experiment((MIX,), (SystemVariant("gandiva-fair"),)).run(RunStore(tmp_path))
     found = Page(page(RunFolder.of(tmp_path)))
     assert "No system ran it." in found.text
-    assert "about tenants" in found.text
+    assert "is for tenants" in found.text
 
 
 def test_runs_that_are_not_alike_are_flagged(tmp_path: Path) -> None:
@@ -266,6 +266,16 @@ def test_a_window_outside_of_one_workload_is_noted_there(runs: Path) -> None:
 def test_unknown_fairness() -> None:
     with pytest.raises(UnknownName, match="themis"):
         ReportOptions(fairness="themsi")
+
+
+def test_systems_are_chosen_by_label_or_name(tmp_path: Path) -> None:
+    """The text of a label does not name a system."""
+    variants = (SystemVariant("fifo", label="srtf[mine]"), SystemVariant("srtf", label="other"))
+    Experiment((TRACE,), variants).run(RunStore(tmp_path))
+    for wanted, label in (("srtf", "other"), ("fifo", "srtf[mine]"), ("srtf[mine]", "srtf[mine]")):
+        folder = RunFolder.of(tmp_path, [wanted])
+        assert folder.systems == [label]
+        assert folder.table["system_name"].tolist() == ["srtf" if label == "other" else "fifo"]
 
 
 def test_unknown_system(runs: Path) -> None:

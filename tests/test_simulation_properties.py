@@ -165,14 +165,14 @@ def test_random_policies(seconds: float | None, instance: Instance, seed: int, p
 @given(instance=cases(), placed=st.sampled_from([None, HierarchicalPlacer(), MoreWorkersFirst()]))
 @settings(max_examples=6)
 def test_every_policy_by_name_finishes_all_jobs(name: str, instance: Instance, placed: Any) -> None:
-    """Rounded and placed, in rounds: the same invariants; who is about tenants refuses at once.
+    """Rounded and placed, in rounds: the same invariants; a policy for tenants refuses at once.
 
     Hadar's commitments refuse jobs, and HadarE runs them in copies: tests/test_hadar_policy.py, tests/test_hadare.py.
     """
     if name == "allox":
         instance = of_one_demand(instance)
     if name.startswith("oef-") or name == "gandiva-fair":
-        with pytest.raises(InvalidInstance, match="is about tenants"):
+        with pytest.raises(InvalidInstance, match="is for tenants"):
             simulate(make_policy(name), instance, round_seconds=300.0)
         return
     check(simulate(make_policy(name), instance, round_seconds=300.0, placer=placed, max_rounds=2000), instance, 300.0)

@@ -209,12 +209,33 @@ def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(InvalidInstance, match="is not CSV"):
         hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("")
-    with pytest.raises(InvalidInstance, match="is not CSV"):
+    with refused(InvalidInstance, None, "no column 'server'", file="servers.csv"):
+        hetopt.Instance.read_csv(tmp_path)
+    (tmp_path / "servers.csv").write_text('server,T4\ns,"4\n')
+    with refused(InvalidInstance, None, "is not CSV", file="servers.csv"):
         hetopt.Instance.read_csv(tmp_path)
     with pytest.raises(UnusableFile, match="exists already"):
         instance_tables.write_csv(instances.load("lab36"), tmp_path)
     with pytest.raises(UnusableFile, match="cannot be used as a folder: it is a file"):
         instance_tables.write_csv(instances.load("lab36"), tmp_path / "servers.csv")
+
+
+@pytest.mark.parametrize(("row", "line"), [("h1,2,5\nh2,1\n", 2), ("h1,2\n\nh2,1,,7\n", 4)])
+def test_cells_without_a_column_are_refused(tmp_path: Path, row: str, line: int) -> None:
+    (tmp_path / "servers.csv").write_text(f"server,T4\n{row}")
+    with refused(InvalidInstance, None, "2 columns", file="servers.csv", line=line):
+        hetopt.Instance.read_csv(tmp_path)
+
+
+def test_empty_cells_and_rows_at_the_end_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "servers.csv").write_text("\ufeffserver,T4,V100,\nh1,2,4,,\nh2,8,1,\n,,,\n", encoding="utf-8")
+    (tmp_path / "tenants.csv").write_text("tenant,T4,V100,weight\na,1,2\nb,1,3,2,\n")
+    found = hetopt.Instance.read_csv(tmp_path)
+    assert [dict(server.gpus) for server in found.cluster.servers] == [{"T4": 2, "V100": 4}, {"T4": 8, "V100": 1}]
+    assert [(t.name, dict(t.job_types[0].speedup), t.weight) for t in found.tenants] == [
+        ("a", {"T4": 1, "V100": 2}, 1),
+        ("b", {"T4": 1, "V100": 3}, 2),
+    ]
 
 
 BAD_FILES = [

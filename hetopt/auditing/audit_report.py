@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from hetopt.auditing.audited_holdings import Result, holdings
-from hetopt.auditing.fairness import envy_free, sharing_incentive
-from hetopt.auditing.feasibility import adjacent_types, within_capacity
-from hetopt.auditing.pareto import pareto_efficient
+from hetopt.auditing.audited_holdings import Holdings, Result, holdings
+from hetopt.auditing.fairness import envy_verdict, sharing_verdict
+from hetopt.auditing.feasibility import adjacency_verdict, capacity_verdict
+from hetopt.auditing.pareto import pareto_verdict
 from hetopt.auditing.strategy_proofness import strategy_proof
-from hetopt.auditing.verdict import AuditProperty, Level, Verdict, undecided
+from hetopt.auditing.verdict import AuditProperty, Verdict, undecided
 from hetopt.checks import FrozenDict
 from hetopt.data.instance import Instance
 from hetopt.formulations.policies import Policy
@@ -30,7 +30,7 @@ class Audit:
         One :class:`Verdict` each; each (tenant, job type) pair counts as a separate user.
     by_tenant:
         Where a tenant has several job types: label (``"envy_free (free reuse)"`` …) -> verdict on whole tenants, see
-        :data:`~hetopt.auditing.verdict.Level`. Else empty.
+        :data:`~hetopt.auditing.verdict.Level`; undecided with ``demand_limited=True``. Else empty.
     """
 
     envy_free: Verdict
@@ -118,6 +118,7 @@ def audit(
     >>> print(hetopt.audit(inst, [[0.5, 0], [0.5, 1]]).envy_free.witness.explain())
     u1 has 0.5 GPU1 and a rate of 0.5; with what u2 has, 0.5 GPU1 + 1 GPU2, it would have 2.5, 2 more
     """
+    held = holdings(instance, result, exact=exact, demand_limited=demand_limited)
     if policy is None:
         honest = undecided(AuditProperty.STRATEGY_PROOF, "it is a property of the policy; give policy=…")
     else:
@@ -125,26 +126,25 @@ def audit(
             instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit, demand_limited=demand_limited
         )
     return Audit(
-        envy_free=envy_free(instance, result, exact=exact, tolerance=tolerance, demand_limited=demand_limited),
-        sharing_incentive=sharing_incentive(
-            instance, result, exact=exact, tolerance=tolerance, demand_limited=demand_limited
-        ),
-        pareto_efficient=pareto_efficient(
-            instance, result, exact=exact, tolerance=tolerance, demand_limited=demand_limited
-        ),
+        envy_free=envy_verdict(held, tolerance),
+        sharing_incentive=sharing_verdict(held, tolerance),
+        pareto_efficient=pareto_verdict(held, tolerance),
         strategy_proof=honest,
-        capacity=within_capacity(instance, result, exact=exact, tolerance=tolerance),
-        adjacent_types=adjacent_types(instance, result, exact=exact),
-        by_tenant=_by_tenant(instance, result, exact, tolerance),
+        capacity=capacity_verdict(held, tolerance),
+        adjacent_types=adjacency_verdict(held),
+        by_tenant=_by_tenant(instance, result, held, tolerance),
     )
 
 
-def _by_tenant(instance: Instance, result: Result, exact: bool, tolerance: float) -> dict[str, Verdict]:
+def _by_tenant(instance: Instance, result: Result, single: Holdings, tolerance: float) -> dict[str, Verdict]:
     """Label -> verdict on whole tenants; empty where no tenant has several job types."""
-    if holdings(instance, result, level="free reuse").names == holdings(instance, result).names:
+    free = holdings(instance, result, level="free reuse", exact=single.exact)
+    if free.names == single.names:
         return {}
-    levels: tuple[Level, ...] = ("even split", "free reuse")
-    checks = [(check, level) for level in levels for check in (envy_free, sharing_incentive)]
-    checks.append((pareto_efficient, "free reuse"))
-    verdicts = [check(instance, result, level=level, exact=exact, tolerance=tolerance) for check, level in checks]
+    even = holdings(instance, result, level="even split", exact=single.exact)
+    verdicts = [check(held, tolerance) for held in (even, free) for check in (envy_verdict, sharing_verdict)]
+    verdicts.append(pareto_verdict(free, tolerance))
+    if single.most is not None:
+        why = "demand_limited does not apply to whole tenants, whose rates grow with every GPU"
+        verdicts = [replace(undecided(verdict.name, why), level=verdict.level) for verdict in verdicts]
     return {verdict.label: verdict for verdict in verdicts}

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from hetopt.auditing.verdict import Level
-from hetopt.checks import expect
+from hetopt.checks import expect, shown
 from hetopt.data.array_types import Numbers
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
@@ -47,6 +47,8 @@ class Holdings:
         (n,) GPUs that each can use at a time, the size of its gang; None: no limit.
     exact:
         True if all numbers are Fractions.
+    level:
+        What the entities are.
     """
 
     names: tuple[str, ...]
@@ -58,6 +60,7 @@ class Holdings:
     capacity: Numbers
     most: Numbers | None = None
     exact: bool = False
+    level: Level = "job type"
 
     @cached_property
     def cluster_rate(self) -> Numbers:
@@ -133,7 +136,7 @@ def holdings(
     """
     expect(Instance, instance, "instance")
     if level not in get_args(Level):
-        raise InvalidOption(f"is {level!r}; it must be one of {', '.join(get_args(Level))}", "level")
+        raise InvalidOption(f"is {shown(level)}; it must be one of {', '.join(get_args(Level))}", "level")
     entities = _entities(instance, result)
     entities = entities.exact if exact else entities
     _check_one_type_per_gang(result)
@@ -152,7 +155,7 @@ def holdings(
         most=most,
         exact=exact,
     )
-    return single if level == "job type" else _by_owner(single, instance, entities, level)
+    return _by_owner(single, instance, entities, level)
 
 
 def _check_one_type_per_gang(result: Result) -> None:
@@ -226,9 +229,9 @@ def _exact_share(result: Allocation) -> Numbers:
 
 
 def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: Level) -> Holdings:
-    """One row per tenant instead of one per (tenant, job type)."""
-    if entities.kind == "jobs":
-        return single
+    """One row per tenant instead of one per (tenant, job type), unless these are to be audited, or jobs."""
+    if level == "job type" or entities.kind == "jobs":
+        return replace(single, level=level)
     groups = [np.flatnonzero(entities.owner == i) for i in range(len(instance.tenants))]
     combined = np.max if level == "free reuse" else np.mean
     per_gpu = np.array([combined(single.per_gpu[rows], axis=0) for rows in groups])
@@ -241,4 +244,5 @@ def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: L
         gpus=gpus,
         rate=rate_with(per_gpu, gpus) if level == "free reuse" else as_allocated,
         weight=np.array([single.weight[rows].sum() for rows in groups]),
+        level=level,
     )

@@ -12,7 +12,7 @@ from hetopt.auditing.audited_holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.verdict import AuditProperty, BelowFairPart, Envy, Level, Verdict, judged
 from hetopt.data.array_types import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.rates import cluster_envy, fair_part, row_blocks
+from hetopt.data.rates import cluster_envy, cluster_surplus, fair_part, fair_part_rate, row_blocks
 from hetopt.tolerances import EQUAL
 
 
@@ -46,6 +46,11 @@ def envy_free(
         divided by its rate with the whole cluster.
     """
     held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
+    return envy_verdict(held, tolerance)
+
+
+def envy_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
+    """:func:`envy_free` of holdings already read."""
     e, o, slack = _worst_pair(held)
     ratio = held.weight[e] / held.weight[o]
     witness = Envy(
@@ -57,7 +62,7 @@ def envy_free(
         other=held.bundle(o),
         weight_ratio=_python_number(ratio),
     )
-    return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=level)
+    return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=held.level)
 
 
 def envy_matrix(
@@ -113,8 +118,10 @@ def sharing_incentive(
 ) -> Verdict:
     """Sharing incentive: each entity has at least the rate of its fair part of every GPU type [OEF, 2.3.1 (3)].
 
-    For all e: ``v[e](x[e]) >= v[e](pi[e] / sum(pi) m)``. Slack: the smallest difference as a part of ``v[e](m)``,
-    e's rate with the whole cluster m. Rates v as in :func:`envy_free`.
+    For all e: ``v[e](x[e]) >= v[e](pi[e] / sum(pi) m)``. Slack: the smallest
+    :func:`~hetopt.data.rates.cluster_surplus`, a part of ``v[e](m)``, e's rate with the whole cluster m. Comparisons of
+    policies show the :func:`~hetopt.data.rates.sharing_ratio`, relative to the fair-part rate. Rates v as in
+    :func:`envy_free`.
 
     Parameters
     ----------
@@ -127,18 +134,22 @@ def sharing_incentive(
         Its witness is the worst :class:`~hetopt.auditing.verdict.BelowFairPart`.
     """
     held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
-    part = fair_part(held.weight, held.capacity)
-    fair = held.rate_with(part)
-    slack = (held.rate - fair) / held.cluster_rate
+    return sharing_verdict(held, tolerance)
+
+
+def sharing_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
+    """:func:`sharing_incentive` of holdings already read."""
+    fair = fair_part_rate(held.per_gpu, held.weight, held.capacity, held.most)
+    slack = cluster_surplus(held.rate, fair, held.cluster_rate)
     e = int(slack.argmin())
     witness = BelowFairPart(
         entity=held.names[e],
         rate=_python_number(held.rate[e]),
         fair_rate=_python_number(fair[e]),
         own=held.bundle(e),
-        fair=bundle(held.types, part[e]),
+        fair=bundle(held.types, fair_part(held.weight, held.capacity)[e]),
     )
-    return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
+    return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=held.level)
 
 
 def _python_number(value: Any) -> Any:

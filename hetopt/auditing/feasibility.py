@@ -9,6 +9,7 @@ import numpy as np
 
 from hetopt.auditing.audited_holdings import Holdings, Result, holdings
 from hetopt.auditing.verdict import AuditProperty, Gap, Overused, Verdict, judged
+from hetopt.data.capacity import type_parts, unused_parts
 from hetopt.data.instance import Instance
 from hetopt.tolerances import EQUAL, SUPPORT
 
@@ -29,15 +30,11 @@ def within_capacity(instance: Instance, result: Result, *, exact: bool = False, 
 
 def capacity_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
     """:func:`within_capacity` of holdings already read."""
-    used = held.gpus.sum(axis=0)
-    size = np.where(held.capacity > 0, held.capacity, held.one)
-    free = (held.capacity - used) / size
-    free = np.where((held.capacity > 0) | (used > 0), free, held.one)  # an unused type without GPUs
-    least = held.gpus / size
-    k, (e, j) = int(free.argmin()), np.unravel_index(int(least.argmin()), least.shape)
-    slack, witness = free[k], Overused(held.types[k], used[k], held.capacity[k])
-    if least[e, j] < min(slack, 0):
-        slack, witness = least[e, j], Overused(held.types[j], held.gpus[e, j], held.capacity[j], held.names[e])
+    unused, parts = unused_parts(held.gpus, held.capacity), type_parts(held.gpus, held.capacity)
+    k, (e, j) = int(unused.argmin()), np.unravel_index(int(parts.argmin()), parts.shape)
+    slack, witness = unused[k], Overused(held.types[k], held.gpus[:, k].sum(), held.capacity[k])
+    if parts[e, j] < min(slack, 0):
+        slack, witness = parts[e, j], Overused(held.types[j], held.gpus[e, j], held.capacity[j], held.names[e])
     return judged(AuditProperty.CAPACITY, slack, witness, tolerance=tolerance, unit="part of the GPUs of a type")
 
 
@@ -54,12 +51,16 @@ def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, t
     threshold:
         A share below this part of a type's GPUs counts as none; exact verdicts count every share above 0.
     """
-    held = holdings(instance, result, exact=exact)
+    return adjacency_verdict(holdings(instance, result, exact=exact), threshold)
+
+
+def adjacency_verdict(held: Holdings, threshold: float = SUPPORT) -> Verdict:
+    """:func:`adjacent_types` of holdings already read."""
     types = np.flatnonzero(held.capacity > 0)
-    part = held.gpus[:, types] / held.capacity[types]
+    part = type_parts(held.gpus, held.capacity)[:, types]
     worst, witness = held.zero, Gap("", (), {})
     for e, row in enumerate(part):
-        there = row > (0 if exact else threshold)
+        there = row > (0 if held.exact else threshold)
         size, missing = _gap(row, there)
         if size > worst:
             worst = size

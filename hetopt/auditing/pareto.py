@@ -1,26 +1,21 @@
-"""Pareto efficiency against all allocations: by a linear program in floats, and by two methods in rational numbers.
+"""Pareto efficiency against all allocations: by a linear program, and in rational numbers by prices or trades.
 
-Where time is not limited, without any solver. An allocation x of divisible GPUs with rates ``v[e].x[e]`` is
-Pareto-efficient iff three changes are impossible:
+In rational numbers, where time is not limited, without any solver. An allocation x of divisible GPUs with rates
+``v[e].x[e]`` is Pareto-efficient iff three changes are impossible:
 
 1. give an unused GPU of some type to an entity that can use it;
-2. give GPUs that are worthless to their holder to an entity that can use them;
-3. trade in a ring of types: each holder e of a type k exchanges some of it for the next type k', worth
-   ``v[e, k'] / v[e, k]`` as much to it. If the product of these ratios is above 1, all keep their rates and the last
-   holder gains.
+2. give GPUs that are useless to their holder to an entity that can use them;
+3. trade in a ring of types: each holder e of a type k exchanges some of it for the next type k' at its marginal rate of
+   substitution ``v[e, k'] / v[e, k]``, which keeps its rate. If the product of these ratios is above 1, all keep their
+   rates and the last holder gains.
 
 Let ``r[k, k']`` be the largest ratio among the holders of k. Without a ring above 1 the largest products of ratios
 ``p[k']`` over all paths to k' are finite, and they are prices: ``p[k'] >= p[k] v[e, k'] / v[e, k]`` for each holder e
 of k. With ``weights[e] = min_k p[k] / v[e, k]`` the allocation maximises the weighted sum of rates, all weights being
 positive, so no allocation dominates it. This is weak duality; the three cases show the converse.
 
-Where gangs run at most all the time, by a linear program. With g[e] >= 0 the gain of e beyond its present rate,
-maximise ``sum_e c[e] g[e]``, c > 0, subject to
-
-    sum_k v[e, k] x[e, k] - g[e] >= rate[e],   sum_e x[e, k] <= m[k],   sum_k x[e, k] <= most[e],   x >= 0.
-
-All numbers of the rows are fractions, and so is the optimum. For any c, an optimum of 0 proves that no entity can gain
-without a loss to others; a positive one is a witness.
+In floats, and where gangs run at most all the time, by the linear program of :func:`pareto_efficient`. In rational
+numbers an optimum of 0 proves that no entity can gain without a loss to others; a positive one is a witness.
 """
 
 from __future__ import annotations
@@ -36,14 +31,15 @@ from scipy import sparse
 from hetopt.auditing.audited_holdings import Holdings, Result, bundle, holdings
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.verdict import AuditProperty, Dominated, Level, SupportingPrices, Verdict, judged, undecided
-from hetopt.data.array_types import Floats, Numbers
+from hetopt.data.array_types import Numbers
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.solving.exact import ExactData, exact_optimum
 from hetopt.solving.highs import Session
+from hetopt.solving.kernel import Rational
 from hetopt.solving.options import Options
-from hetopt.solving.rational_program import ExactRow, ratio
+from hetopt.solving.rational_program import ExactRow, ratio, read
 from hetopt.tolerances import EQUAL
 
 
@@ -89,7 +85,12 @@ def pareto_efficient(
     if level == "even split":
         raise InvalidOption("Pareto efficiency is judged at level 'job type' or 'free reuse', not 'even split'")
     held = holdings(instance, result, level=level, exact=exact, demand_limited=demand_limited)
-    return replace(_judged(held, tolerance), level=level)
+    return pareto_verdict(held, tolerance)
+
+
+def pareto_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
+    """:func:`pareto_efficient` of holdings already read."""
+    return replace(_judged(held, tolerance), level=held.level)
 
 
 def _judged(held: Holdings, tolerance: float) -> Verdict:
@@ -98,14 +99,14 @@ def _judged(held: Holdings, tolerance: float) -> Verdict:
         return undecided(AuditProperty.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
     if not (held.per_gpu * held.capacity > 0).any():  # no entity can use any GPU
         return judged(AuditProperty.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
-    if held.exact:
-        return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
-    held = _shrunk(held)
+    if held.exact and held.most is None:
+        return exact_efficiency(held)
+    held = held if held.exact else _shrunk(held)
     try:
-        y = _largest_gain(held)
+        gpus = _largest_gain(held)
     except NotSolved as problem:
         return undecided(AuditProperty.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
-    return judged_by_gain(held, y * held.capacity, tolerance)
+    return judged_by_gain(held, gpus, tolerance)
 
 
 def _shrunk(held: Holdings) -> Holdings:
@@ -116,25 +117,69 @@ def _shrunk(held: Holdings) -> Holdings:
     return replace(held, gpus=gpus, rate=held.rate_with(gpus))
 
 
-def _largest_gain(held: Holdings) -> Floats:
-    """(n, k) parts of types in the allocation with the largest total gain."""
-    n, k = held.per_gpu.shape
-    worth = held.per_gpu * held.capacity / held.cluster_rate[:, None]
-    row, col = np.nonzero(worth)
-    columns = np.arange(len(row))
-    blocks = [(row, worth[row, col]), (n + col, np.ones(len(row)))]
-    lower, upper = [held.rate / held.cluster_rate, np.full(k, -np.inf)], [np.full(n, np.inf), np.ones(k)]
-    if held.most is not None:
-        blocks.append((n + k + row, held.capacity[col] / held.most[row]))
-        lower.append(np.full(n, -np.inf))
-        upper.append(np.ones(n))
-    index = (np.concatenate([r for r, _ in blocks]), np.tile(columns, len(blocks)))
-    row_lower, row_upper = np.concatenate(lower), np.concatenate(upper)
-    matrix = sparse.coo_array((np.concatenate([v for _, v in blocks]), index), shape=(len(row_lower), len(row)))
-    program = LinearProgram.of(worth[row, col], matrix, row_lower, row_upper, col_upper=1.0)
-    y = np.zeros((n, k))
-    y[row, col] = np.maximum(Session(program).solve().x, 0)
-    return y
+def _largest_gain(held: Holdings) -> Numbers:
+    """(n, k) GPUs in the allocation with the largest total gain."""
+    program = _GainProgram(held)
+    y: Numbers = np.full(held.per_gpu.shape, held.zero)
+    if held.exact:
+        point = Session(program.in_floats(), Options(method="simplex")).solve()
+        y[program.pairs] = exact_optimum(point, known=program).x
+    else:
+        y[program.pairs] = np.maximum(Session(program.in_floats()).solve().x, 0)
+    return y * held.capacity
+
+
+class _GainProgram(ExactData):
+    """The program of :func:`pareto_efficient` without its constant, in the numbers of ``held``.
+
+    Attributes
+    ----------
+    pairs:
+        Entity and GPU type of each column ``y[e, k]``: those of which e can use k.
+    gain:
+        (columns,) ``a[e, k]``.
+    row, column, value:
+        Entries of the matrix. Its rows are those of rates, of capacity and, with a limit, of time.
+    least:
+        (n,) lower bounds of the rows of rates; the other rows have the upper bound 1.
+    """
+
+    def __init__(self, held: Holdings) -> None:
+        n, k = held.per_gpu.shape
+        part = held.per_gpu * held.capacity / held.cluster_rate[:, None]
+        self.pairs = e, j = np.nonzero(part)
+        self.gain, self.least = part[e, j], held.rate / held.cluster_rate
+        self.size = n + k if held.most is None else n + k + n
+        blocks = [(e, self.gain), (n + j, np.full(len(e), held.one))]
+        if held.most is not None:
+            blocks.append((n + k + e, held.capacity[j] / held.most[e]))
+        self.row, self.value = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        self.column = np.tile(np.arange(len(e)), len(blocks))
+
+    def in_floats(self) -> LinearProgram:
+        """The program for solvers."""
+        n, rest = len(self.least), self.size - len(self.least)
+        entries = (self.value.astype(float), (self.row, self.column))
+        return LinearProgram.of(
+            self.gain.astype(float),
+            sparse.coo_array(entries, shape=(self.size, len(self.gain))),
+            np.concatenate([self.least.astype(float), np.full(rest, -np.inf)]),
+            np.concatenate([np.full(n, np.inf), np.ones(rest)]),
+            col_upper=1.0,
+        )
+
+    def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
+        """All rows."""
+        entries: list[list[tuple[int, Rational]]] = [[] for _ in range(self.size)]
+        for i, j, value in zip(self.row.tolist(), self.column.tolist(), read(self.value), strict=True):
+            entries[i].append((j, value))
+        n, rest = len(self.least), self.size - len(self.least)
+        lower, upper = [*read(self.least), *[None] * rest], [*[None] * n, *[ratio(Fraction(1))] * rest]
+        return {f"row[{i}]": ExactRow(*row) for i, row in enumerate(zip(entries, lower, upper, strict=True))}
+
+    def cost(self, objective: Objective) -> list[Rational]:
+        """The gains."""
+        return read(self.gain)
 
 
 def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Verdict:
@@ -149,60 +194,6 @@ def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Ver
         after=dict(zip(held.names, np.maximum(after, held.rate).tolist(), strict=True)),
     )
     return judged(AuditProperty.PARETO_EFFICIENT, -gain, witness, tolerance=tolerance)
-
-
-def exact_efficiency_in_time(held: Holdings) -> Verdict:
-    """Decide Pareto efficiency of holdings in Fractions that respect capacity, where ``held.most`` is not None."""
-    program = _program(held)
-    try:
-        optimum = exact_optimum(Session(program, Options(method="simplex")).solve(), known=_ExactRates(held))
-    except NotSolved as problem:
-        return undecided(AuditProperty.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
-    assert optimum.share is not None
-    return judged_by_gain(held, optimum.share)
-
-
-class _ExactRates(ExactData):
-    """The rows of rates in fractions; the other rows have no rounded numbers."""
-
-    def __init__(self, held: Holdings) -> None:
-        self.held = held
-
-    def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
-        """All rows ``keeps[e]``."""
-        n, k = self.held.per_gpu.shape
-        minus_one = ratio(Fraction(-1))
-        return {
-            f"keeps[{e}]": ExactRow(
-                [*((e * k + j, ratio(v)) for j, v in enumerate(row) if v), (n * k + e, minus_one)],
-                ratio(self.held.rate[e]),
-                None,
-            )
-            for e, row in enumerate(self.held.per_gpu.tolist())
-        }
-
-
-def _program(held: Holdings) -> LinearProgram:
-    """Columns x[e, k] and gain[e], in floats."""
-    assert held.most is not None
-    n, k = held.per_gpu.shape
-    value, cells = held.per_gpu.astype(float), np.arange(n * k)
-    e, j = np.divmod(cells, k)
-    row = np.concatenate([e, np.arange(n), n + j, n + k + e])
-    column = np.concatenate([cells, n * k + np.arange(n), cells, cells])
-    entry = np.concatenate([value.ravel(), np.full(n, -1.0), np.ones(2 * n * k)])
-    matrix = sparse.coo_array((entry, (row, column)), shape=(2 * n + k, n * k + n))
-    rate, gpus, most = (array.astype(float) for array in (held.rate, held.capacity, held.most))
-    return LinearProgram.of(
-        np.concatenate([np.zeros(n * k), 1.0 / held.cluster_rate.astype(float)]),
-        matrix,
-        np.concatenate([rate, np.full(k + n, -np.inf)]),
-        np.concatenate([np.full(n, np.inf), gpus, most]),
-        col_upper=np.concatenate([np.where(value > 0, np.inf, 0.0).ravel(), np.full(n, np.inf)]),
-        row_names=[f"{row}[{i}]" for row, size in (("keeps", n), ("capacity", k), ("time", n)) for i in range(size)],
-        col_names=[*(f"x[{e},{j}]" for e in range(n) for j in range(k)), *(f"gain[{e}]" for e in range(n))],
-        share=np.arange(n * k).reshape(n, k),
-    )
 
 
 def exact_efficiency(held: Holdings) -> Verdict:
@@ -220,10 +211,10 @@ def _handed_out(held: Holdings) -> Any:
     """The allocation with unused and useless GPUs given to the entities that gain most; None if there are none."""
     better, found = held.gpus.copy(), False
     for k in range(len(held.types)):
-        worth = held.per_gpu[:, k] / held.cluster_rate
-        if not (worth > 0).any():
+        gain = held.per_gpu[:, k] / held.cluster_rate
+        if not (gain > 0).any():
             continue
-        best = int(worth.argmax())
+        best = int(gain.argmax())
         useless = np.flatnonzero((held.per_gpu[:, k] == 0) & (held.gpus[:, k] > 0))
         spare = held.capacity[k] - held.gpus[:, k].sum() + held.gpus[useless, k].sum()
         if spare > 0:
@@ -236,15 +227,15 @@ def _handed_out(held: Holdings) -> Any:
 def _prices(held: Holdings) -> SupportingPrices | list[tuple[int, int]]:
     """Prices that prove efficiency, or a ring of (type, holder that gives it), in the order of the trade."""
     k = len(held.types)
-    ratio, holder = _ratios(held)
+    rate, holder = _substitution_rates(held)
     price, before = [Fraction(1)] * k, [-1] * k
     changed = -1
     for _ in range(k + 1):
         changed = -1
         for i in range(k):
             for j in range(k):
-                if price[i] * ratio[i][j] > price[j]:
-                    price[j], before[j], changed = price[i] * ratio[i][j], i, j
+                if price[i] * rate[i][j] > price[j]:
+                    price[j], before[j], changed = price[i] * rate[i][j], i, j
         if changed < 0:
             break
     if changed >= 0:
@@ -255,16 +246,16 @@ def _prices(held: Holdings) -> SupportingPrices | list[tuple[int, int]]:
     return _supporting_prices(held, price)
 
 
-def _ratios(held: Holdings) -> tuple[list[list[Fraction]], list[list[int]]]:
-    """ratio[i][j]: the largest v[e, j] / v[e, i] among holders e of type i (0: none); holder[i][j]: that e."""
+def _substitution_rates(held: Holdings) -> tuple[list[list[Fraction]], list[list[int]]]:
+    """rate[i][j]: the largest v[e, j] / v[e, i] among holders e of type i (0: none); holder[i][j]: that e."""
     k = len(held.types)
-    ratio, holder = [[Fraction(0)] * k for _ in range(k)], [[-1] * k for _ in range(k)]
+    rate, holder = [[Fraction(0)] * k for _ in range(k)], [[-1] * k for _ in range(k)]
     for e, i in np.argwhere((held.gpus > 0) & (held.per_gpu > 0)).tolist():
         for j in range(k):
-            worth = held.per_gpu[e, j] / held.per_gpu[e, i]
-            if i != j and worth > ratio[i][j]:
-                ratio[i][j], holder[i][j] = worth, e
-    return ratio, holder
+            own = held.per_gpu[e, j] / held.per_gpu[e, i]
+            if i != j and own > rate[i][j]:
+                rate[i][j], holder[i][j] = own, e
+    return rate, holder
 
 
 def _ring(before: list[int], start: int) -> list[tuple[int, int]]:

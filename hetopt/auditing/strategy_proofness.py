@@ -14,7 +14,7 @@ from hetopt.auditing.audited_holdings import bundle, holdings
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
 from hetopt.auditing.verdict import PART, AuditProperty, Misreport, Verdict, undecided
-from hetopt.checks import at_least
+from hetopt.checks import at_least, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.rates import cluster_rate, most_at_once, rate_with
@@ -90,10 +90,11 @@ def strategy_proof(
     Raises
     ------
     InvalidOption
-        Unknown kind, scale or entity, a budget below 2, a negative time limit.
+        Unknown kind, scale or entity, a budget below 2, a negative tolerance or time limit.
     """
     check_policy(policy)
     _check(kinds, scale, gpu_use, budget)
+    at_least(tolerance, "tolerance", 0.0, InvalidOption)
     seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
     search = MisreportSearch(instance, policy, int(budget), scale, gpu_use, seconds, demand_limited)
     search.run(kinds, search.positions(misreporting))
@@ -103,14 +104,14 @@ def strategy_proof(
 def _check(kinds: tuple[MisreportKind, ...], scale: str, gpu_use: str, budget: float) -> None:
     at_least(budget, "budget", 2, InvalidOption)
     if isinstance(kinds, str):
-        raise InvalidOption(f"is {kinds!r}; it must be a sequence, e.g. ({kinds!r},)", "kinds")
+        raise InvalidOption(f"is {shown(kinds)}; it must be a sequence, such as ('over',)", "kinds")
     for value, known, key in (
         *((kind, MisreportKind, "kinds") for kind in kinds),
         (scale, ReportScale, "scale"),
         (gpu_use, GPUUse, "gpu_use"),
     ):
         if value not in get_args(known):
-            raise InvalidOption(f"has {value!r}; it must be one of {', '.join(get_args(known))}", key)
+            raise InvalidOption(f"has {shown(value)}; it must be one of {', '.join(get_args(known))}", key)
 
 
 class MisreportSearch:

@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import pandas as pd
 
-from hetopt.checks import counted
+from hetopt.checks import at_least, counted
 from hetopt.data.rationals import digits, number_text, numbers_text
+from hetopt.errors import InvalidOption
 from hetopt.tolerances import EQUAL, scale
 
 Number: TypeAlias = float | Fraction
@@ -98,7 +99,15 @@ class Envy(_Plain):
 
 @dataclass(frozen=True)
 class BelowFairPart(_Plain):
-    """``entity`` would have a higher rate with its part ``weight / sum(weight)`` of every GPU type."""
+    """``entity`` would have a higher rate with its fair part, ``weight / sum(weight)`` of every GPU type.
+
+    Attributes
+    ----------
+    own, fair:
+        Its GPUs, and its fair part.
+    rate, fair_rate:
+        Its rate with them; the latter is the :func:`~hetopt.data.rates.fair_part_rate`.
+    """
 
     entity: str
     rate: Number
@@ -168,7 +177,7 @@ class SupportingPrices(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         listed = ", ".join(f"{kind} {number_text(p)}" for kind, p in self.prices.items())
-        return f"at prices per GPU of {listed}, each entity holds only GPUs that are worth their price to it"
+        return f"at prices per GPU of {listed}, each entity holds only GPUs with its largest rate per price"
 
 
 @dataclass(frozen=True)
@@ -209,7 +218,7 @@ class Misreport(_Plain):
     ----------
     kind:
         ``"over"``, ``"under"``, ``"mixed"``, ``"coalition"``, ``"job type"`` (an added fake job type) or
-        ``"tenant"`` (an added fake tenant).
+        ``"tenant"`` (an added fake tenant); in JSON ``misreport_kind``.
     true, reported:
         Rows of speeds that the report changes: entity -> GPU type -> speed, in the instance's unit. A fake job type
         or tenant is only in ``reported``.
@@ -219,7 +228,7 @@ class Misreport(_Plain):
         GPUs of all entities in both cases.
     """
 
-    kind: str
+    kind: str = field(metadata={"key": "misreport_kind"})
     misreporting: tuple[str, ...] = field(metadata={"key": "liars"})
     true: Bundles
     reported: Bundles
@@ -383,7 +392,14 @@ def judged(
     proof: Witness | None = None,
     level: Level = "job type",
 ) -> Verdict:
-    """The verdict for a measured ``slack``; a Fraction is judged without tolerance."""
+    """The verdict for a measured ``slack``; a Fraction is judged without tolerance.
+
+    Raises
+    ------
+    InvalidOption
+        ``tolerance`` is not a number >= 0.
+    """
+    tolerance = at_least(tolerance, "tolerance", 0.0, InvalidOption)
     exact = slack if isinstance(slack, Fraction) else None
     limit = 0.0 if exact is not None else tolerance
     holds = bool(slack >= -limit)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hetopt.checks import at_least
 from hetopt.cli.app import new_app
 from hetopt.cli.arguments import (
     check_place,
@@ -110,11 +111,12 @@ def audit_command(
     from hetopt.auditing.verdict import AuditProperty, undecided
 
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    at_least(search, "--search", 0.0, InvalidOption)
     with console.working(f"auditing {policy} on {file}"):
         result = _run(chosen, instance, Options(), file)
         with error_context(file, instance):
             verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
-            if search <= 0:
+            if search == 0:
                 verdicts = replace(
                     verdicts, strategy_proof=undecided(AuditProperty.STRATEGY_PROOF, "not searched for (--search 0)")
                 )
@@ -308,8 +310,8 @@ def demo_command(
         comparison = compare(there, policies, step)
     if comparison.refused and len({job.demand for job in there.jobs}) > 1:
         alike = of_one_demand(there)
-        label = f"{{}} ({alike.jobs[0].demand}-GPU jobs)"
-        comparison = comparison.extended(compare(alike, {key: policies[key] for key in comparison.refused}), label)
+        others = compare(alike, {key: policies[key] for key in comparison.refused})
+        comparison = comparison.extended(others, f" ({alike.jobs[0].demand}-GPU jobs)")
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
     views.show_comparison(comparison, name)
     console.print_line(f"report: {path.resolve()}")

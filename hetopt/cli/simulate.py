@@ -19,7 +19,7 @@ from hetopt.data.saving import check_folder
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, ProgressCallback, SystemVariant
-from hetopt.experiments.run_store import RunKey, RunStore
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.definitions import METRICS, Unit
 from hetopt.plugins import SYSTEMS
@@ -120,34 +120,28 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
-    around = EnvironmentSettings.of(
+    environment_settings = EnvironmentSettings.of(
         parse_settings([*(environment or []), *(environment_by_former_name or [])], "--environment")
     )
     experiment = Experiment(
         (workload,),
         system_variants(policies, settings, round_seconds),
         tuple(range(seeds)),
-        around,
+        environment_settings,
         until,
     )
     store = RunStore(out, table_format)  # type: ignore[arg-type]
     instance = workload.instance(0)  # reports errors before anything runs
-    around.check(instance)
+    environment_settings.check(instance)
     experiment.check(jobs)
     check_folder(out)
     keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
-    total = len(keys)
     try:
-        with progress(total) as watch:
-            records = experiment.run(store, jobs=jobs, watch=watch)
-    except KeyboardInterrupt:
-        there = sum(store.has(spec.key, spec.as_settings()) for spec in experiment.runs())
-        console.note(f"stopped; {there} of {counted(total, 'run')} stored in {out}; repeat the command for the others")
-        raise typer.Exit(130) from None
+        records = _run(experiment, store, jobs)
     except PolicyFailed:
         stored = [key for key in keys if (out / key.folder() / "run.json").exists()]
         if stored and not as_json:
-            _show(store.table(stored), workload.name)
+            _show(store.table(stored))
         raise
     table = store.table(keys)
     if as_json:
@@ -157,16 +151,29 @@ def simulate(
         console.print_line(instance.source)
     if workload.is_instance and seeds > 1:
         console.print_line("the jobs of an instance are the same with every seed; only errors and failures differ")
-    _show(table, workload.name)
-    took = table["makespan"][table["refused"].isna()] if "makespan" in table else pd.Series(dtype=float)
-    if around.mtbf_hours and not (took <= 3600.0 * around.failing_hours).all():
+    _show(table)
+    makespan = table["makespan"][table["refused"].isna()] if "makespan" in table else pd.Series(dtype=float)
+    hours = environment_settings.failing_hours
+    if environment_settings.mtbf_hours and not (makespan <= 3600.0 * hours).all():
         console.print_line(
-            f"servers fail in the first {around.failing_hours:g} h only, and runs took longer; "
-            "--environment failing_hours=… for more"
+            f"servers fail in the first {hours:g} h only, and runs took longer; --environment failing_hours=… for more"
         )
-    kept = total - len(records)
-    console.print_line(counted(len(records), "run") + (f", {kept} already stored" if kept else "") + f": {out}")
+    reused = len(keys) - len(records)
+    console.print_line(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
     console.print_line(f"hetopt report {out}")
+
+
+def _run(experiment: Experiment, store: RunStore, jobs: int) -> list[RunRecord]:
+    """Run and store the missing runs with a progress bar; an interruption exits with the number of stored runs."""
+    specs = list(experiment.runs())
+    try:
+        with progress(len(specs)) as watch:
+            return experiment.run(store, jobs=jobs, watch=watch)
+    except KeyboardInterrupt:
+        stored = sum(store.has(spec.key, spec.as_settings()) for spec in specs)
+        total = counted(len(specs), "run")
+        console.note(f"stopped; {stored} of {total} stored in {store.path}; repeat the command for the others")
+        raise typer.Exit(130) from None
 
 
 def system_variants(
@@ -191,26 +198,27 @@ def system_variants(
     return tuple(SystemVariant(name, own[name], round_seconds=round_seconds) for name in names)
 
 
-def _show(table: pd.DataFrame, name: str) -> None:
-    """Means over seeds, the fastest first."""
+def _show(table: pd.DataFrame) -> None:
+    """Print means over seeds, the fastest system first, and which jobs and systems did not finish or run."""
     ran = table[table["refused"].isna()]
     shown = [key for key in SHOWN if key in ran]
     means = ran.groupby("system")[shown].mean(skipna=False)  # a mean over some seeds would be one over other jobs
     if "jct_mean" in means:
         means = means.sort_values("jct_mean", kind="stable")
     if len(means):
-        length = dict(zip(ran["system"], ran["round_seconds"], strict=True))
+        round_seconds = dict(zip(ran["system"], ran["round_seconds"], strict=True))
         rows = [
-            [str(system), _format_round(length[system]), *(_format_metric(key, row[key]) for key in shown)]
+            [str(system), _format_round(round_seconds[system]), *(_format_metric(key, row[key]) for key in shown)]
             for system, row in means.iterrows()
         ]
-        many = len(set(ran["seed"]))
-        spread = f", mean over {many} seeds" if many > 1 else ""
-        console.show_table(f"{name}{spread}", ["policy", "round", *(SHOWN[key] for key in shown)], rows)
-        for system, left in ran.groupby("system")["unfinished"].sum().items():
-            if left:
-                jobs = f"{left:g} {'job' if left == 1 else 'jobs'}"
-                console.print_line(f"{system}: {jobs} did not finish; completion times are of the other jobs")
+        seeds = ran["seed"].nunique()
+        title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")
+        console.show_table(title, ["policy", "round", *(SHOWN[key] for key in shown)], rows)
+        for system, unfinished in ran.groupby("system")["unfinished"].sum().items():
+            if unfinished:
+                console.print_line(
+                    f"{system}: {counted(unfinished, 'job')} did not finish; completion times are of the other jobs"
+                )
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
 
@@ -222,9 +230,13 @@ def _format_round(seconds: float | None) -> str:
 def _format_metric(key: str, value: float) -> str:
     if math.isnan(value):
         return "-"
-    if METRICS[key].unit is Unit.SECONDS:
-        return format_duration(value)
-    return f"{100 * value:.1f} %" if key == "utilisation" else f"{value:.2f}"
+    match METRICS[key].unit:
+        case Unit.SECONDS:
+            return format_duration(value)
+        case Unit.SHARE:
+            return f"{100 * value:.1f} %"
+        case _:
+            return f"{value:.2f}"
 
 
 def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hetopt.checks import FrozenDict, count, known, mapping, members, number, text, unique
+from hetopt.checks import FrozenDict, count, known, mapping, members, number, shown, text, unique
 from hetopt.errors import InvalidInstance, Item
 
 MOST_SERVERS = 1_000_000
@@ -174,7 +174,7 @@ class Cluster:
         if not isinstance(capacity, Mapping):
             if isinstance(capacity, str) or not isinstance(capacity, Iterable):
                 raise InvalidInstance(
-                    f"is {capacity!r}; it must map GPU types to GPUs, or list GPUs per type", "capacity"
+                    f"is {shown(capacity)}; it must map GPU types to GPUs, or list GPUs per type", "capacity"
                 )
             capacity = {f"GPU{i + 1}": n for i, n in enumerate(capacity)}
         gpus = {t: count(n, ("capacity", Item(t))) for t, n in mapping(capacity, "capacity").items()}
@@ -186,7 +186,7 @@ class Cluster:
             size = count(gpus_per_server, "gpus_per_server", least=1)
         if sum(-(-n // size) for n in gpus.values()) > MOST_SERVERS:
             raise InvalidInstance(
-                f"is {gpus!r}; in servers of {size} that is more than {MOST_SERVERS} servers", "capacity"
+                f"is {shown(gpus)}; in servers of {size} that is more than {MOST_SERVERS} servers", "capacity"
             )
         prefix = {t: t.lower() for t in gpus} if len({t.lower() for t in gpus}) == len(gpus) else {t: t for t in gpus}
         servers = [

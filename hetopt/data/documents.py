@@ -104,7 +104,7 @@ class _Builder:
             self.frames.append(_Frame(container))
             if len(self.frames) > DEEPEST:
                 raise DocumentError(
-                    f"more than {DEEPEST} levels of mappings and lists; no file of hetopt needs so many", (), line
+                    f"more than {DEEPEST} levels of mappings and lists; the files of hetopt need fewer", (), line
                 )
 
     def put(self, value: Any, raw: str, line: int) -> None:
@@ -170,7 +170,7 @@ def from_json(text: str) -> Any:
     except json.JSONDecodeError as problem:
         raise DocumentError(f"is not JSON: {problem.msg}", line=problem.lineno) from None
     except RecursionError:
-        raise DocumentError("has too many levels of mappings and lists; no file of hetopt needs so many") from None
+        raise DocumentError("has too many levels of mappings and lists; the files of hetopt need fewer") from None
     except ValueError as problem:  # an integer of thousands of digits
         raise DocumentError(f"is not JSON that can be read: {problem}") from None
 

@@ -122,22 +122,6 @@ class Entities:
         return np.asarray(self.speed / self.demand[:, None])
 
     @cached_property
-    def fair_rate(self) -> Floats:
-        """(n,) rate with the part ``weight / sum(weight)`` of every GPU type, not limited to the gang of a job."""
-        return np.asarray(self.weight / self.weight.sum() * (self.per_gpu @ self.capacity))
-
-    @cached_property
-    def isolated_rate(self) -> Floats:
-        """(n,) rate on the part ``weight / sum(weight)`` of every GPU type alone; a job runs at most all the time.
-
-        Work per second for jobs, [Gavel, section 4.2]; no unit for tenants.
-        """
-        if self.kind == "tenants":
-            return self.fair_rate
-        part = isolated_part(self.weight / self.weight.sum() / self.demand, self.capacity.sum())
-        return np.asarray((self.speed @ self.capacity) * part)
-
-    @cached_property
     def exact(self) -> Entities:
         """The same in Fractions: every float is read as the simple fraction that it rounds."""
         keys = ("speed", "demand", "weight", "capacity", "held", "any_type")
@@ -200,11 +184,6 @@ class Entities:
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
 
 
-def isolated_part(part: Floats, gpus: float) -> Floats:
-    """Part of time that jobs alone on ``part`` of a cluster run per GPU of it: together at most all the time."""
-    return np.minimum(part, 1.0 / gpus)
-
-
 def _speeds(cluster: Cluster, rows: Sequence[Mapping[str, float]], memory_bytes: Floats) -> Floats:
     """(n, k) speeds from a mapping per row; 0 on GPU types with less memory than the worker needs."""
     table = np.stack([np.array([row[k] for row in rows], dtype=float) for k in cluster.type_names], axis=1)
@@ -225,15 +204,15 @@ def _held(instance: InstanceData, names: Sequence[str], types: Sequence[str]) ->
 
 def tenant_entities(instance: InstanceData) -> Entities:
     """The (tenant, job type) pairs of ``instance``: OEF's virtual users."""
-    rows = [(i, t, kind) for i, t in enumerate(instance.tenants) for kind in t.job_types]
+    rows = [(i, t, job_type) for i, t in enumerate(instance.tenants) for job_type in t.job_types]
     types = instance.cluster.type_names
-    kinds = [kind for _, _, kind in rows]
+    speedups, memory = [own.speedup for _, _, own in rows], column([own for _, _, own in rows], "memory_bytes")
     names = tenant_entity_names(instance)
     return Entities(
         kind="tenants",
         names=tuple(names),
         types=types,
-        speed=_speeds(instance.cluster, [kind.speedup for kind in kinds], column(kinds, "memory_bytes")),
+        speed=_speeds(instance.cluster, speedups, memory),
         demand=np.ones(len(rows)),
         weight=np.array([t.weight / len(t.job_types) for _, t, _ in rows], dtype=float),
         owner=np.array([i for i, _, _ in rows], dtype=np.intp),
@@ -263,17 +242,17 @@ def job_entities(instance: InstanceData) -> Entities:
     )
 
 
-Owner = tuple[str, str]
-"""(tenant, job type); unlike the entity's name, it does not depend on the tenant's other job types."""
+JobTypeKey = tuple[str, str]
+"""(tenant, job type) by name; unlike the entity's name, it does not depend on the tenant's other job types."""
 
 
-def owners(instance: InstanceData) -> dict[str, Owner]:
+def job_type_keys(instance: InstanceData) -> dict[str, JobTypeKey]:
     """Entity name -> (tenant, job type), in the order of the tenants' entities."""
-    pairs = [(t.name, kind.name) for t in instance.tenants for kind in t.job_types]
+    pairs = [(t.name, job_type.name) for t in instance.tenants for job_type in t.job_types]
     return dict(zip(tenant_entity_names(instance), pairs, strict=True))
 
 
-def owner_of(job: Job, tenants: dict[str, Tenant]) -> Owner:
+def job_type_key(job: Job, tenants: dict[str, Tenant]) -> JobTypeKey:
     """The (tenant, job type) that the job belongs to.
 
     Raises
@@ -286,29 +265,29 @@ def owner_of(job: Job, tenants: dict[str, Tenant]) -> Owner:
             "is None; GPUs are shared among tenants, so every job must name one of them",
             ("jobs", Item(job.name), "tenant"),
         )
-    kinds = tenants[job.tenant].job_types
+    job_types = tenants[job.tenant].job_types
     if job.job_type is not None:
         return job.tenant, job.job_type
-    if len(kinds) > 1:
-        names = ", ".join(kind.name for kind in kinds)
+    if len(job_types) > 1:
+        names = ", ".join(job_type.name for job_type in job_types)
         raise InvalidInstance(
             f"is None; tenant {job.tenant!r} has several: {names}", ("jobs", Item(job.name), "job_type")
         )
-    return job.tenant, kinds[0].name
+    return job.tenant, job_types[0].name
 
 
-def members(instance: InstanceData) -> dict[Owner, list[int]]:
+def members(instance: InstanceData) -> dict[JobTypeKey, list[int]]:
     """(tenant, job type) -> positions of its jobs in ``instance.jobs``.
 
     Raises
     ------
     InvalidInstance
-        A job has no owner, see :func:`owner_of`.
+        A job names no tenant, or no job type, see :func:`job_type_key`.
     """
     tenants = {t.name: t for t in instance.tenants}
-    result: dict[Owner, list[int]] = {owner: [] for owner in owners(instance).values()}
+    result: dict[JobTypeKey, list[int]] = {key: [] for key in job_type_keys(instance).values()}
     for i, job in enumerate(instance.jobs):
-        result[owner_of(job, tenants)].append(i)
+        result[job_type_key(job, tenants)].append(i)
     return result
 
 
@@ -316,5 +295,5 @@ def keys(entities: Entities, instance: InstanceData) -> list[tuple[str, ...]]:
     """Key of each entity in state kept between rounds: ``(tenant, job type)`` or ``(job,)``."""
     if entities.kind == "jobs":
         return [(name,) for name in entities.names]
-    known = owners(instance)
+    known = job_type_keys(instance)
     return [known[name] for name in entities.names]

@@ -27,10 +27,10 @@ def _groups(instance: Instance) -> Iterator[list[tuple[str, float]]]:
         rows = getattr(instance, kind)
         yield [(f"{kind}[{row.name!r}].weight", row.weight) for row in rows]
     speedups = [
-        (f"tenants[{tenant.name!r}].job_types[{kind.name!r}].speedup[{t!r}]", speed)
+        (f"tenants[{tenant.name!r}].job_types[{job_type.name!r}].speedup[{t!r}]", speed)
         for tenant in instance.tenants
-        for kind in tenant.job_types
-        for t, speed in kind.speedup.items()
+        for job_type in tenant.job_types
+        for t, speed in job_type.speedup.items()
     ]
     yield [(key.replace(f".job_types[{ONLY_JOB_TYPE!r}]", ""), speed) for key, speed in speedups if speed]
     throughputs = [(f"jobs[{j.name!r}].throughput[{t!r}]", v) for j in instance.jobs for t, v in j.throughput.items()]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hetopt.checks import is_real, number
+from hetopt.checks import is_real, number, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.errors import InvalidInstance, Item
@@ -104,7 +104,7 @@ def column(value: Any, key: str, names: Sequence[str], default: Any) -> list[Any
     if value is None or isinstance(value, str | bool | np.bool_) or is_real(type(value)):
         return [default if value is None else value] * len(names)
     if isinstance(value, bytes) or not isinstance(value, Sequence | np.ndarray | pd.Series):
-        raise InvalidInstance(f"is {value!r}; it must be one value, or a sequence with one per row", key)
+        raise InvalidInstance(f"is {shown(value)}; it must be one value, or a sequence with one per row", key)
     column = aligned(value, key, names)
     column = list(column) if isinstance(column, Sequence) else column.tolist()
     if len(column) != len(names):
@@ -118,7 +118,7 @@ def names(value: Sequence[str] | None, prefix: str, table: Any, key: str) -> lis
     if value is None:
         return own or [f"{prefix}{i + 1}" for i in range(len(table))]
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray | pd.Index | pd.Series):
-        raise InvalidInstance(f"is {value!r}; it must be a list of names", key)
+        raise InvalidInstance(f"is {shown(value)}; it must be a list of names", key)
     names = list(value)
     if len(names) != len(table):
         raise InvalidInstance(f"has {len(names)} names; it must have {len(table)}, one per row", key)

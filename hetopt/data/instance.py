@@ -151,7 +151,7 @@ class Instance(InstanceData):
         ``called`` is the name of the public method, for errors.
         """
         for key in fields:
-            known(key, STATE_FIELDS | {"jobs"}, called, "field")
+            known(key, STATE_FIELDS | {"jobs", "tenants", "weights"}, called, "field")
         types, names = rows.cluster.type_names, rows.names
         with PauseGC():  # nothing here is garbage; collecting takes 40% of the time of 100,000 tenants
             tenants = tuple(
@@ -208,7 +208,7 @@ class Instance(InstanceData):
         table = np.where((given > 0) & (table == 0), given, table)  # Job refuses values that are too small to divide
         names = inputs.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
         for key in fields:
-            known(key, _JOB_FIELDS | STATE_FIELDS | {"tenants"}, "from_jobs", "field")
+            known(key, _JOB_FIELDS | STATE_FIELDS | {"jobs", "tenants"}, "from_jobs", "field")
         columns = {"work": work, "demand": demand, "arrival": arrival}
         columns |= {key: value for key, value in fields.items() if key in _JOB_FIELDS}
         lists = {
@@ -304,7 +304,14 @@ class Instance(InstanceData):
         """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`.
 
         If ``placed`` changes and ``held`` does not, jobs hold the GPUs of the new ``placed``.
+
+        Raises
+        ------
+        InvalidInstance
+            An unknown field, or data that do not fit together.
         """
+        for key in changes:
+            known(key, {f.name for f in dataclasses.fields(self)}, "replace", "field")
         if "held" not in changes and isinstance(changes.get("placed"), Mapping):
             moved = {*self.placed, *changes["placed"]}
             changes["held"] = {name: gpus for name, gpus in self.held.items() if name not in moved}
@@ -353,7 +360,9 @@ class Instance(InstanceData):
         InvalidInstance
             A name of no job.
         """
-        keep = {known(name, self.job, "jobs", "job") for name in names}
+        if isinstance(names, str):
+            raise InvalidInstance(f"is {names!r}; it must be a list of names", "names")
+        keep = {known(name, self.job, "names", "job") for name in names}
         if len(keep) == len(self.jobs):
             return self
         jobs = tuple(job for job in self.jobs if job.name in keep)
@@ -439,7 +448,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
         other = "jobs" if kind == "tenants" else "tenants"
         raise NotApplicable(
-            f"is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}", policy
+            f"is for {kind}, and the instance has none; add {kind}, or take a policy for {other}", policy
         )
     entities = instance.entities(kind)
     if entities.kind == "jobs":

@@ -14,13 +14,14 @@ from typing import Any, Self
 import numpy as np
 
 from hetopt import checks
-from hetopt.checks import FrozenDict, count, known, mapping, members, number, unique
+from hetopt.checks import FrozenDict, boolean, count, known, mapping, members, number, shown, unique
 from hetopt.data.array_types import Floats
+from hetopt.data.capacity import type_parts
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import Placed
 from hetopt.data.workload import Job, JobType, Tenant, slowest, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, KeyPath
-from hetopt.tolerances import FEASIBILITY, scale
+from hetopt.tolerances import EQUAL
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class InstanceData:
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Cluster):
             raise InvalidInstance(
-                f"is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})", "cluster"
+                f"is {shown(self.cluster)}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})", "cluster"
             )
         object.__setattr__(self, "tenants", members(self.tenants, Tenant, "tenants"))
         object.__setattr__(self, "jobs", members(self.jobs, Job, "jobs"))
@@ -60,13 +61,13 @@ class InstanceData:
         object.__setattr__(self, "held", check_held(self.held, tenants, jobs, self.cluster, self.placed))
 
     def _check_jobs(self) -> None:
-        kinds = {t.name: {kind.name for kind in t.job_types} for t in self.tenants}
+        job_types = {t.name: {job_type.name for job_type in t.job_types} for t in self.tenants}
         total = sum(self.cluster.capacity.values())
         for job in self.jobs:
             if job.tenant is not None and self.tenants:
-                known(job.tenant, kinds, ("jobs", Item(job.name), "tenant"), "tenant")
+                known(job.tenant, job_types, ("jobs", Item(job.name), "tenant"), "tenant")
                 if job.job_type is not None:
-                    known(job.job_type, kinds[job.tenant], ("jobs", Item(job.name), "job_type"), "job type")
+                    known(job.job_type, job_types[job.tenant], ("jobs", Item(job.name), "job_type"), "job type")
             if job.demand > total:
                 raise InvalidInstance(
                     f"is {job.demand} GPUs, but the cluster has {total}; it could never run",
@@ -91,7 +92,7 @@ class InstanceData:
 
     def __str__(self) -> str:
         """One line, e.g. ``oef/eq6: 2 tenants, 0 jobs; 1 GPU1 + 1 GPU2 on 2 servers; time 0 s``."""
-        gpus = " + ".join(f"{count} {kind}" for kind, count in self.cluster.capacity.items())
+        gpus = " + ".join(f"{count} {gpu_type}" for gpu_type, count in self.cluster.capacity.items())
         return (
             f"{self.name or 'instance'}: {len(self.tenants)} tenants, {len(self.jobs)} jobs; "
             f"{gpus} on {len(self.cluster.servers)} servers; time {self.time:g} s"
@@ -134,7 +135,9 @@ STATE_FIELDS = {f.name for f in dataclasses.fields(InstanceData)} - {"cluster", 
 def tenant_entity_names(instance: InstanceData) -> list[str]:
     """One name per (tenant, job type): that of the tenant if it has a single job type."""
     return [
-        t.name if len(t.job_types) == 1 else f"{t.name}/{kind.name}" for t in instance.tenants for kind in t.job_types
+        t.name if len(t.job_types) == 1 else f"{t.name}/{job_type.name}"
+        for t in instance.tenants
+        for job_type in t.job_types
     ]
 
 
@@ -156,10 +159,10 @@ def check_speeds(instance: InstanceData) -> None:
     """
     memory = {t.name: t.memory_bytes for t in instance.cluster.gpu_types if t.memory_bytes is not None}
     for tenant in instance.tenants:
-        for kind in tenant.job_types:
-            key: KeyPath = ("tenants", Item(tenant.name))
-            _check_types(instance, (*key, "speedup"), kind.speedup)
-            _check_memory(memory, key, kind.speedup, kind.memory_bytes)
+        key: KeyPath = ("tenants", Item(tenant.name))
+        for job_type in tenant.job_types:
+            _check_types(instance, (*key, "speedup"), job_type.speedup)
+            _check_memory(memory, key, job_type.speedup, job_type.memory_bytes)
     for job in instance.jobs:
         key = ("jobs", Item(job.name))
         _check_types(instance, (*key, "throughput"), job.throughput)
@@ -173,13 +176,16 @@ def _check_memory(memory: Mapping[str, float], key: KeyPath, speeds: Mapping[str
         )
 
 
-def warn_of_scales(instance: InstanceData, where: Callable[[int, Tenant, JobType], str], remedy: str) -> None:
-    """As :func:`~hetopt.data.workload.warn_of_scale` for the tenants of ``instance``.
+def warn_of_scales(
+    instance: InstanceData, any_scale: Any, where: Callable[[int, Tenant, JobType], str], remedy: str
+) -> None:
+    """As :func:`~hetopt.data.workload.warn_of_scale` for the tenants of ``instance``, unless ``any_scale``.
 
     ``where`` gets position, tenant and job type.
     """
-    rows = [(i, tenant, kind) for i, tenant in enumerate(instance.tenants) for kind in tenant.job_types]
-    warn_of_scale([slowest(kind.speedup) for _, _, kind in rows], lambda i: where(*rows[i]), remedy)
+    if not boolean(any_scale, "any_scale", InvalidInstance):
+        rows = [(i, tenant, job_type) for i, tenant in enumerate(instance.tenants) for job_type in tenant.job_types]
+        warn_of_scale([slowest(job_type.speedup) for _, _, job_type in rows], lambda i: where(*rows[i]), remedy)
 
 
 def column(items: Sequence[Any], attribute: str) -> Floats:
@@ -230,7 +236,7 @@ def _gpus(row: Mapping[str, float]) -> str:
 def _check_capacity(kind: str, rows: list[FrozenDict[str, float]], cluster: Cluster) -> None:
     """Tenants together hold at most all GPUs, as averages over time; the same holds for jobs."""
     for t, there in cluster.capacity.items():
-        if (total := fsum(row.get(t, 0.0) for row in rows)) > there + FEASIBILITY * scale([there]):
+        if type_parts((total := fsum(row.get(t, 0.0) for row in rows)) - there, there) > EQUAL:
             raise InvalidInstance(f"gives {kind} {total:.15g} {t} together; the cluster has {there}", "held")
 
 
@@ -264,7 +270,7 @@ def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Place
         if (total := sum(by_type.values())) not in (0, demand) and not forked:
             raise InvalidInstance(
                 f"has {total} GPUs; a gang runs on its demand, {demand}, "
-                "and each copy of a forked job on so many of one server",
+                "and each copy of a forked job on this number of one server",
                 ("placed", Item(job)),
             )
     return FrozenDict(result)

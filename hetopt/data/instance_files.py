@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from hetopt.checks import boolean, known
+from hetopt.checks import known, shown
 from hetopt.data import documents, schema
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.documents import DocumentError
@@ -46,7 +46,7 @@ def _validated(document: Any) -> schema.InstancePart:
     except ValidationError as problem:
         raise first_error(problem) from None
     except RecursionError:
-        raise DocumentError("has too many levels of mappings and lists; no file of hetopt needs so many") from None
+        raise DocumentError("has too many levels of mappings and lists; the files of hetopt need fewer") from None
 
 
 WANTED = {
@@ -64,14 +64,14 @@ def first_error(problem: ValidationError, what: str = "an instance") -> Document
     """The first error of pydantic on one line; ``what`` the file must contain."""
     error = problem.errors(include_url=False)[0]
     path = tuple(p for p in error["loc"] if p != "[key]")
-    kind = error["type"]
-    if kind == "missing":
+    fault = error["type"]
+    if fault == "missing":
         missing = InvalidInstance(f"is missing; {format_path(path[:-1]) or what} must have one", path)
         return DocumentError(missing, path[:-1])
-    if kind == "unknown":
+    if fault == "unknown":
         path = (*path, error["ctx"]["key"])
         return DocumentError(InvalidInstance(error["msg"], path), path)
-    wanted = error["msg"] if kind == "wrong" else WANTED.get(kind) or error.get("ctx", {}).get("expected")
+    wanted = error["msg"] if fault == "wrong" else WANTED.get(fault) or error.get("ctx", {}).get("expected")
     found = reprlib.repr(error["input"])
     return DocumentError(InvalidInstance(f"is {found}; it must be {wanted or error['msg']}", path), path)
 
@@ -122,7 +122,7 @@ def _rows(parts: Sequence[P], key: KeyPath, make: Callable[[P], T]) -> tuple[T, 
     for i, part in enumerate(parts):
         if first.setdefault(part.name, i) != i:
             other, at = format_path((*key, first[part.name])), (*key, i, "name")
-            twice = InvalidInstance(f"is {part.name!r}, the name of {other}; every name must differ", at)
+            twice = InvalidInstance(f"is {shown(part.name)}, the name of {other}; every name must differ", at)
             raise DocumentError(twice, at)
         with _at(*key, i):
             rows.append(make(part))
@@ -198,11 +198,11 @@ def _tenant(part: schema.TenantPart) -> Tenant:
         return Tenant(part.name, (only,), part.weight)
     if part.memory_bytes is not None:
         raise InvalidInstance("has job_types and memory_bytes; give memory_bytes in each job type", key)
-    kinds = part.job_types or []
-    for kind in kinds:
-        _one_of(kind, (*key, "job_types", Item(kind.name)), ("speedup", "throughput"))
+    job_types = part.job_types or []
+    for job_type in job_types:
+        _one_of(job_type, (*key, "job_types", Item(job_type.name)), ("speedup", "throughput"))
     try:
-        rows = tuple(_job_type(kind, kind.name) for kind in kinds)
+        rows = tuple(_job_type(job_type, job_type.name) for job_type in job_types)
     except InvalidInstance as problem:
         raise problem.within(*key) from None
     return Tenant(part.name, rows, part.weight)
@@ -316,16 +316,15 @@ def decode(
         instance = to_instance(document, make)
     except DocumentError as error:
         raise _located(error, label, _text(file) if file else "") from None
-    if not boolean(any_scale, "any_scale", InvalidInstance):
 
-        def where(i: int, tenant: Tenant, kind: JobType) -> str:
-            short = "speedup" in document["tenants"][i]
-            inside: KeyPath = () if short else ("job_types", tenant.job_types.index(kind))
-            at = ("tenants", i, *inside, "speedup")
-            place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{kind.name!r}]"
-            return str(_located(DocumentError(f"{place}.speedup", at), label, _text(file) if file else ""))
+    def where(i: int, tenant: Tenant, job_type: JobType) -> str:
+        short = "speedup" in document["tenants"][i]
+        inside: KeyPath = () if short else ("job_types", tenant.job_types.index(job_type))
+        at = ("tenants", i, *inside, "speedup")
+        place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{job_type.name!r}]"
+        return str(_located(DocumentError(f"{place}.speedup", at), label, _text(file) if file else ""))
 
-        warn_of_scales(instance, where, "write throughput instead of speedup")
+    warn_of_scales(instance, any_scale, where, "write throughput instead of speedup")
     return instance
 
 

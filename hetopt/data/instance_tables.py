@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
+import numpy as np
 import pandas as pd
 
-from hetopt.checks import boolean, choices, count, known
+from hetopt.checks import choices, count, known
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, warn_of_scales
 from hetopt.data.saving import check_folder, check_free, save
@@ -90,10 +91,10 @@ def table_rows(
     return rows
 
 
-def made(key: str, name: Any, kind: Callable[..., Any], *values: Any, **fields: Any) -> Any:
-    """``kind(*values, **fields)``; errors name the table and the row."""
+def made(key: str, name: Any, make: Callable[..., Any], *values: Any, **fields: Any) -> Any:
+    """``make(*values, **fields)``; errors name the table and the row."""
     try:
-        return kind(*values, **fields)
+        return make(*values, **fields)
     except InvalidInstance as problem:
         raise problem.in_table(key, name) from None
 
@@ -199,7 +200,7 @@ JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "t
 
 def _is_text(hint: Any) -> bool:
     """Whether values of that type are text, or may also be None."""
-    return any(isinstance(kind, type) and issubclass(kind, str) for kind in (hint, *get_args(hint)))
+    return any(isinstance(part, type) and issubclass(part, str) for part in (hint, *get_args(hint)))
 
 
 TEXT = (*(key for key, hint in get_type_hints(Job).items() if key in JOB and _is_text(hint)), "source")
@@ -288,10 +289,10 @@ def from_tables(
     names = (
         [str(t) for t in gpu_types.index] if gpu_types is not None else [c for c in servers.columns if c not in SERVER]
     )
-    kinds = [made("gpu_types", n, GPUType, n, **own) for n, _, own in table_rows(gpu_types, "gpu_types", (), GPU_TYPE)]
+    types = [made("gpu_types", n, GPUType, n, **own) for n, _, own in table_rows(gpu_types, "gpu_types", (), GPU_TYPE)]
     rows = table_rows(servers, "servers", names, SERVER)
     servers_made = tuple(made("servers", name, Server, name, gpus, **own) for name, gpus, own in rows)
-    cluster = Cluster(tuple(kinds or map(GPUType, names)), servers_made)
+    cluster = Cluster(tuple(types or map(GPUType, names)), servers_made)
     pipelines = stages_of(stages)
     job_rows = [
         made("jobs", n, Job, n, speed, **_job(own, n), stages=tuple(pipelines.pop(n, ())))
@@ -305,20 +306,19 @@ def from_tables(
         if problem.table is not None or len(problem.path) < 2 or problem.path[0] not in INDEX:
             raise
         raise problem.in_table(str(problem.path[0]), problem.path[1]) from None
-    if not boolean(any_scale, "any_scale", InvalidInstance):
-        _warn_of_scales(instance, tenants, "table tenants")
+    _warn_of_scales(instance, any_scale, tenants, "table tenants")
     return instance
 
 
-def _warn_of_scales(instance: InstanceData, tenants: pd.DataFrame | None, source: str) -> None:
+def _warn_of_scales(instance: InstanceData, any_scale: Any, tenants: pd.DataFrame | None, source: str) -> None:
     """``tenants``: the table of tenants, from ``source``."""
     by_job_type = tenants is not None and tenants.index.nlevels > 1
 
-    def row(_: int, tenant: Tenant, kind: JobType) -> str:
-        return f"row {(tenant.name, kind.name) if by_job_type else tenant.name!r} of {source}"
+    def row(_: int, tenant: Tenant, job_type: JobType) -> str:
+        return f"row {(tenant.name, job_type.name) if by_job_type else tenant.name!r} of {source}"
 
     first = instance.cluster.type_names[0]
-    warn_of_scales(instance, row, f"call the columns {THROUGHPUT + first!r} and so on")
+    warn_of_scales(instance, any_scale, row, f"call the columns {THROUGHPUT + first!r} and so on")
 
 
 def write_csv(instance: InstanceData, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -375,22 +375,16 @@ def read_csv(
         table = problem.table or next((key for key in problem.path[:1] if key in INDEX), None)
         file = Path(folder) if table is None else Path(folder) / f"{table}.csv"
         raise problem.in_file(str(file)) from None
-    if not boolean(any_scale, "any_scale", InvalidInstance):
-        _warn_of_scales(instance, found.get("tenants"), str(Path(folder) / "tenants.csv"))
+    _warn_of_scales(instance, any_scale, found.get("tenants"), str(Path(folder) / "tenants.csv"))
     return instance
 
 
 def _csv(path: Path) -> pd.DataFrame:
     index = INDEX[path.stem]
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-        header = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, nrows=1).iloc[0].tolist()
-    except OSError as problem:
-        raise UnusableFile.of(problem, path, "read") from None
-    except ValueError as problem:  # pandas' own errors and wrong encodings
-        raise InvalidInstance(f"is not CSV: {problem}").in_file(str(path)) from None
+    header, rows = _cells(path)
     if twice := [column for column in header if header.count(column) > 1]:
         raise InvalidInstance(f"has the column {twice[0]!r} twice; keep one").in_file(str(path))
+    table = pd.DataFrame([[cell or np.nan for cell in row] for row in rows], columns=header, dtype=object)
     for column in table.columns:
         if column not in (*index, *TEXT) or column == "stage":
             table[column] = table[column].astype(object).map(to_number)
@@ -400,14 +394,37 @@ def _csv(path: Path) -> pd.DataFrame:
     return table.set_index(keys if len(keys) > 1 else keys[0])
 
 
+def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The header, and the cells of each other row; empty rows, and empty cells at the end of all rows, are skipped."""
+    rows = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            header = next(lines, [])
+            while header and not header[-1]:
+                del header[-1]
+            width = len(header)
+            for cells in lines:
+                if any(cells[width:]):
+                    wrong = f"has {len(cells)} cells in a row, and {width} columns; quote a cell that contains commas"
+                    raise InvalidInstance(wrong).in_file(str(path), lines.line_num)
+                if any(cells):
+                    rows.append(cells[:width] + [""] * (width - len(cells)))
+    except OSError as problem:
+        raise UnusableFile.of(problem, path, "read") from None
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise InvalidInstance(f"is not CSV: {problem}").in_file(str(path)) from None
+    return header, rows
+
+
 def _tenant_table(instance: InstanceData) -> pd.DataFrame:
-    pairs = [(tenant, kind) for tenant in instance.tenants for kind in tenant.job_types]
+    pairs = [(tenant, job_type) for tenant in instance.tenants for job_type in tenant.job_types]
     types = instance.cluster.type_names
-    table = filled(((None, kind.speedup, kind) for _, kind in pairs), "tenant", types, ("memory_bytes",))
+    table = filled(((None, own.speedup, own) for _, own in pairs), "tenant", types, ("memory_bytes",))
     table.insert(len(types), "weight", [tenant.weight for tenant, _ in pairs])
     if all(t.has_single_type for t in instance.tenants):
         return table.set_index(pd.Index([tenant.name for tenant, _ in pairs], name="tenant"))
-    names = [(tenant.name, kind.name) for tenant, kind in pairs]
+    names = [(tenant.name, job_type.name) for tenant, job_type in pairs]
     return table.set_index(pd.MultiIndex.from_tuples(names, names=["tenant", "job_type"]))
 
 
@@ -419,7 +436,7 @@ def _job(own: dict[str, Any], name: Any) -> dict[str, Any]:
 
 def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]:
     """The tenants of a table with one row per tenant or per (tenant, job type)."""
-    kinds: dict[Any, list[JobType]] = {}
+    job_types: dict[Any, list[JobType]] = {}
     weights: dict[Any, Any] = {}
     columns = [] if table is None else list(table.columns)
     measured = [THROUGHPUT + t for t in types if THROUGHPUT + t in columns and THROUGHPUT + t not in types]
@@ -427,11 +444,11 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
         raise InvalidInstance(
             f"has the columns {relative[0]!r} (speedup) and {measured[0]!r}; give all of one kind"
         ).in_table("tenants")
-    prefix, job_type = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
+    prefix, make = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
     for name, speed, own in table_rows(table, "tenants", types, TENANT, prefix):
-        tenant, kind = name if isinstance(name, tuple) and len(name) == 2 else (name, ONLY_JOB_TYPE)
+        tenant, job_type = name if isinstance(name, tuple) and len(name) == 2 else (name, ONLY_JOB_TYPE)
         weight = own.pop("weight", 1.0)
         if weights.setdefault(tenant, weight) != weight:
             raise InvalidInstance(f"is {weight}, in another row {weights[tenant]}", "weight").in_table("tenants", name)
-        kinds.setdefault(tenant, []).append(made("tenants", name, job_type, kind, speed, **own))
-    return tuple(made("tenants", t, Tenant, t, tuple(kinds[t]), weights[t]) for t in kinds)
+        job_types.setdefault(tenant, []).append(made("tenants", name, make, job_type, speed, **own))
+    return tuple(made("tenants", t, Tenant, t, tuple(job_types[t]), weights[t]) for t in job_types)

@@ -1,4 +1,4 @@
-"""Rates of entities with their own GPUs and with those of others, and measures of envy.
+"""Rates of entities with their own GPUs and with those of others, fair rates, and measures of envy and of sharing.
 
 With v[e](x) the rate of entity e with GPUs x, pi the weights and m all GPUs of the cluster, e compares its rate ``own =
 v[e](x[e])`` with ``cross = v[e](pi[e]/pi[o] x[o])``, its rate with the GPUs of o. The difference, in the unit of rates,
@@ -10,6 +10,28 @@ relative envy
 cluster envy
     ``(cross - own) / v[e](m)``: the gain as a part of e's rate with the whole cluster. :func:`cluster_envy`; used by
     audits and by the metrics of simulations. It is finite for an entity that has nothing, and adds up over time.
+
+The rate that a policy must at least give to be fair differs among papers. For tenants, whose rates are linear, all
+three are the same; for a job, whose gang runs at most all the time, none is less than the next:
+
+equal-share rate
+    ``pi[e] / sum(pi) sum_k v[e,k] m[k]``, not limited to the gang: the reference of Gavel's max-min fairness and
+    makespan. :func:`equal_share_rate`.
+fair-part rate
+    ``v[e](pi[e] / sum(pi) m)``: the best rate with the fair part of every GPU type, the fastest types first. The
+    reference of the sharing incentive. :func:`fair_part_rate`.
+isolated rate
+    The equal share, its parts of time scaled down in proportion where they sum to more than the whole time: the
+    reference of Gavel's finish-time fairness. :func:`isolated_rate`.
+
+The sharing incentive compares ``own`` with the fair-part rate ``fair``:
+
+sharing ratio
+    ``own / fair``; from 1 on the sharing incentive holds. :func:`sharing_ratio`; used where policies are compared, and
+    by the metrics of simulations.
+cluster surplus
+    ``(own - fair) / v[e](m)``; from 0 on the sharing incentive holds. :func:`cluster_surplus`; used by audits. It is
+    finite for an entity whose fair-part rate is 0.
 
 Verdicts with slack and witness are in :mod:`hetopt.auditing.fairness`.
 """
@@ -95,9 +117,73 @@ def cluster_rate(per_gpu: Numbers, capacity: Numbers, most: Numbers | None = Non
     return np.where(rate > 0, rate, rate * 0 + 1)
 
 
+def weight_part(weight: Numbers) -> Numbers:
+    """Each weight's part of their sum, along the last axis; 0 where all are 0."""
+    whole = weight.sum(axis=-1, keepdims=True)
+    return np.asarray(weight / np.where(whole > 0, whole, 1))
+
+
 def fair_part(weight: Numbers, capacity: Numbers) -> Numbers:
     """(n, k) GPUs of each entity if every GPU type is divided by weight."""
-    return np.asarray((weight / weight.sum())[:, None] * capacity)
+    return np.asarray(weight_part(weight)[:, None] * capacity)
+
+
+def fair_part_rate(per_gpu: Numbers, weight: Numbers, capacity: Numbers, most: Numbers | None = None) -> Numbers:
+    """(n,) fair-part rate: the rate with the part ``weight / sum(weight)`` of every GPU type.
+
+    The reference of the sharing incentive, [OEF, section 2.3.1 (3)]: ``w[l].m / n`` for n tenants of equal weight.
+    Parameters as in :func:`rate_with`.
+    """
+    return rate_with(per_gpu, fair_part(weight, capacity), most)
+
+
+def equal_share_rate(entities: Entities, weight: Numbers | None = None) -> Numbers:
+    """(..., n) equal-share rate: that part of the rate with the whole cluster that the weight is of all weights.
+
+    ``throughput(e, X_equal)`` of [Gavel, section 4.1], up to a factor common to all. It is linear, so a job may need
+    more than all its time for it; for tenants it is the :func:`fair_part_rate`.
+
+    Parameters
+    ----------
+    entities:
+        n tenants or jobs.
+    weight:
+        (..., n) weights, e.g. of the tenants that are present; default those of the entities.
+    """
+    part = weight_part(entities.weight if weight is None else weight)
+    return np.asarray(part * (entities.per_gpu @ entities.capacity))
+
+
+def isolated_rate(entities: Entities) -> Numbers:
+    """(n,) isolated rate: with :func:`isolated_time` on each GPU type; work per second for jobs, no unit for tenants.
+
+    ``throughput(e, X_isolated)`` of [Gavel, section 4.2].
+    """
+    return np.asarray((entities.speed @ entities.capacity) * isolated_time(entities))
+
+
+def isolated_time(entities: Entities) -> Numbers:
+    """(n,) share of each entity per GPU of every type, if it is isolated in its fair part; of jobs, parts of time."""
+    part = weight_part(entities.weight) / entities.demand
+    return isolated_part(part, entities.capacity.sum()) if entities.kind == "jobs" else part
+
+
+def isolated_part(part: Numbers, gpus: float) -> Numbers:
+    """Part of time that jobs alone on ``part`` of a cluster run per GPU of it: together at most all the time."""
+    return np.minimum(part, 1.0 / max(gpus, 1.0))
+
+
+def sharing_ratio(own: Numbers, fair: Numbers) -> Numbers:
+    """``own`` rate relative to the fair-part rate; below 1: the sharing incentive is violated. NaN where that is 0."""
+    return np.asarray(np.divide(own, fair, out=np.full(fair.shape, np.nan), where=fair > 0))
+
+
+def cluster_surplus(own: Numbers, fair: Numbers, whole: Numbers) -> Numbers:
+    """``own`` rate beyond the fair-part rate, as a part of the rate with the whole cluster.
+
+    Below 0: the sharing incentive is violated.
+    """
+    return np.asarray((own - fair) / whole)
 
 
 def rate_with(per_gpu: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:

@@ -12,7 +12,21 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hetopt.checks import LEAST, MOST, FrozenDict, boolean, coefficient, count, mapping, members, number, text, unique
+from hetopt.checks import (
+    LEAST,
+    MOST,
+    FrozenDict,
+    boolean,
+    coefficient,
+    count,
+    mapping,
+    members,
+    number,
+    shown,
+    text,
+    unique,
+)
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidInstance, Item, KeyPath, SuspiciousSpeedups, format_path
 from hetopt.tolerances import EQUAL, scale
 
@@ -85,10 +99,7 @@ class JobType:
         key = "job_types", Item(text(self.name, "job type name"))
         object.__setattr__(self, "speedup", speeds(self.speedup, (*key, "speedup")))
         object.__setattr__(self, "memory_bytes", number(self.memory_bytes, (*key, "memory_bytes")))
-        if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-            warn_of_scale(
-                [slowest(self.speedup)], lambda _: format_path((*key, "speedup")), "call JobType.from_throughput"
-            )
+        _warn(any_scale, self.speedup, key, "JobType")
 
     @classmethod
     def from_throughput(cls, name: str, throughput: Mapping[str, float], memory_bytes: float = 0.0) -> JobType:
@@ -143,10 +154,7 @@ class Tenant:
         if isinstance(self.job_types, (dict, Mapping)):  # dict first: the abstract test is slow
             only = _only_type(self.job_types, key)
             object.__setattr__(self, "job_types", (only,))
-            if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-                warn_of_scale(
-                    [slowest(only.speedup)], lambda _: format_path((*key, "speedup")), "call Tenant.from_throughput"
-                )
+            _warn(any_scale, only.speedup, key, "Tenant")
         object.__setattr__(self, "job_types", members(self.job_types, JobType, (*key, "job_types")))
         if not self.job_types:
             raise InvalidInstance("is empty; a tenant needs at least one job type", (*key, "job_types"))
@@ -162,12 +170,12 @@ class Tenant:
         InvalidInstance
             As :class:`Tenant`, of the throughputs or of the speedups that they give.
         """
-        kind = JobType(ONLY_JOB_TYPE, _relative(throughput, ("tenants", Item(name), "throughput")), any_scale=True)
-        return cls(name, (kind,), weight)
+        only = JobType(ONLY_JOB_TYPE, _relative(throughput, ("tenants", Item(name), "throughput")), any_scale=True)
+        return cls(name, (only,), weight)
 
     @property
     def has_single_type(self) -> bool:
-        """Whether the tenant has a single job type without a name of its own."""
+        """Whether the tenant has a single job type, given without a name."""
         return len(self.job_types) == 1 and self.job_types[0].name == ONLY_JOB_TYPE
 
 
@@ -329,7 +337,7 @@ class Job:
         except ValueError:
             kinds = ", ".join(Parallelism)
             raise InvalidInstance(
-                f"is {self.parallelism!r}; it must be one of {kinds}", (*key, "parallelism")
+                f"is {shown(self.parallelism)}; it must be one of {kinds}", (*key, "parallelism")
             ) from None
         object.__setattr__(self, "stages", members(self.stages, Stage, (*key, "stages")))
         workers = sum(s.gpus for s in self.stages)
@@ -354,13 +362,16 @@ def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:
 
 
 def slowest(speeds: Mapping[str, float]) -> float:
-    """The smallest positive speed; at least one is positive."""
+    """The smallest positive speed, at least one being positive: of every type, since a job type knows no cluster."""
     return min(v for v in speeds.values() if v > 0)
 
 
-def slowest_of_rows(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) smallest positive speed of each row of an (n, k) table."""
-    return np.asarray(np.where(table > 0, table, np.inf).min(axis=1))
+def slowest_of_rows(table: Floats, usable: NDArray[np.bool_] | None = None) -> Floats:
+    """(n,) smallest speed of each row of an (n, k) table on its ``usable`` types; None: those with a positive speed.
+
+    Only a cluster shows that a type with a positive speed has too little memory, or too few GPUs for a gang.
+    """
+    return np.asarray(np.where(table > 0 if usable is None else usable, table, np.inf).min(axis=1))
 
 
 def warn_of_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -> None:
@@ -392,6 +403,12 @@ def warn_of_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str)
         SuspiciousSpeedups,
         stacklevel=_caller(),
     )
+
+
+def _warn(any_scale: object, speedup: Mapping[str, float], key: KeyPath, name: str) -> None:
+    """:func:`warn_of_scale` for one row of the class ``name``, unless ``any_scale``."""
+    if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
+        warn_of_scale([slowest(speedup)], lambda _: format_path((*key, "speedup")), f"call {name}.from_throughput")
 
 
 def _caller() -> int:

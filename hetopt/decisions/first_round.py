@@ -10,7 +10,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict
 from hetopt.data.array_types import Floats
-from hetopt.data.entities import owner_of, owners
+from hetopt.data.entities import job_type_key, job_type_keys
 from hetopt.data.gpu_locations import Placed
 from hetopt.data.instance import Instance
 from hetopt.decisions.placers import HierarchicalPlacer, Placer
@@ -176,11 +176,11 @@ class FirstRound:
 
     def _tenants_reason(self, name: str) -> TenantsGPUsInUse:
         tenants = {t.name: t for t in self.instance.tenants}
-        owner = owner_of(self.instance.job[name], tenants)
-        row = next(row for row, own in owners(self.instance).items() if own == owner)
+        key = job_type_key(self.instance.job[name], tenants)
+        row = next(row for row, own in job_type_keys(self.instance).items() if own == key)
         position = self.plan.entities.position[row]
         share = self.result.gpu_array[position].sum()
-        others = [i for i, job in enumerate(self.instance.jobs) if owner_of(job, tenants) == owner]
+        others = [i for i, job in enumerate(self.instance.jobs) if job_type_key(job, tenants) == key]
         jobs = self.instance.entities("jobs")
         able = tuple(t for t, ok in zip(jobs.types, jobs.allowed[jobs.position[name]], strict=True) if ok)
         return TenantsGPUsInUse(

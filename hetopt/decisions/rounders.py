@@ -26,7 +26,8 @@ from scipy import sparse
 
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, counted, one_of
 from hetopt.data.array_types import Floats, Positions
-from hetopt.data.entities import Entities, Owner, keys, members, owners, read_only
+from hetopt.data.capacity import unused_parts
+from hetopt.data.entities import Entities, JobTypeKey, job_type_keys, keys, members, read_only
 from hetopt.data.instance import Instance, check_gangs_fit_one_type
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, call_policy
@@ -35,7 +36,7 @@ from hetopt.programs.linear import LinearProgram
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.tolerances import FEASIBILITY
+from hetopt.tolerances import EQUAL, FEASIBILITY
 
 TICKS = 720_720_000
 """Ticks of one GPU (or of one round of a job). A multiple of 1, 2, …, 16, so that small fractions are exact."""
@@ -80,12 +81,12 @@ def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Int6
         The shares exceed the capacity by more than a solver's tolerance.
     """
     table = np.vstack([to_ticks(gpus), np.zeros((1, len(capacity)), dtype=np.int64)])
-    for k, name in enumerate(types):
+    for k in np.flatnonzero(unused_parts(np.maximum(gpus, 0.0), capacity) < -EQUAL).tolist():
+        given = counted(float(gpus[:, k].sum()), "GPU")
+        raise InvalidPlan(f"the allocation has {given} of {types[k]!r}; the capacity is {capacity[k]:g}")
+    for k in range(len(types)):
         left = to_ticks(capacity[k : k + 1])[0] - table[:, k].sum()
         slack = FEASIBILITY * TICKS * capacity[k] + len(table)  # the solver's tolerance, and half a tick for each entry
-        if left < -slack:
-            given = counted(float(gpus[:, k].sum()), "GPU")
-            raise InvalidPlan(f"the allocation has {given} of {name!r}; the capacity is {capacity[k]:g}")
         row = int(table[:, k].argmax()) if left < slack and table[:, k].any() else -1
         table[row, k] += left
     return table
@@ -134,10 +135,10 @@ def gangs_by_type(entities: Entities, instance: Instance) -> list[list[list[int]
     """
     if not instance.jobs:
         return [[[] for _ in entities.types] for _ in entities.names]
-    jobs, belongs, names = instance.entities("jobs"), members(instance), owners(instance)
+    jobs, belongs, names = instance.entities("jobs"), members(instance), job_type_keys(instance)
     check_gangs_fit_one_type(jobs)
     demand = jobs.demand.astype(int).tolist()
-    own: list[Owner] = [names[name] for name in entities.names]
+    own: list[JobTypeKey] = [names[name] for name in entities.names]
     return [[[demand[i] for i in belongs[o] if jobs.allowed[i, k]] for k in range(len(entities.types))] for o in own]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict
 from hetopt.data.array_types import Floats
-from hetopt.data.entities import Entities, members, owners
+from hetopt.data.entities import Entities, job_type_keys, members
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
@@ -75,7 +75,7 @@ class LongestStarved:
         order = _starved_first(instance, ran)
         x = np.zeros(jobs.shape)
         left = np.rint(plan.x)
-        names, belongs = owners(instance), members(instance)
+        names, belongs = job_type_keys(instance), members(instance)
         for row, name in zip(left, plan.entities.names, strict=True):
             own = set(belongs[names[name]])
             self._fill(x, row, jobs, [i for i in order if i in own])

@@ -15,6 +15,7 @@ import numpy as np
 
 from hetopt.checks import at_least, check_no_classes, check_round_seconds, counted
 from hetopt.data.array_types import Floats
+from hetopt.data.capacity import type_parts, unused_parts
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
@@ -29,7 +30,7 @@ from hetopt.formulations.policies import Policy, call_policy, check_policy
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.results.allocation import Allocation, Placement, Plan
 from hetopt.stages.speed_models import SpeedModel, StageSpeeds
-from hetopt.tolerances import FEASIBILITY, INTEGRAL
+from hetopt.tolerances import EQUAL, FEASIBILITY, INTEGRAL
 
 ROUND_SECONDS = 300.0
 """Length of a round of FFT [FFT, section 6.4.1] and OEF [OEF, section 6.1.1]; the default for policies without one."""
@@ -85,8 +86,9 @@ class Decision:
         Second at which the policy decides again if nothing happens before; None: not specified.
     copies:
         Forked job -> its copies; their rates sum to its ``rate``.
-    promised:
-        Tenant (or its job type) -> rate in the allocation, before rounding; None for policies over jobs.
+    estimated:
+        Tenant (or its job type) -> rate of its shares at the speeds that the policy sees, before rounding; None for
+        policies over jobs.
     """
 
     entities: Entities
@@ -96,7 +98,7 @@ class Decision:
     given_up: Mapping[str, float] = field(default_factory=dict)
     wake: float | None = None
     copies: Mapping[str, tuple[JobCopy, ...]] = field(default_factory=dict)
-    promised: Mapping[str, float] | None = None
+    estimated: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,9 @@ class DecisionSteps:
         result, policy_state = call_policy(self.policy, instance, policy_state)
         if isinstance(result, Allocation) and self.fluid:
             return _fluid(result), (policy_state, rounder_state, selection_state)
-        promised = None
+        estimated = None
         if isinstance(result, Allocation):
-            promised = _promised(result)
+            estimated = _estimated(result)
             plan, rounder_state = self._rounded(result, instance, rounder_state)
         else:
             plan = result
@@ -163,7 +165,7 @@ class DecisionSteps:
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
         check_whole_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
-        return self._placed(plan, instance, promised), (policy_state, rounder_state, selection_state)
+        return self._placed(plan, instance, estimated), (policy_state, rounder_state, selection_state)
 
     def _rounded(self, result: Allocation, instance: Instance, state: Any) -> tuple[Plan, Any]:
         if self.rounds:
@@ -171,12 +173,12 @@ class DecisionSteps:
         gpus = result.gpu_array
         if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
             raise InvalidOption(
-                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (--round; "
-                "the papers take 300), or fluid=True to run shares of jobs as rates"
+                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds "
+                "(--round on the command line; the papers take 300), or fluid=True to run shares of jobs as rates"
             )
         return Plan(result.entities, np.rint(gpus), certificate=result.certificate), state
 
-    def _placed(self, plan: Plan, instance: Instance, promised: Mapping[str, float] | None) -> Decision:
+    def _placed(self, plan: Plan, instance: Instance, estimated: Mapping[str, float] | None) -> Decision:
         x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement
         if placement is None and self.placer is not None:
             placement = self.placer(plan, instance)
@@ -196,10 +198,10 @@ class DecisionSteps:
         copies = {} if placement is None else _copies(plan.entities, placement)
         for name, own in copies.items():
             rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
-        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, promised)
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, estimated)
 
 
-def _promised(result: Allocation) -> Mapping[str, float] | None:
+def _estimated(result: Allocation) -> Mapping[str, float] | None:
     entities = result.entities
     if entities.kind != "tenants":
         return None
@@ -245,18 +247,17 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
     """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, on allowed types, and at most the capacity."""
     if gpus.shape != entities.shape or not np.isfinite(gpus).all():
         raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
-    slack = FEASIBILITY * float(entities.capacity.max())
-    wrong = (gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))
+    parts = type_parts(gpus, entities.capacity)
+    wrong = (parts < -EQUAL) | ((entities.task_speed == 0) & (parts > EQUAL))
     for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():
         raise InvalidPlan(
             f"the plan gives {entities.names[e]!r} {counted(float(gpus[e, k]), 'GPU')} of {entities.types[k]!r}, "
             + ("fewer than 0" if gpus[e, k] < 0 else "on which it cannot run")
         )
-    used = gpus.sum(axis=0)
-    over = used > entities.capacity + slack
+    over = unused_parts(gpus, entities.capacity) < -EQUAL
     for k in np.flatnonzero(over).tolist() if over.any() else ():
         raise InvalidPlan(
-            f"the plan uses {counted(float(used[k]), 'GPU')} of {entities.types[k]!r}; "
+            f"the plan uses {counted(float(gpus[:, k].sum()), 'GPU')} of {entities.types[k]!r}; "
             f"the capacity is {entities.capacity[k]:g}"
         )
 

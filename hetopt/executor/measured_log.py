@@ -33,7 +33,7 @@ def log_of(store: StateStore) -> Log:
     """The log of all that the books know, until now, without jobs that could never run; see :func:`instance_of`.
 
     A span is a lease from its grant to its seal; ``lost`` are the seconds until its first step, ``work`` the steps that
-    were committed. ``switches`` has profiling runs left out. ``promised`` throughputs are not kept.
+    were committed. ``switches`` has profiling runs left out. ``estimated`` throughputs are not kept.
     """
     with store.reading() as connection:
         jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()

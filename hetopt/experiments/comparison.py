@@ -16,7 +16,8 @@ from hetopt.auditing import pareto_efficient
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, members
 from hetopt.data.instance import Instance
-from hetopt.data.rates import fair_part, largest_relative_envy, most_at_once, rate_with
+from hetopt.data.rates import fair_part_rate, largest_relative_envy, most_at_once, rate_with, sharing_ratio
+from hetopt.data.workload import slowest_of_rows
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
@@ -55,7 +56,8 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "least": Column("least normalised throughput per weight"),
     "sharing": Column(
-        "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds", least=1.0
+        "least rate / rate with the fair part of every GPU type (sharing ratio); from 1 on: fair",
+        least=1.0,
     ),
     "envy": Column(
         "largest gain with another's GPUs, relative to the own rate (relative envy); 0: envy-free", most=0.0
@@ -80,6 +82,9 @@ PLACED: Mapping[str, Column] = {
     "extra": Column("servers that these jobs use beyond the fewest that an empty cluster would need", whole=True),
 }
 """Columns of the table after rounding and placement."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,26 +120,25 @@ class Comparison:
     placed: pd.DataFrame
     unplaced: Mapping[str, str]
 
-    def extended(self, other: Comparison, label: str) -> Comparison:
-        """Add the rows of another comparison, named ``label.format(name)``; its policies are no longer refused."""
-        names = {name: label.format(name) for name in other.results}
+    def extended(self, other: Comparison, suffix: str) -> Comparison:
+        """Add the results of another comparison, with ``suffix`` after their names; they are no longer refused."""
+
+        def add(own: Mapping[str, T], others: Mapping[str, T]) -> dict[str, T]:
+            return {**own, **{name + suffix: value for name, value in others.items()}}
+
+        def append(own: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+            return pd.concat([own, others.rename(index=lambda name: name + suffix)])
+
         return Comparison(
-            self.instance,
-            {**self.results, **_renamed(other.results, names)},
-            pd.concat([self.table, other.table.rename(index=names)]),
-            {name: why for name, why in self.refused.items() if name not in other.results},
-            {**self.unmeasured, **_renamed(other.unmeasured, names)},
-            {**self.rounds, **_renamed(other.rounds, names)},
-            pd.concat([self.placed, other.placed.rename(index=names)]),
-            {**self.unplaced, **_renamed(other.unplaced, names)},
+            instance=self.instance,
+            results=add(self.results, other.results),
+            table=append(self.table, other.table),
+            refused={name: why for name, why in self.refused.items() if name not in other.results},
+            unmeasured=add(self.unmeasured, other.unmeasured),
+            rounds=add(self.rounds, other.rounds),
+            placed=append(self.placed, other.placed),
+            unplaced=add(self.unplaced, other.unplaced),
         )
-
-
-T = TypeVar("T")
-
-
-def _renamed(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
-    return {names[name]: value for name, value in values.items()}
 
 
 def by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
@@ -196,17 +200,26 @@ def compare(
                 rounds[name] = first
         except HetoptError as problem:
             unplaced[name] = problem.reason
-    tables = _frame(rows, COLUMNS), _frame(placed, PLACED)
-    return Comparison(instance, results, tables[0], refused, unmeasured, rounds, tables[1], unplaced)
+    return Comparison(
+        instance,
+        results=results,
+        table=_frame(rows, COLUMNS),
+        refused=refused,
+        unmeasured=unmeasured,
+        rounds=rounds,
+        placed=_frame(placed, PLACED),
+        unplaced=unplaced,
+    )
 
 
 def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, Column]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).rename_axis("policy")
 
 
-def measure_placed(first: FirstRound, promised: float) -> dict[str, float]:
-    """The numbers of :data:`PLACED` for one round; ``promised`` is the total before rounding."""
-    decision, servers = first.decision, [len(where) for where in first.hosts.values()]
+def measure_placed(first: FirstRound, total_before: float) -> dict[str, float]:
+    """The numbers of :data:`PLACED` for one round; ``total_before``: the total before rounding."""
+    decision = first.decision
+    servers = [len(hosts) for hosts in first.hosts.values()]
     runs = decision.gpus.any(axis=1)
     entities, gpus = by_tenant(first.instance, Plan(decision.entities, decision.gpus))
     total = float((normalised(entities) * gpus).sum())
@@ -215,7 +228,7 @@ def measure_placed(first: FirstRound, promised: float) -> dict[str, float]:
         "waiting": float((~runs).sum()),
         "gpus": float(decision.gpus.sum()),
         "total": total,
-        "given up": 1.0 - total / promised if promised > 0 else 0.0,
+        "given up": 1.0 - total / total_before if total_before > 0 else 0.0,
         "servers": sum(servers) / len(servers) if servers else np.nan,
         "spread": float(sum(n > 1 for n in servers)),
         "extra": float(decision.given_up.get("extra_servers", 0.0)),
@@ -228,12 +241,12 @@ def measure(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     forked = isinstance(result, Plan) and result.placement is not None and bool(result.placement.dispatch)
     speed, most = normalised(entities), None if forked else most_at_once(entities)
     rate = rate_with(speed, gpus, most)
-    fair = rate_with(speed, fair_part(entities.weight, entities.capacity), most)
+    fair = fair_part_rate(speed, entities.weight, entities.capacity, most)
     plan = Plan(entities, gpus)
     return {
         "total": float(rate.sum()),
         "least": float((rate / entities.weight).min()),
-        "sharing": float(np.divide(rate, fair, out=np.ones_like(rate), where=fair > 0).min()),
+        "sharing": float(np.nan_to_num(sharing_ratio(rate, fair), nan=1.0).min()),  # 1: it can use no GPU
         "envy": largest_relative_envy(entities, gpus),
         "pareto": max(0.0, -pareto_efficient(instance, plan).slack),
         "gpus": float(gpus.sum()),
@@ -244,8 +257,7 @@ def normalised(entities: Entities) -> Floats:
     """(n, k) speed per GPU (no unit): speedups of tenants; of jobs, relative to the slowest type that runs them."""
     if entities.kind == "tenants":
         return entities.per_gpu
-    slowest = np.where(entities.allowed, entities.per_gpu, np.inf).min(axis=1)
-    return np.asarray(entities.per_gpu / slowest[:, None])
+    return np.asarray(entities.per_gpu / slowest_of_rows(entities.per_gpu, entities.allowed)[:, None])
 
 
 def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, Floats]:

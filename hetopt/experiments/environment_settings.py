@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from hetopt.checks import at_least, choices
+from hetopt.checks import at_least, choices, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
@@ -88,7 +88,7 @@ class EnvironmentSettings:
                 object.__setattr__(self, item.name, at_least(value, key, 0.0, InvalidOption))
             elif not isinstance(value, type(item.default)):
                 wanted = "true or false" if isinstance(item.default, bool) else "a tenant's name"
-                raise InvalidOption(f"is {value!r}; it must be {wanted}", key)
+                raise InvalidOption(f"is {shown(value)}; it must be {wanted}", key)
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
                 f"is {self.liar!r} and lie is {self.lie!r}; give both: the tenant, and the part by which it overstates",
@@ -148,13 +148,12 @@ class EnvironmentSettings:
         if environment.estimate_errors is not None:
             environment.estimate_errors.of(instance)
 
-    def on(self, cluster: Cluster) -> Cluster:
-        """The cluster with disks of ``disk_bytes``."""
+    def with_disks(self, cluster: Cluster) -> Cluster:
+        """The cluster with disks of ``disk_bytes`` in all servers; unchanged if it is 0."""
         if not self.disk_bytes:
             return cluster
         return replace(cluster, servers=tuple(replace(s, disk_bytes=self.disk_bytes) for s in cluster.servers))
 
     def changed(self) -> dict[str, Any]:
         """Settings that are not the default."""
-        plain = asdict(EnvironmentSettings())
-        return {key: value for key, value in asdict(self).items() if value != plain[key]}
+        return {item.name: value for item in fields(self) if (value := getattr(self, item.name)) != item.default}

@@ -20,7 +20,7 @@ from hetopt.errors import (
 )
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
-from hetopt.experiments.run_store import RunKey, RunRecord, RunStore, default_label
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
 from hetopt.parallel import run_parallel
@@ -50,7 +50,7 @@ class SystemVariant:
     settings:
         Its settings.
     label:
-        Its name in tables; default: the name with the settings.
+        Its name in tables; default: the name with the settings, such as ``fft[round_seconds=60]``.
     round_seconds:
         Length of a round in seconds; None: the system's own.
     """
@@ -63,7 +63,8 @@ class SystemVariant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", FrozenDict(self.settings))
         if not self.label:
-            object.__setattr__(self, "label", default_label(self.name, self.settings))
+            listed = ",".join(f"{key}={value}" for key, value in self.settings.items())
+            object.__setattr__(self, "label", f"{self.name}[{listed}]" if listed else self.name)
 
     def build(self) -> System:
         """The system; raises as :func:`hetopt.registry.make_system`."""
@@ -103,17 +104,17 @@ class Experiment:
             if not getattr(self, key):
                 raise InvalidOption("is empty; an experiment needs at least one", key)
         for key, names in (
-            ("workloads", [w.name for w in self.workloads]),
-            ("systems", [c.label for c in self.systems]),
+            ("workloads", [workload.name for workload in self.workloads]),
+            ("systems", [system.label for system in self.systems]),
             ("seeds", [whole(seed, "seeds", 0) for seed in self.seeds]),
         ):
             if twice := [name for i, name in enumerate(names) if name in names[:i]]:
                 raise InvalidOption(f"has {twice[0]!r} twice; give each once", key)
-        folders: dict[Path, RunKey] = {}
+        keys: dict[Path, RunKey] = {}
         for spec in self.runs():
-            there = folders.setdefault(spec.key.folder(), spec.key)
-            if there != spec.key:
-                raise InvalidOption(f"{spec.key} and {there} would share a folder; give one of them another label")
+            first = keys.setdefault(spec.key.folder(), spec.key)
+            if first != spec.key:
+                raise InvalidOption(f"{spec.key} and {first} would share a folder; give one of them another label")
         if self.until is not None:
             at_least(self.until, "until", 0.0, InvalidOption, strict=True)
 
@@ -182,7 +183,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The settings of one run, which can be sent to another process; a call simulates it."""
+    """The settings of one run, which can be sent to another process."""
 
     workload: ExperimentWorkload
     system: SystemVariant
@@ -197,21 +198,21 @@ class RunSpec:
 
     def as_settings(self) -> dict[str, Any]:
         """Everything that determines the result, in JSON types."""
-        workload, own = self.workload.as_settings(), dict(self.system.settings)
+        workload, system_settings = self.workload.as_settings(), dict(self.system.settings)
         return {
             "hetopt": __version__,
             "workload": workload,
             "workload_files": file_digests(workload),
             "system": self.system.name,
-            "system_settings": own,
-            "system_files": file_digests([self.system.name, own]),
+            "system_settings": system_settings,
+            "system_files": file_digests([self.system.name, system_settings]),
             "round_seconds": self.system.round_seconds,
             "seed": self.seed,
             "world": self.environment.changed(),
             "until": self.until,
         }
 
-    def __call__(self, watch: ProgressCallback | None = None) -> RunResult:
+    def run(self, watch: ProgressCallback | None = None) -> RunResult:
         """Simulate; if the system refuses the instance, the record has the reason, and the log is None.
 
         Raises
@@ -221,7 +222,7 @@ class RunSpec:
         """
         instance = self.workload.instance(self.seed)
         if self.environment.disk_bytes:
-            instance = instance.replace(cluster=self.environment.on(instance.cluster))
+            instance = instance.replace(cluster=self.environment.with_disks(instance.cluster))
         environment = self.environment.build(instance.cluster, self.seed)
         progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
@@ -238,20 +239,20 @@ class RunSpec:
         try:
             log = simulate(system, instance, environment=environment, until=until, progress=progress)
         except REFUSALS as problem:
-            refused = " ".join(problem.reason.split())
-            return replace(record, seconds=time.perf_counter() - began, refused=refused), None
+            reason = " ".join(problem.reason.split())
+            return replace(record, seconds=time.perf_counter() - began, refused=reason), None
         except HetoptError as problem:
             raise PolicyFailed(f"{self.key}: {problem}") from problem
         except (Exception, SystemExit) as problem:
             raise PolicyFailed(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
-        found = {str(name): float(value) for name, value in summary(log, instance).items()}
-        return replace(record, summary=found, seconds=seconds, end=log.end), log
+        metrics = {str(name): float(value) for name, value in summary(log, instance).items()}
+        return replace(record, summary=metrics, seconds=seconds, end=log.end), log
 
 
 def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | PolicyFailed:
     """The result of a run; a failing policy must not stop other runs."""
     try:
-        return spec(watch)
+        return spec.run(watch)
     except PolicyFailed as problem:
         return problem

@@ -9,7 +9,6 @@ import pandas as pd
 
 from hetopt.data.array_types import Floats
 from hetopt.experiments.published_results import PUBLISHED_RESULTS, PublishedResult
-from hetopt.experiments.run_store import label_matches
 
 COLUMNS = (
     "id",
@@ -47,7 +46,7 @@ def compare_with_papers(
     Parameters
     ----------
     table:
-        Table of :meth:`hetopt.experiments.run_store.RunStore.table`.
+        Table of the runs (:func:`hetopt.experiments.run_store.run_table`).
     results:
         The results to compare.
     clusters:
@@ -97,11 +96,11 @@ def _rows(
     where: tuple[str, ...],
     runs: Mapping[str, pd.DataFrame],
     clusters: Mapping[str, str | None],
-) -> Iterator[tuple[object, ...]]:
-    """A row per pair of systems."""
-    systems = sorted({str(system) for name in where for system in runs[name].index.get_level_values("system")})
-    above = [label for label in systems if label_matches(label, result.numerator)]
-    below = [label for label in systems if label_matches(label, result.denominator)] if result.is_ratio else [""]
+) -> Iterator[dict[str, object]]:
+    """A row per pair of labels, with the keys :data:`COLUMNS`."""
+    own = pd.concat([runs[name] for name in where])
+    above = _labels(own, result.numerator)
+    below = _labels(own, result.denominator) if result.is_ratio else [""]
     for a in above:
         for b in below:
             each = {name: _measured(runs[name], result.metric, a, b) for name in where}
@@ -110,25 +109,46 @@ def _rows(
                 continue
             ours = np.concatenate(list(each.values()))
             mean = float(np.mean([own.mean() for own in each.values()]))
-            used = [_of_system(runs[name], label) for name in each for label in (a, b) if label]
-            note = "; ".join(_notes(result, list(each), used, clusters))
-            head = (result.id, result.paper, result.place, result.what, ", ".join(each), a, b)
-            elsewhere = result.workloads is not None and not set(where) <= set(result.workloads)
-            found = (mean, float(ours.min()), float(ours.max()), len(ours), elsewhere, result.relative(mean), note)
-            yield *head, result.metric, result.printed, result.value[0], result.value[-1], *found
+            used = [_with_label(runs[name], label) for name in each for label in (a, b) if label]
+            yield {
+                "id": result.id,
+                "paper": result.paper,
+                "place": result.place,
+                "what": result.what,
+                "workload": ", ".join(each),
+                "numerator": a,
+                "denominator": b,
+                "metric": result.metric,
+                "printed": result.printed,
+                "claim": result.value[0],
+                "claim_to": result.value[-1],
+                "ours_mean": mean,
+                "ours_min": float(ours.min()),
+                "ours_max": float(ours.max()),
+                "pairs": len(ours),
+                "elsewhere": result.workloads is not None and not set(where) <= set(result.workloads),
+                "ratio_ours_over_claimed": result.relative(mean),
+                "note": "; ".join(_notes(result, list(each), used, clusters)),
+            }
+
+
+def _labels(runs: pd.DataFrame, systems: Sequence[str]) -> list[str]:
+    """Labels of the runs of ``systems``, which are labels or names of systems."""
+    labels = runs.index.get_level_values("system")
+    return sorted(set(labels[labels.isin(systems) | runs["system_name"].isin(systems)]))
 
 
 def _measured(runs: pd.DataFrame, metric: str, above: str, below: str) -> Floats:
-    """(seeds,) the metric of one system, relative to the other system if given; for seeds with both values."""
+    """(seeds,) the metric of one label, relative to that of the other if given; for seeds with both values."""
     if metric not in runs:
         return np.empty(0)
-    own, other = (_of_system(runs, label)[metric].astype(float) for label in (above, below or above))
+    own, other = (_with_label(runs, label)[metric].astype(float) for label in (above, below or above))
     ratio = own / other.where(other > 0) if below else own
     return np.asarray(ratio.dropna(), dtype=float)
 
 
-def _of_system(runs: pd.DataFrame, label: str) -> pd.DataFrame:
-    """The runs of a system, indexed by seed."""
+def _with_label(runs: pd.DataFrame, label: str) -> pd.DataFrame:
+    """The runs with that label, indexed by seed."""
     return runs[runs.index.get_level_values("system") == label].droplevel("system")
 
 

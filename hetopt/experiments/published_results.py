@@ -14,7 +14,7 @@ from importlib import resources
 from string import ascii_lowercase
 from typing import Any, Literal
 
-from hetopt.checks import at_least, members
+from hetopt.checks import at_least, members, shown
 from hetopt.errors import InvalidOption
 from hetopt.metrics.definitions import METRICS
 
@@ -39,7 +39,7 @@ class PublishedResult:
     metric:
         A name in :data:`hetopt.metrics.definitions.METRICS`.
     numerator:
-        Systems that may represent the reported one, by label or by name without settings.
+        Names of the systems that may represent the reported one, or labels of variants.
     denominator:
         Systems that may represent the system of the denominator; empty if the number is not a ratio.
     value:
@@ -86,7 +86,7 @@ class PublishedResult:
     def __post_init__(self) -> None:
         key = f"published result {self.id}"
         if self.metric not in METRICS:
-            raise InvalidOption(f"is {self.metric!r}; it must be one of {', '.join(METRICS)}", f"{key}: metric")
+            raise InvalidOption(f"is {shown(self.metric)}; it must be one of {', '.join(METRICS)}", f"{key}: metric")
         for side in ("numerator", "denominator"):
             object.__setattr__(self, side, members(getattr(self, side), str, f"{key}: {side}"))
         if not self.numerator:
@@ -106,15 +106,6 @@ class PublishedResult:
     def relative(self, measured: float) -> float:
         """``measured`` over the reported value; for a range over its closer end, and 1 inside."""
         return measured / min(max(measured, self.value[0]), self.value[-1])
-
-
-TIMES = "\N{MULTIPLICATION SIGN}"
-
-MIXES = ("m1", "m3", "m4", "m5", "m8", "m10", "m12")
-"""Workload mixes of [Hadar, section VI-B]."""
-
-AWS = tuple(f"hadar/{mix}" for mix in MIXES)
-LAB = tuple(f"hadar/lab-{mix}" for mix in MIXES)
 
 
 def _load() -> tuple[PublishedResult, ...]:

@@ -15,7 +15,7 @@ import pandas as pd
 from hetopt.checks import choices
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, UnknownName
-from hetopt.experiments.run_store import RunStore, StoredRun, label_matches
+from hetopt.experiments.run_store import RunStore, StoredRun, run_table
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.simulation.log import ROUNDS, SPANS, Log
@@ -38,7 +38,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, path: str | PathLike[str], systems: Sequence[str] = ()) -> RunFolder:
-        """The runs in ``path``, only of ``systems`` (labels, or names without settings) if given.
+        """The runs in ``path``, only of ``systems`` (labels or names) if given.
 
         Raises
         ------
@@ -48,18 +48,16 @@ class RunFolder:
             A system without runs.
         """
         runs = RunStore(Path(path)).runs()
-        labels = sorted({run.key.system for run in runs})
         for name in systems:
-            if not any(label_matches(label, [name]) for label in labels):
+            if not any(run.is_of([name]) for run in runs):
+                labels = sorted({run.key.system for run in runs})
                 raise UnknownName(f"{path} has no runs of system {name!r}; {choices(name, labels)}")
-        chosen = [run for run in runs if not systems or label_matches(run.key.system, systems)]
-        return cls(Path(path), tuple(chosen))
+        return cls(Path(path), tuple(run for run in runs if not systems or run.is_of(systems)))
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The rows of :meth:`hetopt.experiments.run_store.RunStore.table` for these runs."""
-        table = RunStore(self.path).table()
-        return table[table["system"].isin(self.systems)].reset_index(drop=True)
+        """A row per run, see :func:`hetopt.experiments.run_store.run_table`."""
+        return run_table(self.runs)
 
     @cached_property
     def systems(self) -> list[str]:

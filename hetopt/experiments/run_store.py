@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.util import find_spec
@@ -24,39 +24,80 @@ from hetopt.simulation.log import ROUNDS, SPANS, Log
 ENDINGS = ("csv.gz", "parquet")
 """Endings of files of tables."""
 
-COLUMNS = {
-    "jobs": ("tenant", "demand", "arrival", "start", "finish", "jct", "work", "done", "rounds", "lost"),
-    "spans": tuple(SPANS),
-    "rounds": tuple(ROUNDS),
-    "decision_seconds": ("seconds",),
-}
-"""Table -> required columns; the other tables have a column per tenant."""
 
-TEXTS = ("job", "tenant", "servers", "gpu_type", "seats", "given_up")
-"""Columns of text, in which numbers and words such as NA are names."""
+@dataclass(frozen=True)
+class TableLayout:
+    """Columns of a table of a run.
+
+    Attributes
+    ----------
+    index:
+        Type of the index.
+    columns:
+        Required columns; None: a column of numbers per tenant.
+    texts:
+        Columns of text (the index included), in which numbers and words such as NA are names.
+    json:
+        Columns of JSON.
+    """
+
+    index: type
+    columns: tuple[str, ...] | None
+    texts: tuple[str, ...] = ()
+    json: tuple[str, ...] = ()
+
+
+TABLES: Mapping[str, TableLayout] = {
+    "jobs": TableLayout(
+        str,
+        ("tenant", "demand", "arrival", "start", "finish", "jct", "work", "done", "rounds", "lost"),
+        texts=("job", "tenant"),
+    ),
+    "spans": TableLayout(int, tuple(SPANS), texts=("job", "tenant", "servers", "gpu_type", "seats")),
+    "rounds": TableLayout(int, tuple(ROUNDS), json=("given_up",)),
+    "throughput": TableLayout(int, None),
+    "estimated": TableLayout(float, None),
+    "decision_seconds": TableLayout(float, ("seconds",)),
+}
+"""Stored tables of a log; events follow from the others."""
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
-    """Read a table of a run.
+    """Read a table of a run with the types that the simulation used.
 
     Raises
     ------
     FileNotFoundError
         It does not exist.
     ValueError, OSError, EOFError, ImportError
-        It cannot be read, or lacks a column.
+        It cannot be read, lacks a column, or has an invalid cell.
     """
-    path = folder / f"{name}.csv.gz"
-    frame = _read_csv(path, name) if path.exists() else pd.read_parquet(folder / f"{name}.parquet")
-    if missing := [column for column in COLUMNS.get(name, ()) if column not in frame]:
+    path, layout = folder / f"{name}.csv.gz", TABLES[name]
+    frame = _read_csv(path, layout) if path.exists() else pd.read_parquet(folder / f"{name}.parquet")
+    if missing := [column for column in layout.columns or () if column not in frame]:
         raise ValueError(f"column {missing[0]} is missing")
-    return _typed(frame, name)
+    frame.index = frame.index.astype(layout.index)
+    if layout.columns is None:
+        frame.columns.name = "tenant"
+    for column in frame.columns:
+        if column in layout.json:
+            frame[column] = frame[column].map(json.loads)
+        elif column in layout.texts:
+            frame[column] = _names(frame[column])
+        else:
+            _check_numbers(frame[column])
+    if name == "jobs":
+        frame["rounds"] = frame["rounds"].astype("Int64")
+    if name == "spans":
+        for text in frame["seats"].unique().tolist():
+            seats_in(text)
+    return frame
 
 
-def _read_csv(path: Path, name: str) -> pd.DataFrame:
+def _read_csv(path: Path, layout: TableLayout) -> pd.DataFrame:
     """Read a CSV table without changing names: a job may be named 001, 1e3 or NA, and a tenant "servers"."""
     columns = pd.read_csv(path, nrows=0).columns
-    texts = [column for column in columns if column in TEXTS and name in COLUMNS]
+    texts = [column for column in columns if column in (*layout.texts, *layout.json)]
     return pd.read_csv(
         path,
         index_col=0,
@@ -66,41 +107,25 @@ def _read_csv(path: Path, name: str) -> pd.DataFrame:
     )
 
 
-def _check(frame: pd.DataFrame, name: str) -> None:
-    """Raise ValueError for a cell that is not a number in a column of numbers, or for invalid seats."""
-    for column in frame.columns:
-        if column in TEXTS and name in COLUMNS:
-            continue
-        try:
-            pd.to_numeric(frame[column])
-        except (TypeError, ValueError) as problem:
-            raise ValueError(f"column {column}: {problem}") from None
-    for text in frame["seats"].unique().tolist() if name == "spans" else ():
-        seats_in(text)
+def _names(column: pd.Series[Any]) -> pd.Series[Any]:
+    """A column of text; missing cells are None, or "" for servers."""
+    none, missing = "" if column.name == "servers" else None, (column.isna() | (column == "")).tolist()
+    texts = [none if gone else str(value) for value, gone in zip(column, missing, strict=True)]
+    return pd.Series(texts, index=column.index, dtype=object)
 
 
-def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Restore the types that the simulation used."""
-    _check(frame, name)
-    if name == "jobs":
-        frame.index = frame.index.astype(str)
-        frame["rounds"] = frame["rounds"].astype("Int64")
-    if name == "rounds":
-        frame["given_up"] = frame["given_up"].map(json.loads)
-    if name not in COLUMNS:
-        frame.columns.name = "tenant"
-        frame.index = frame.index.astype(float if name == "estimated" else int)
-    for column in ("job", "tenant", "servers", "gpu_type", "seats"):
-        if column in frame and name in ("jobs", "spans"):
-            none, missing = "" if column == "servers" else None, (frame[column].isna() | (frame[column] == "")).tolist()
-            texts = [none if gone else str(value) for value, gone in zip(frame[column], missing, strict=True)]
-            frame[column] = pd.Series(texts, index=frame.index, dtype=object)
-    return frame
+def _check_numbers(column: pd.Series[Any]) -> None:
+    """Raise ValueError for a cell that is not a number."""
+    try:
+        pd.to_numeric(column)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"column {column.name}: {problem}") from None
 
 
 TableFormat = Literal["csv", "parquet"]
-TABLES = ("jobs", "spans", "rounds", "throughput", "estimated", "decision_seconds")
-"""Stored tables of a log; events follow from the others."""
+
+ANOTHER_FOLDER = "give RunStore another path (--out on the command line)"
+RUN_STORES = "Experiment.run stores runs (hetopt simulate on the command line)"
 
 VERSION = 1
 """Version of the format of run.json."""
@@ -125,20 +150,6 @@ class RunKey:
 def _folder_name(label: str) -> str:
     """A label as the name of a folder."""
     return re.sub(r"[^\w.=+-]+", "_", label).strip("._") or "_"
-
-
-def default_label(system: str, settings: Mapping[str, Any]) -> str:
-    """The label of a system with settings, such as ``fft[round_seconds=60]``, unless the caller gives another."""
-    listed = ",".join(f"{key}={value}" for key, value in settings.items())
-    return f"{system}[{listed}]" if listed else system
-
-
-def label_matches(label: str, names: Sequence[str]) -> bool:
-    """Whether a label is one of ``names``, or the :func:`default_label` of one with settings.
-
-    A label that the caller gave names another system under test, whatever system it stands for.
-    """
-    return label in names or label.split("[", 1)[0] in names
 
 
 @dataclass(frozen=True)
@@ -172,6 +183,11 @@ class RunRecord:
     source: str = ""
     round_seconds: float | None = None
     end: float = math.nan
+
+    @property
+    def system_name(self) -> str:
+        """Name of the system that ran, whatever its label."""
+        return str(self.settings.get("system", self.key.system))
 
     def as_dict(self) -> dict[str, Any]:
         """The contents of ``run.json``; unknown numbers are None."""
@@ -273,38 +289,36 @@ class RunStore:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
         if self.format not in get_args(TableFormat):
-            raise InvalidOption(f"is {self.format!r}; it must be csv or parquet", "format")
+            raise InvalidOption(f"is {shown(self.format)}; it must be csv or parquet", "format")
         if self.format == "parquet" and find_spec("pyarrow") is None:
             raise InvalidOption(
                 "is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv", "format"
             )
 
     def has(self, key: RunKey, settings: Mapping[str, Any]) -> bool:
-        """Whether the run is stored with the same settings; a refused run does not count and is repeated.
+        """Whether the run is stored with the same settings; refused runs do not count, so that they are repeated.
 
         Raises
         ------
         InvalidOption
-            It is stored with other settings.
+            It is stored with other settings, or its folder holds another run.
         """
         folder = self.path / key.folder()
         if not (folder / "run.json").exists():
             return False
-        found = StoredRun(folder).record
-        if found.key != key:
-            raise InvalidOption(
-                f"{key} would be stored in {folder}, which holds {found.key}; name another folder with --out"
-            )
-        if found.refused is not None:
+        stored = StoredRun(folder).record
+        if stored.key != key:
+            raise InvalidOption(f"{key} would be stored in {folder}, which holds {stored.key}; {ANOTHER_FOLDER}")
+        if stored.refused is not None:
             return False
-        before, now = found.settings, _round_trip(settings)
-        if before != now:
-            changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-            was, new = (json.dumps(own.get(changed[0])) for own in (before, now))
-            raise InvalidOption(
-                f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {new}); "
-                "name another folder with --out, or remove it"
-            )
+        before, now = stored.settings, _round_trip(settings)
+        for name in {**before, **now}:
+            if before.get(name) != now.get(name):
+                was, new = json.dumps(before.get(name)), json.dumps(now.get(name))
+                raise InvalidOption(
+                    f"{folder} holds {key} with other settings ({name} was {was} and is to be {new}); "
+                    f"remove it, or {ANOTHER_FOLDER}"
+                )
         return all(any((folder / f"{name}.{ending}").exists() for ending in ENDINGS) for name in TABLES)
 
     def write(self, record: RunRecord, log: Log | None) -> None:
@@ -321,15 +335,15 @@ class RunStore:
         except OSError as problem:
             raise UnusableFile.of(problem, folder, "made") from None
         for name in TABLES if log is not None else ():
-            content, ending = self._encoded(getattr(log, name))
+            content, ending = self._encoded(getattr(log, name), TABLES[name])
             save(content, folder / f"{name}.{ending}", overwrite=True)
         save(json.dumps(record.as_dict(), indent=1) + "\n", folder / "run.json", overwrite=True)
 
-    def _encoded(self, table: pd.DataFrame | pd.Series[Any]) -> tuple[bytes, str]:
+    def _encoded(self, table: pd.DataFrame | pd.Series[Any], layout: TableLayout) -> tuple[bytes, str]:
         """The bytes of the file of a table, and its ending."""
         frame = table.to_frame() if isinstance(table, pd.Series) else table.copy()
-        if "given_up" in frame:
-            frame["given_up"] = frame["given_up"].map(json.dumps)
+        for column in layout.json:
+            frame[column] = frame[column].map(json.dumps)
         buffer = BytesIO()
         if self.format == "parquet":
             frame.columns = frame.columns.astype(str)
@@ -347,14 +361,14 @@ class RunStore:
             The folder does not exist, holds no run, or has an invalid file.
         """
         if not self.path.is_dir():
-            raise UnusableFile("is not a folder; hetopt simulate … --out FOLDER makes one").in_file(str(self.path))
+            raise UnusableFile(f"is not a folder; {RUN_STORES}").in_file(str(self.path))
         found = [StoredRun(file.parent) for file in sorted(self.path.rglob("run.json"))]
         if not found:
-            raise InvalidInstance("holds no run; hetopt simulate … --out FOLDER makes some").in_file(str(self.path))
+            raise InvalidInstance(f"holds no run; {RUN_STORES}").in_file(str(self.path))
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
 
     def table(self, keys: Iterable[RunKey] | None = None) -> pd.DataFrame:
-        """A row per run: ``workload``, ``system``, ``seed``, ``refused``, ``round_seconds``, metrics.
+        """A row per run, see :func:`run_table`.
 
         Parameters
         ----------
@@ -366,13 +380,7 @@ class RunStore:
         UnusableFile, InvalidInstance
             As of :meth:`runs`, or a run is not there.
         """
-        found = self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys]
-        records = [run.record for run in found]
-        rows = [
-            {**asdict(own.key), "refused": own.refused, "round_seconds": own.round_seconds, **own.summary}
-            for own in records
-        ]
-        return pd.DataFrame(rows)
+        return run_table(self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys])
 
     def __iter__(self) -> Iterator[StoredRun]:
         return iter(self.runs())
@@ -400,6 +408,10 @@ class StoredRun:
         """Which run it is."""
         return self.record.key
 
+    def is_of(self, systems: Collection[str]) -> bool:
+        """Whether its label or the name of its system is one of ``systems``."""
+        return self.key.system in systems or self.record.system_name in systems
+
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables of the log.
 
@@ -425,7 +437,33 @@ class StoredRun:
 
     def read_log(self) -> Log:
         """Read the log, without its events, for a caller that does not keep it."""
-        took = self.table("decision_seconds")["seconds"]
-        tables = {name: self.table(name) for name in TABLES if name != "decision_seconds"}
+        tables: dict[str, Any] = {name: self.table(name) for name in TABLES}
+        tables["decision_seconds"] = tables["decision_seconds"]["seconds"]
         events = pd.DataFrame(columns=["time", "kind", "job"])
-        return Log(**tables, events=events, capacity=self.record.capacity, decision_seconds=took, end=self.record.end)
+        return Log(**tables, events=events, capacity=self.record.capacity, end=self.record.end)
+
+
+RUN_COLUMNS = ("workload", "system", "seed", "system_name", "refused", "round_seconds")
+"""Columns of :func:`run_table` that are not metrics; ``system`` is the label, ``system_name`` the system that ran."""
+
+
+def run_table(runs: Iterable[StoredRun]) -> pd.DataFrame:
+    """A row per run: :data:`RUN_COLUMNS`, and its metrics.
+
+    Raises
+    ------
+    InvalidInstance
+        A run cannot be read.
+    """
+    records = [run.record for run in runs]
+    rows = [
+        {
+            **asdict(own.key),
+            "system_name": own.system_name,
+            "refused": own.refused,
+            "round_seconds": own.round_seconds,
+            **own.summary,
+        }
+        for own in records
+    ]
+    return pd.DataFrame(rows)

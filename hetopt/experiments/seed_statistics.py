@@ -9,10 +9,8 @@ import pandas as pd
 
 from hetopt.checks import choices
 from hetopt.errors import UnknownName
+from hetopt.experiments.run_store import RUN_COLUMNS
 from hetopt.metrics.definitions import Better, metric_of
-
-RUN_COLUMNS = ("workload", "system", "seed", "refused", "round_seconds")
-"""Columns of :meth:`hetopt.experiments.run_store.RunStore.table` that are not metrics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +20,7 @@ class SeedStatistics:
     Attributes
     ----------
     table:
-        Rows of :meth:`hetopt.experiments.run_store.RunStore.table` with this workload.
+        Rows of :func:`hetopt.experiments.run_store.run_table` with this workload.
     """
 
     table: pd.DataFrame
@@ -31,7 +29,7 @@ class SeedStatistics:
     def ran(self) -> pd.DataFrame:
         """Runs that were not refused; index ``(system, seed)``, columns the metrics."""
         own = self.table[self.table["refused"].isna()].set_index(["system", "seed"])
-        return own.drop(columns=[name for name in RUN_COLUMNS if name in own]).astype(float).sort_index()
+        return own.drop(columns=list(RUN_COLUMNS), errors="ignore").astype(float).sort_index()
 
     @cached_property
     def mean(self) -> pd.DataFrame:

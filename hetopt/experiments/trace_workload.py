@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -142,24 +142,20 @@ class TraceWorkload:
         if self.is_generated and self.kind is not None:
             raise InvalidOption(f"does not apply to {self.trace}, a generator; leave it out", "kind")
         if self.is_instance and not self.is_generated:
-            return self._existing()
+            return self._named_instance()
         if self.cluster is None:
             raise InvalidOption(f"trace {self.trace!r} needs a cluster; name one, such as lab36")
         cluster, table = find_instance(self.cluster).cluster, self.table(seed)
         models = self._catalogue(cluster, table)
-        options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
-        source = f"{self.trace}, seed {seed}"
-        if left_out := dict(table.attrs.get("left_out", {})):
-            source += ", left out: " + ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
-        if rounded_up := table.attrs.get("rounded_up", 0):
-            source += f", {rounded_up} with a part of a GPU rounded up"
+        source = [f"{self.trace}, seed {seed}", *_changes_of_reader(table)]
         if self.unknown_models == "draw" and unknown_models(table, models).any():
-            source += ", models that are not in the catalogue replaced by drawn ones"
+            source.append("models that are not in the catalogue replaced by drawn ones")
             table = drop_unknown_models(table, models)
+        options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
         try:
             if self.load is not None:
                 table = scale_to_load(table, self.load, cluster, models, **options)
-            options |= {"tenants": self.tenants, "name": self.name, "source": f"{source}."}
+            options |= {"tenants": self.tenants, "name": self.name, "source": f"{', '.join(source)}."}
             return to_instance(table, cluster, models, **options)
         except InvalidInstance as problem:
             raise problem.in_file(self.trace) from None
@@ -174,11 +170,14 @@ class TraceWorkload:
         table = read_trace(self.trace, self.kind, **self.settings)
         return table if self.count is None else table.head(self.count)
 
-    def _existing(self) -> Instance:
+    def _named_instance(self) -> Instance:
+        """The instance that ``trace`` names, on ``cluster`` if given."""
         try:
             given = find_instance(self.trace)
         except InvalidInstance as problem:
-            raise problem.with_hint("if it is a trace, give its kind (e.g. --kind philly)") from None
+            raise problem.with_hint(
+                "if it is a trace, give its kind, e.g. kind='philly' (--kind philly on the command line)"
+            ) from None
         if not given.jobs:
             raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
         for item in fields(self):
@@ -209,6 +208,14 @@ class TraceWorkload:
     def as_settings(self) -> dict[str, Any]:
         """Its arguments in JSON types."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
+
+
+def _changes_of_reader(table: pd.DataFrame) -> Iterator[str]:
+    """What the reader of a trace left out or changed."""
+    if left_out := table.attrs.get("left_out"):
+        yield "left out: " + ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
+    if rounded_up := table.attrs.get("rounded_up"):
+        yield f"{rounded_up} with a part of a GPU rounded up"
 
 
 OF_TRACES: dict[str, Any] = {

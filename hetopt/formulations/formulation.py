@@ -17,7 +17,7 @@ import numpy as np
 import pyomo.environ as pyo
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import boolean, counted
+from hetopt.checks import boolean, counted, shown
 from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, LargeModel
@@ -96,13 +96,15 @@ class Formulation:
 
     def __post_init__(self) -> None:
         if not isinstance(self.components, Iterable):
-            raise InvalidFormulation(f"is {self.components!r}; it must be a sequence of components", "components")
+            raise InvalidFormulation(f"is {shown(self.components)}; it must be a sequence of components", "components")
         object.__setattr__(self, "components", tuple(self.components))
         for part in self.components:
             if isinstance(part, type):
                 raise InvalidFormulation(f"{part.__name__} is a class; add an instance of it: {part.__name__}()")
             if not isinstance(part, Component):
-                raise InvalidFormulation(f"{part!r} is not a component: it needs a name and a method add(block, model)")
+                raise InvalidFormulation(
+                    f"{shown(part)} is not a component: it needs a name and a method add(block, model)"
+                )
             if not part.name.isidentifier() or part.name in RESERVED or hasattr(Model, part.name):
                 taken = ", ".join(sorted(RESERVED))
                 raise InvalidFormulation(
@@ -111,7 +113,7 @@ class Formulation:
                 )
             priority = priority_of(part)
             if not isinstance(priority, int) or isinstance(priority, bool):
-                raise InvalidFormulation(f"is {priority!r}; it must be a whole number", f"{part.name}.priority")
+                raise InvalidFormulation(f"is {shown(priority)}; it must be a whole number", f"{part.name}.priority")
         seen: dict[str, Component] = {}
         for part in self.components:
             if part.name in seen:

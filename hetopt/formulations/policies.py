@@ -102,10 +102,10 @@ def check_policy(what: object) -> None:
     if not callable(what):
         hint = "; hetopt.registry.make_policy finds one by name" if isinstance(what, str) else ""
         raise InvalidOption(
-            f"is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}", "the policy"
+            f"is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}", "policy"
         )
     if isinstance(what, type):
-        raise InvalidOption(f"is the class {what.__name__}; give an instance of it: {what.__name__}()", "the policy")
+        raise InvalidOption(f"is the class {what.__name__}; give an instance of it: {what.__name__}()", "policy")
     try:
         signature(what).bind(None)
     except ValueError:  # some callables written in C have no signature

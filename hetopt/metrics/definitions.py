@@ -15,6 +15,7 @@ class Unit(StrEnum):
     """Units of metrics."""
 
     NONE = "no unit"
+    SHARE = "from 0 to 1"
     COUNT = "count"
     SECONDS = "seconds"
     PER_HOUR = "per hour"
@@ -22,8 +23,8 @@ class Unit(StrEnum):
 
     @property
     def label(self) -> str:
-        """Text after a number or in a heading; empty for counts and numbers without unit."""
-        return "" if self in (Unit.NONE, Unit.COUNT) else self.value
+        """Text after a number or in a heading; empty for counts, shares and numbers without unit."""
+        return "" if self in (Unit.NONE, Unit.SHARE, Unit.COUNT) else self.value
 
 
 class Better(Enum):

@@ -13,9 +13,9 @@ import pandas as pd
 
 from hetopt.checks import lookup
 from hetopt.data.array_types import Floats
-from hetopt.data.entities import Entities, isolated_part
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
-from hetopt.data.rates import rate_with
+from hetopt.data.rates import isolated_part, rate_with
 from hetopt.metrics.log_reading import JobTimes, job_times
 from hetopt.metrics.step_functions import present_over_time, range_sums, reach
 from hetopt.simulation.log import Log

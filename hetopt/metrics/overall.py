@@ -84,7 +84,7 @@ def _tenants(log: Log, instance: Instance) -> dict[str, float]:
     found["throughput"] = float(length @ log.throughput.to_numpy(dtype=float).sum(axis=1) / length.sum())
     found["sharing"] = sharing(log, instance).min()
     found["envy"] = envy(log, instance)["gain"].clip(lower=0.0).max()
-    promised = _or_nan(lambda: efficiency(log, instance).loc[TOTAL], pd.Series(dtype=float))
-    found["throughput_estimated"] = promised.get("estimated", np.nan)
-    found["deviation"] = promised.get("deviation", np.nan)
+    total = _or_nan(lambda: efficiency(log, instance).loc[TOTAL], pd.Series(dtype=float))
+    found["throughput_estimated"] = total.get("estimated", np.nan)
+    found["deviation"] = total.get("deviation", np.nan)
     return found

@@ -15,9 +15,9 @@ import pandas as pd
 
 from hetopt.checks import counted
 from hetopt.data.array_types import Floats, Positions
-from hetopt.data.entities import Entities, owner_of, owners
+from hetopt.data.entities import Entities, job_type_key, job_type_keys
 from hetopt.data.instance import Instance
-from hetopt.data.rates import cluster_envy, cluster_rate, cross_rates
+from hetopt.data.rates import cluster_envy, cluster_rate, cross_rates, equal_share_rate, sharing_ratio
 from hetopt.errors import InvalidInstance, MetricUnavailable
 from hetopt.metrics.decision_metrics import decisions_of
 from hetopt.metrics.log_reading import by_type, job_times
@@ -50,11 +50,9 @@ class TenantShares:
     gpus: Floats
 
     @property
-    def fair_rate(self) -> Floats:
+    def fair_part_rate(self) -> Floats:
         """(r, n) normalised throughput with the fair part of every GPU type, by weight among the present tenants."""
-        whole = self.weight.sum(axis=1, keepdims=True)
-        part = np.divide(self.weight, whole, out=np.zeros_like(self.weight), where=whole > 0)
-        return np.asarray(part * (self.entities.per_gpu @ self.entities.capacity))
+        return equal_share_rate(self.entities, self.weight)  # the same for tenants, whose rates are linear
 
 
 def tenant_shares(log: Log, instance: Instance) -> TenantShares:
@@ -91,8 +89,10 @@ def tenant_shares(log: Log, instance: Instance) -> TenantShares:
 def _tenant_of(instance: Instance, entities: Entities) -> Positions:
     """(jobs,) position of the tenant of each job; -1 for none."""
     tenants = {t.name: t for t in instance.tenants}
-    at = {pair: entities.position[name] for name, pair in owners(instance).items()}
-    return np.array([-1 if job.tenant is None else at[owner_of(job, tenants)] for job in instance.jobs], dtype=np.intp)
+    at = {pair: entities.position[name] for name, pair in job_type_keys(instance).items()}
+    return np.array(
+        [-1 if job.tenant is None else at[job_type_key(job, tenants)] for job in instance.jobs], dtype=np.intp
+    )
 
 
 def _weights(entities: Entities, present: Floats) -> Floats:
@@ -167,10 +167,10 @@ def efficiency(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
-    """Actual throughput of each tenant relative to that with its fair part of every GPU type, [OEF, section 2.3.1 (3)].
+    """Sharing ratio of each tenant: its actual throughput / that with its fair part, [OEF, section 2.3.1 (3)].
 
     Its fair part is its weight among the present tenants. Below 1: it would have had more with a separate partition,
-    provided that it had jobs for all of it.
+    provided that it had jobs for all of it. See :func:`~hetopt.data.rates.sharing_ratio`.
 
     Returns
     -------
@@ -180,13 +180,13 @@ def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
     """
     own, actual = _shares_and_actual(log, instance)
     index, columns = pd.Index(own.start, name="start"), pd.Index(own.entities.names, name="tenant")
-    return pd.DataFrame(_ratio(actual, own.fair_rate), index=index, columns=columns)
+    return pd.DataFrame(sharing_ratio(actual, own.fair_part_rate), index=index, columns=columns)
 
 
 def sharing(log: Log, instance: Instance) -> pd.Series[float]:
-    """Mean throughput of each tenant / mean throughput with its fair part, over the time in which it was present."""
+    """Sharing ratio of each tenant over the time in which it was present, from its mean throughputs."""
     own, actual = _shares_and_actual(log, instance)
-    ratio = _ratio(own.length @ actual, own.length @ own.fair_rate)
+    ratio = sharing_ratio(own.length @ actual, own.length @ own.fair_part_rate)
     return pd.Series(ratio, index=pd.Index(own.entities.names, name="tenant"), name="sharing")
 
 
@@ -195,11 +195,6 @@ def _shares_and_actual(log: Log, instance: Instance) -> tuple[TenantShares, Floa
     own = tenant_shares(log, instance)
     table = _side_by_side(log, instance, {"actual": log.throughput})["actual"]
     return own, table[list(own.entities.names)].to_numpy(dtype=float)
-
-
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    """``part / whole``; NaN where the latter is 0."""
-    return np.asarray(np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0))
 
 
 def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:

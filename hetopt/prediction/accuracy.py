@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from hetopt.checks import at_least, members
+from hetopt.checks import at_least, members, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
@@ -56,7 +56,7 @@ def hold_out(predictors: Mapping[str, Predictor], jobs: Sequence[Job], trained: 
     first = int(at_least(trained, "trained", 0.0, InvalidOption) * len(jobs))
     if not 0 < first < len(jobs):
         raise InvalidOption(
-            f"is {trained!r}, so {first} of {len(jobs)} are for training; both parts need jobs", "trained"
+            f"is {shown(trained)}, so {first} of {len(jobs)} are for training; both parts need jobs", "trained"
         )
     predicted = {}
     for name, predictor in predictors.items():

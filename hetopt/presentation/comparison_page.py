@@ -169,7 +169,7 @@ def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
     drawn = np.isfinite(places).all(axis=1)
     colours = [COLOURS[1] if envy > VISIBLE else COLOURS[2] for envy in table["envy"]]
     axes.axvline(1.0, color="#bbbbbb", linestyle="--", linewidth=1)
-    axes.set_xlabel("least rate / fair rate (sharing incentive from 1 on)")
+    axes.set_xlabel("least sharing ratio (sharing incentive from 1 on)")
     axes.set_ylabel("total normalised throughput")
     axes.set_title("Throughput against fairness (green: envy-free, red: with envy)")
     axes.spines[["top", "right"]].set_visible(False)

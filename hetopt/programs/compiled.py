@@ -12,6 +12,7 @@ from scipy import sparse
 
 from hetopt.checks import shown
 from hetopt.data.array_types import Floats, Numbers, Positions
+from hetopt.data.capacity import type_parts, unused_parts
 from hetopt.data.entities import Entities
 from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.programs.arrays import (
@@ -93,12 +94,11 @@ def no_gain() -> InvalidFormulation:
 
 
 def capacity_violation(entities: Entities, share: Floats) -> float:
-    """Largest overuse of a GPU type, negative share or share of a forbidden type, relative to the largest capacity."""
-    size = scale(entities.capacity)
-    over = entities.gpus(share).sum(axis=0) - entities.capacity
-    forbidden = np.abs(share[~entities.allowed])
-    parts = [over.max(), -share.min(), forbidden.max() if forbidden.size else 0.0]
-    return max(0.0, float(max(parts)) / size)
+    """Largest overuse of a GPU type, negative share or share of a forbidden type, as a part of the type's GPUs."""
+    gpus = entities.gpus(share)
+    parts = type_parts(gpus, entities.capacity)
+    forbidden = np.abs(parts[~entities.allowed]).max(initial=0.0)
+    return max(0.0, float(forbidden), -float(parts.min()), -float(unused_parts(gpus, entities.capacity).min()))
 
 
 @dataclass(frozen=True, eq=False)

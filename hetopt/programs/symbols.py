@@ -88,8 +88,8 @@ def total(name: str, e: str = "e") -> str:
 
 
 @cache
-def fair(kind: Kind) -> Definition:
-    """The rate with an entity's fair part of every type: the reference of the sharing incentive."""
+def equal_share(kind: Kind) -> Definition:
+    """The equal-share rate of :mod:`hetopt.data.rates`; for tenants the reference of the sharing incentive."""
     whole = "sum(pi[o] for o in E)" if kind == "tenants" else "(d[e] * sum(pi[o] for o in E))"
     return definition(kind, "f", f"pi[e] / {whole} * sum(v[e, k] * m[k] for k in K)", "for e in E")
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from hetopt.checks import FrozenDict, counted, shown
+from hetopt.checks import FrozenDict, any_mapping, counted, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, read_only
 from hetopt.data.gpu_locations import Placed
-from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.errors import InvalidOption, InvalidPlan, Item
 from hetopt.results.certificate import Certificate
 
 
@@ -24,6 +24,8 @@ def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
         table = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise InvalidPlan(f"is {shown(values)}; it must be a table of numbers", key) from None
+    if not np.isfinite(table).all():
+        raise InvalidPlan("has NaN or infinite numbers", key)
     if table.shape != entities.shape:
         raise InvalidPlan(f"has shape {table.shape}; it must be {entities.shape}, entities x GPU types", key)
     return read_only(table)
@@ -189,10 +191,10 @@ class Placement:
     dispatch: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        hosts = {
-            job: FrozenDict({server: FrozenDict(gpus) for server, gpus in there.items()})
-            for job, there in self.hosts.items()
-        }
+        hosts = {}
+        for job, there in any_mapping(self.hosts, "hosts", InvalidPlan, "from jobs to servers").items():
+            own = any_mapping(there, ("hosts", Item(job)), InvalidPlan, "from servers to GPUs").items()
+            hosts[job] = FrozenDict({server: FrozenDict(gpus) for server, gpus in own})
         object.__setattr__(self, "hosts", FrozenDict(hosts))
         object.__setattr__(self, "waiting", FrozenDict(self.waiting))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))

@@ -39,7 +39,7 @@ class CarriedOut:
         Second of the next decision if nothing happens before; infinity: not specified.
     held:
         GPUs of all jobs.
-    given_up, promised:
+    given_up, estimated:
         As in :class:`~hetopt.decisions.system.Decision`.
     """
 
@@ -47,7 +47,7 @@ class CarriedOut:
     wake: float
     held: float
     given_up: Mapping[str, float] = field(default_factory=dict)
-    promised: Mapping[str, float] | None = None
+    estimated: Mapping[str, float] | None = None
 
 
 class Decider(Protocol):
@@ -149,7 +149,7 @@ class PolicyDecider:
         self.last_decision = time
         self.dispatcher.carry_out(who, decision)
         wake = math.inf if decision.wake is None else decision.wake
-        return CarriedOut(took, wake, float(decision.gpus.sum()), decision.given_up, decision.promised)
+        return CarriedOut(took, wake, float(decision.gpus.sum()), decision.given_up, decision.estimated)
 
     def _visible(self, present: Collection[int], cluster: Cluster | None) -> Positions:
         """The jobs that the policy sees: those present, without gangs that do not fit on the servers that are up."""

@@ -146,9 +146,9 @@ class Recorder:
         self.rounds: list[tuple[Any, ...]] = []
         self._open: dict[Key, _Span] = {}
         self.seconds: list[float] = []
-        self.promises: list[tuple[float, Mapping[str, float]]] = []
+        self.estimated: list[tuple[float, Mapping[str, float]]] = []
         self._round: tuple[Any, ...] | None = None
-        self._promise: Mapping[str, float] | None = None
+        self._estimated_rates: Mapping[str, float] | None = None
 
     def event(self, time: float, kind: EventKind, job: str | None = None) -> None:
         """Record an event."""
@@ -160,9 +160,9 @@ class Recorder:
         """Record a decision: jobs that run from now on, their GPUs, losses, and wall-clock seconds."""
         self._round = (time, present, running, gpus, dict(given_up), seconds)
 
-    def promise(self, rates: Mapping[str, float] | None) -> None:
-        """Record the rates of tenants in the allocation of this decision; None for policies over jobs."""
-        self._promise = rates
+    def estimate(self, rates: Mapping[str, float] | None) -> None:
+        """Record :attr:`~hetopt.decisions.system.Decision.estimated` of this decision."""
+        self._estimated_rates = rates
 
     def end_round(self, time: float) -> None:
         """End the interval of the last decision."""
@@ -171,8 +171,8 @@ class Recorder:
             start, present, running, gpus, given_up, seconds = current
             self.rounds.append((start, time, present, running, gpus * (time - start), given_up))
             self.seconds.append(seconds)
-            if self._promise is not None:
-                self.promises.append((start, self._promise))
+            if self._estimated_rates is not None:
+                self.estimated.append((start, self._estimated_rates))
 
     def begin_span(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
         """Begin a span of ``job`` on ``where``; ``key``: identifies one of its copies."""
@@ -231,9 +231,9 @@ class Recorder:
 
     def _estimated(self) -> pd.DataFrame:
         """(decisions, tenants) rates in the allocations."""
-        names = [name for name in dict.fromkeys(self.tenants.values()) if self.promises]
-        index = pd.Index([start for start, _ in self.promises], name="start", dtype=float)
-        columns = {name: [rates.get(name, np.nan) for _, rates in self.promises] for name in names}
+        names = [name for name in dict.fromkeys(self.tenants.values()) if self.estimated]
+        index = pd.Index([start for start, _ in self.estimated], name="start", dtype=float)
+        columns = {name: [rates.get(name, np.nan) for _, rates in self.estimated] for name in names}
         return pd.DataFrame(columns, index=index, columns=pd.Index(names, name="tenant"), dtype=float)
 
     def _throughput(self, rounds: pd.DataFrame) -> pd.DataFrame:

@@ -360,7 +360,7 @@ class Simulator:
             self.profiling_runs.make_way()
         running = self.states.number_running
         self.record.begin_round(self.time, len(self.present), running, done.held, done.given_up, done.seconds)
-        self.record.promise(done.promised)
+        self.record.estimate(done.estimated)
 
     def _skip(self) -> None:
         """Skip to the round of the next arrival or scheduled event, since no job is visible."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Entities, Owner, owner_of, owners
+from hetopt.data.entities import Entities, JobTypeKey, job_type_key, job_type_keys
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus, hosts_of
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Tenant
@@ -122,22 +122,23 @@ class InstanceView:
         self.estimated = estimated
         self.true_jobs, self.estimated_jobs = instance.entities("jobs"), estimated.entities("jobs")
         tenants = {t.name: t for t in instance.tenants}
-        self.owner: dict[str, Owner] = {
-            j.name: owner_of(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
+        self.owner: dict[str, JobTypeKey] = {
+            j.name: job_type_key(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
         }
-        names = {owner: name for name, owner in owners(instance).items()}
+        names = {key: name for name, key in job_type_keys(instance).items()}
         self.throughput_column = {job: names[owner] for job, owner in self.owner.items()}
         speedups = instance.entities("tenants").speed if tenants else ()
         self._speedups = dict(zip(names, speedups, strict=True))
         self._visible: VisibleJobs | None = None
-        self._tenants_of: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
+        self._tenants_of: tuple[frozenset[JobTypeKey], tuple[Tenant, ...], dict[JobTypeKey, str]]
+        self._tenants_of = frozenset(), (), {}
 
-    def tenants(self, present: frozenset[Owner]) -> tuple[tuple[Tenant, ...], dict[Owner, str]]:
+    def tenants(self, present: frozenset[JobTypeKey]) -> tuple[tuple[Tenant, ...], dict[JobTypeKey, str]]:
         """The tenants with the job types ``present``, and the entity name of each."""
         if present != self._tenants_of[0]:
             kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.estimated.tenants}
             tenants = tuple(replace(t, job_types=own) for t, own in kinds.items() if own)
-            names = owners(Instance(self.estimated.cluster, tenants=tenants))
+            names = job_type_keys(Instance(self.estimated.cluster, tenants=tenants))
             self._tenants_of = present, tenants, {owner: name for name, owner in names.items()}
         return self._tenants_of[1:]
 

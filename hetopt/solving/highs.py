@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from hetopt.checks import shown
 from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.linear import Basis, Cuts, LinearProgram, Names, Point, Status
@@ -87,7 +88,7 @@ class Session:
     ) -> None:
         self.options = options or Options()
         if self.options.solver != "highs":
-            raise InvalidOption(f"is {self.options.solver!r}; a Session supports only HiGHS", "solver")
+            raise InvalidOption(f"is {shown(self.options.solver)}; a Session supports only HiGHS", "solver")
         if program.earlier:
             raise InvalidFormulation(
                 f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from hetopt.checks import at_least, boolean, whole
+from hetopt.checks import at_least, boolean, shown, whole
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.tolerances import GAP
 
@@ -56,9 +56,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
-            raise InvalidOption(f"is {self.method!r}; it must be one of {', '.join(get_args(Method))}", "method")
+            raise InvalidOption(f"is {shown(self.method)}; it must be one of {', '.join(get_args(Method))}", "method")
         if not isinstance(self.solver, str) or not self.solver:
-            raise InvalidOption(f"is {self.solver!r}; it must be the name of a solver, e.g. 'highs'", "solver")
+            raise InvalidOption(f"is {shown(self.solver)}; it must be the name of a solver, e.g. 'highs'", "solver")
         if self.time_limit is not None:
             at_least(self.time_limit, "time_limit", 0.0, InvalidOption, strict=True)
         at_least(self.gap, "gap", 0.0, InvalidOption)

@@ -195,7 +195,7 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     InvalidOption
         ``allreduce`` is unknown.
     """
-    kind = algorithm(allreduce, "job_graph")
+    pattern = algorithm(allreduce, "job_graph")
     k = pipeline.replicas.tolist()
     first = np.concatenate([[0], np.cumsum(pipeline.replicas)]).tolist()
     weights: dict[tuple[int, int], Any] = {}
@@ -204,7 +204,7 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     for s, ranks in enumerate(k):
         half, tokens, at, after = reduced[s] / 2, exchanged[s], first[s], first[s + 1]
         if ranks > 1:
-            for (a, b), times in multiplicities(ranks, kind).items():
+            for (a, b), times in multiplicities(ranks, pattern).items():
                 weights[at + a, at + b] = times * half
         if tokens > 0:
             for a in range(ranks):

@@ -221,9 +221,9 @@ def map_jobs(
         if hosts is None or one.name in hosts:
             step(one.name)
             try:
-                own_type, pipeline, servers = _room(instance, one, gpu_type, hosts)
+                found, pipeline, servers = _room(instance, one, gpu_type, hosts)
                 mappings[one.name] = check_mapping(mapper(pipeline, servers))
-                gpu_types[one.name] = own_type
+                gpu_types[one.name] = found
             except InvalidInstance as problem:
                 if len(chosen) == 1 and hosts is None:
                     raise
@@ -261,34 +261,33 @@ def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | No
     Pipeline.of(job)  # raises errors of the graph once instead of for each type
     there = (instance.placed if hosts is None else hosts).get(job.name, {})
     if any(n for gpus in there.values() for n in gpus.values()):
-        own_type = _only_type(job, there, gpu_type)
-        servers = Servers.of(instance, own_type, busy=False)
+        own = _only_type(job, there, gpu_type)
+        servers = Servers.of(instance, own, busy=False)
         position = {name: m for m, name in enumerate(servers.names)}
-        held = {position[s]: n[own_type] for s, n in there.items() if n.get(own_type)}
-        return own_type, Pipeline.of(job, own_type), servers.take(held)
+        return own, Pipeline.of(job, own), servers.take({position[s]: n[own] for s, n in there.items() if n.get(own)})
     if gpu_type is not None:
         known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
         return _free(instance, job, gpu_type)
     problems = []
-    for t in sorted(instance.cluster.type_names, key=lambda t: -job.throughput.get(t, 0.0)):
+    for each_type in sorted(instance.cluster.type_names, key=lambda t: -job.throughput.get(t, 0.0)):
         try:
-            return _free(instance, job, t)
+            return _free(instance, job, each_type)
         except InvalidInstance as problem:
             problems.append(problem.problem)
     raise InvalidInstance("; ".join(problems), ("jobs", Item(job.name)))
 
 
 def _only_type(job: Job, there: Hosts, wanted: str | None) -> str:
-    first, *others = sorted({t for gpus in there.values() for t, n in gpus.items() if n})
-    if others:
+    types = sorted({t for gpus in there.values() for t, n in gpus.items() if n})
+    if len(types) > 1:
         raise InvalidInstance(
-            f"runs on {' and '.join([first, *others])}; stages are mapped to GPUs of one type", ("jobs", Item(job.name))
+            f"runs on {' and '.join(types)}; stages are mapped to GPUs of one type", ("jobs", Item(job.name))
         )
-    if wanted not in (None, first):
+    if wanted not in (None, types[0]):
         raise InvalidInstance(
-            f"runs on {first} and keeps its GPUs, so gpu_type cannot be {wanted}", ("jobs", Item(job.name))
+            f"runs on {types[0]} and keeps its GPUs, so gpu_type cannot be {wanted}", ("jobs", Item(job.name))
         )
-    return first
+    return types[0]
 
 
 def _free(instance: Instance, job: Job, gpu_type: str) -> tuple[str, Pipeline, Servers]:

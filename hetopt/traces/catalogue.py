@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, one_of, text, unique
+from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, one_of, shown, text, unique
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.data.saving import save
@@ -63,7 +63,7 @@ class TrainedModel:
         key = f"models[{text(self.name, 'model name')!r}]"
         speed = {t: number(v, f"{key}.speed[{t!r}]") for t, v in mapping(self.speed, f"{key}.speed").items()}
         if not any(speed.values()):
-            raise InvalidInstance(f"is {speed!r}; at least one GPU type must have a value > 0", f"{key}.speed")
+            raise InvalidInstance(f"is {shown(speed)}; at least one GPU type must have a value > 0", f"{key}.speed")
         object.__setattr__(self, "speed", FrozenDict(speed))
         for name in ("memory_bytes", "state_bytes", "dataset_bytes"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))
@@ -72,7 +72,7 @@ class TrainedModel:
         one_of(self.parallelism, Parallelism, f"{key}.parallelism", InvalidInstance)
         object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
         if not isinstance(self.gpus, (tuple, list)) or not self.gpus:
-            raise InvalidInstance(f"is {self.gpus!r}; it must hold at least one number of GPUs", f"{key}.gpus")
+            raise InvalidInstance(f"is {shown(self.gpus)}; it must hold at least one number of GPUs", f"{key}.gpus")
         gpus = sorted({count(n, f"{key}.gpus", least=1) for n in self.gpus})
         object.__setattr__(self, "gpus", tuple(gpus))
 

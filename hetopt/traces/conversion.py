@@ -16,7 +16,7 @@ from hetopt.checks import choices, expect, one_of, shown, whole
 from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, JobType, Tenant
+from hetopt.data.workload import Job, JobType, Tenant, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.trace_table import Locate, check_cells, check_trace, locate_in, names_of, numbers_of, require_columns
@@ -60,23 +60,23 @@ def with_models(
     whole(seed, "seed", 0)
     locate = check_trace(table)
     gpus = numbers_of(table["gpus"], locate, whole=True).astype(np.int64)
-    held = [
+    fitting = [
         model.name
         for model in catalogue.models
         if (cluster is None or model.fitting_types(cluster)) and (reference is None or model.speed[reference] > 0)
     ]
-    if not held:
+    if not fitting:
         more = "" if reference is None else f" and runs on {reference}"
         raise InvalidInstance(f"no model of {catalogue.name!r} fits a GPU type of the cluster{more}; use other models")
-    kind = _groups(table)
-    first = np.unique(kind, return_index=True)[1]
+    group = _groups(table)
+    first = np.unique(group, return_index=True)[1]
     level, requested = np.random.default_rng(seed).random(len(first)), gpus[first]
     drawn = np.empty(len(first), dtype=object)
     for n in np.unique(requested).tolist():
         rows = requested == n
-        names = np.array(catalogue.trained_on(n, held), dtype=object)
+        names = np.array(catalogue.trained_on(n, fitting), dtype=object)
         drawn[rows] = names[(level[rows] * len(names)).astype(np.int64)]
-    model = drawn[kind]
+    model = drawn[group]
     if "model" in table.columns:
         _refuse_unknown_models(table, catalogue, locate)
         model = np.where(is_blank(table["model"]), model, table["model"].to_numpy(dtype=object))
@@ -158,7 +158,7 @@ class AssignedModels:
     ----------
     table:
         The jobs that can run, with every column; arrivals, durations and GPUs are numbers.
-    kind:
+    model:
         (jobs,) position of the model in the catalogue.
     seconds:
         (jobs,) duration on ``gpus`` GPUs of the reference type.
@@ -176,7 +176,7 @@ class AssignedModels:
     cluster: Cluster
     catalogue: Catalogue
     reference: str
-    kind: Integers
+    model: Integers
     seconds: Floats
     gpus: Integers
     speed: Floats
@@ -187,8 +187,8 @@ class AssignedModels:
     def mean_speed(self) -> Floats:
         """(jobs,) mean speed over all GPUs of the types that can run the gang, relative to the reference."""
         capacity = np.array(list(self.cluster.capacity.values()), dtype=float)
-        there = capacity * (self.fits[self.kind] & (self.gpus[:, None] <= capacity))
-        return np.asarray((there * self.speed[self.kind]).sum(axis=1) / there.sum(axis=1))
+        there = capacity * (self.fits[self.model] & (self.gpus[:, None] <= capacity))
+        return np.asarray((there * self.speed[self.model]).sum(axis=1) / there.sum(axis=1))
 
 
 def assign_models(
@@ -211,16 +211,16 @@ def assign_models(
         "gpus": numbers_of(table["gpus"], locate, whole=True).astype(np.int64),
     }
     table = with_models(table.assign(**columns), catalogue, seed=seed, cluster=cluster, reference=reference)
-    kind = table["model"].map({name: i for i, name in enumerate(catalogue)}).to_numpy(dtype=np.int64)
+    model = table["model"].map({name: i for i, name in enumerate(catalogue)}).to_numpy(dtype=np.int64)
     on_reference = np.array([m.speed[reference] for m in catalogue.models])
     check_cells(
-        table["model"], on_reference[kind] > 0, locate, f"a model that runs on {reference}, to which durations refer"
+        table["model"], on_reference[model] > 0, locate, f"a model that runs on {reference}, to which durations refer"
     )
     speed = np.array([[m.speed[t] for t in cluster.type_names] for m in catalogue.models])
     speed = speed / np.where(on_reference > 0, on_reference, 1.0)[:, None]
     fits = np.array([[t in m.fitting_types(cluster) for t in cluster.type_names] for m in catalogue.models])
     capacity = np.array(list(cluster.capacity.values()), dtype=np.int64)
-    most, requested = (fits * capacity).max(axis=1)[kind], columns["gpus"]
+    most, requested = (fits * capacity).max(axis=1)[model], columns["gpus"]
     nowhere, large = most == 0, (most > 0) & (requested > most)
     left = ~nowhere & ~(large & (too_large == "drop"))
     if not left.any():
@@ -237,7 +237,7 @@ def assign_models(
         cluster,
         catalogue,
         reference,
-        kind[left],
+        model[left],
         seconds,
         gpus,
         speed,
@@ -375,11 +375,11 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) ->
     group = _optional(table, "group")
     work, per_second = _work(found)
     made = []
-    columns = (table["job"].tolist(), table["arrival"].tolist(), found.kind.tolist(), found.gpus.tolist())
+    columns = (table["job"].tolist(), table["arrival"].tolist(), found.model.tolist(), found.gpus.tolist())
     rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, strict=True)
-    for job, arrival, kind, gpus, total, rate, tenant, job_group in rows:
-        model: TrainedModel = found.catalogue.models[kind]
-        speed = speeds[kind] if rate == 1.0 else {t: rate * v for t, v in speeds[kind].items()}
+    for job, arrival, position, gpus, total, rate, tenant, job_group in rows:
+        model: TrainedModel = found.catalogue.models[position]
+        speed = speeds[position] if rate == 1.0 else {t: rate * v for t, v in speeds[position].items()}
         made.append(
             Job(
                 job,
@@ -413,14 +413,14 @@ def _work(found: AssignedModels) -> tuple[Floats, Floats]:
 
 
 def _tenants(found: AssignedModels, owner: Sequence[str | None]) -> tuple[Tenant, ...]:
-    pairs = dict.fromkeys(zip(owner, found.kind.tolist(), strict=True))  # in order of appearance
-    kinds: dict[str, list[JobType]] = {}
-    for tenant, kind in pairs:
-        model, speed = found.catalogue.models[kind], found.speed[kind]
-        relative = (speed / speed[found.fits[kind]].min()).tolist()
-        speedup = dict(zip(found.cluster.type_names, relative, strict=True))
-        kinds.setdefault(str(tenant), []).append(JobType(model.name, speedup, model.memory_bytes, any_scale=True))
-    return tuple(Tenant(name, tuple(rows)) for name, rows in kinds.items())
+    relative = (found.speed / slowest_of_rows(found.speed, found.fits)[:, None]).tolist()
+    job_types: dict[str, list[JobType]] = {}
+    # Pairs in order of appearance. A type with too little memory may have a speedup below 1, which needs any_scale.
+    for tenant, position in dict.fromkeys(zip(owner, found.model.tolist(), strict=True)):
+        model = found.catalogue.models[position]
+        speedup = dict(zip(found.cluster.type_names, relative[position], strict=True))
+        job_types.setdefault(str(tenant), []).append(JobType(model.name, speedup, model.memory_bytes, any_scale=True))
+    return tuple(Tenant(name, tuple(rows)) for name, rows in job_types.items())
 
 
 JOB_COLUMNS = ("job", "arrival", "duration", "gpus", "user", "group")

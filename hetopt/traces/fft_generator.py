@@ -126,8 +126,8 @@ class FFTTrace:
         if large is not None:
             number = sum(family.large for family in families)
             shares = [large / number if f.large else (1 - large) / (len(families) - number) for f in families]
-        kinds, variants, counts = (stream.random(jobs) for stream in streams(seed, 3, first=8))  # 0 to 7 are Philly's
-        drawn = [families[kind] for kind in chosen(shares, kinds).tolist()]
+        levels, variants, counts = (stream.random(jobs) for stream in streams(seed, 3, first=8))  # 0 to 7 are Philly's
+        drawn = [families[i] for i in chosen(shares, levels).tolist()]
         models = [own.models[int(level * len(own.models))] for own, level in zip(drawn, variants, strict=True)]
         gpus = [workers or own.workers[int(level * len(own.workers))] for own, level in zip(drawn, counts, strict=True)]
         return gpus, models

@@ -99,7 +99,7 @@ class GavelLike:
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
         """Generate jobs with models, as :class:`~hetopt.traces.sampling.Generator`."""
         jobs = whole(jobs, "jobs", 1)
-        demands, kinds, places, models, gaps = streams(seed, 5)
+        demands, ranges, places, models, gaps = streams(seed, 5)
         gpus = chosen_keys(self.gpus, demands.random(jobs))
         level, model = models.random(jobs), np.empty(jobs, dtype=object)
         for several in (False, True):
@@ -108,7 +108,7 @@ class GavelLike:
         columns = {
             "job": numbered("j", jobs),
             "arrival": self._arrivals(jobs, gaps),
-            "duration": 60.0 * 10.0 ** self._powers(kinds.random(jobs), places.random(jobs)),
+            "duration": 60.0 * 10.0 ** self._powers(ranges.random(jobs), places.random(jobs)),
             "gpus": gpus,
             "model": model,
         }
@@ -118,8 +118,8 @@ class GavelLike:
         """Job type -> share among the jobs with several GPUs, or with one."""
         return {name: share * (not several or name in ON_SEVERAL_GPUS) for name, share in self.models.items()}
 
-    def _powers(self, kind: Floats, place: Floats) -> Floats:
-        ends = np.where((kind < self.long_share)[:, None], self.long, self.short)
+    def _powers(self, level: Floats, place: Floats) -> Floats:
+        ends = np.where((level < self.long_share)[:, None], self.long, self.short)
         return np.asarray(ends[:, 0] + place * (ends[:, 1] - ends[:, 0]))
 
     def _arrivals(self, jobs: int, random: np.random.Generator) -> Floats:

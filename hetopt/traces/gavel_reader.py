@@ -67,8 +67,7 @@ def read_gavel(
         See :mod:`~hetopt.traces.trace_table`: ``job`` (``j`` and its number in the file, from 0), ``arrival``,
         ``duration``, ``gpus`` (the scale factor), ``model`` (the job's type, such as ``ResNet-18 (batch size 32)``),
         ``iterations`` (steps). Without throughputs, ``duration`` is the duration in the file, else NaN; with them, it
-        is NaN for jobs that are not in the table or cannot run; ``attrs["without_duration"]`` has their number. Jobs of
-        0 GPUs are left out.
+        is NaN for jobs that are not in the table or cannot run. Jobs of 0 GPUs are left out.
 
     Raises
     ------
@@ -102,9 +101,7 @@ def read_gavel(
         "model": model,
         "iterations": steps,
     }
-    table = make_trace(columns, locate, {NO_GPU: gpus == 0})
-    table.attrs["without_duration"] = int(table["duration"].isna().sum())
-    return table
+    return make_trace(columns, locate, {NO_GPU: gpus == 0})
 
 
 def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str, model: pd.Series[str], gpus: Floats) -> Floats:

@@ -65,12 +65,12 @@ def draw_jobs(table: pd.DataFrame, jobs: int, seed: int, most_gpus: int) -> tupl
     InvalidOption
         ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
     """
-    jobs, (which, kinds) = whole(jobs, "jobs", 1), streams(seed, 2)
+    jobs, (which, drawn) = whole(jobs, "jobs", 1), streams(seed, 2)
     rows, dropped = _candidates(table, most_gpus)
     if len(rows) < jobs:
         raise InvalidInstance(f"is {jobs}, but only {len(rows)} of the table can be drawn. {dropped}", "jobs")
     found = rows.iloc[np.sort(np.argsort(which.random(len(rows)), kind="stable")[:jobs])]
-    pairs = zip(found["models"].tolist(), kinds.random(jobs).tolist(), strict=True)
+    pairs = zip(found["models"].tolist(), drawn.random(jobs).tolist(), strict=True)
     columns = {
         "job": found["job"],
         "duration": np.maximum(np.round(found["duration"]), 1.0),

@@ -104,10 +104,10 @@ class PhillyLike:
         return pd.DataFrame(columns)
 
     def _durations(self, gpus: Integers, level: Floats) -> Floats:
-        kind = np.searchsorted(np.array(list(self.seconds)), gpus, side="right") - 1
+        row = np.searchsorted(np.array(list(self.seconds)), gpus, side="right") - 1
         seconds = np.empty(len(gpus))
         for i, quantiles in enumerate(self.seconds.values()):
-            seconds[kind == i] = np.exp(np.interp(level[kind == i], LEVELS, np.log(quantiles)))
+            seconds[row == i] = np.exp(np.interp(level[row == i], LEVELS, np.log(quantiles)))
         return np.maximum(np.round(seconds), 1.0)
 
     def _arrivals(self, jobs: int, random: np.random.Generator) -> Floats:
@@ -123,10 +123,12 @@ class PhillyLike:
 def _growing(lengths: Any, gpus: int) -> tuple[float, ...]:
     key = f"PhillyLike.seconds[{gpus}]"
     if not isinstance(lengths, (tuple, list)) or len(lengths) != len(LEVELS):
-        raise InvalidOption(f"is {lengths!r}; it must hold {len(LEVELS)} lengths in seconds, one for each level", key)
+        raise InvalidOption(
+            f"is {shown(lengths)}; it must hold {len(LEVELS)} lengths in seconds, one for each level", key
+        )
     result = tuple(at_least(seconds, key, 0.0, InvalidOption, strict=True) for seconds in lengths)
     if any(a > b for a, b in pairwise(result)):
-        raise InvalidOption(f"is {lengths!r}; no length may be smaller than the one before it", key)
+        raise InvalidOption(f"is {shown(lengths)}; no length may be smaller than the one before it", key)
     return result
 
 

@@ -66,7 +66,7 @@ def recognised_by(test: Callable[[Head], bool]) -> Callable[[Reader], Reader]:
     """
 
     def mark(reader: Reader) -> Reader:
-        reader.__dict__["recognises"] = test
+        reader.recognises = test  # type: ignore[attr-defined]
         return reader
 
     return mark

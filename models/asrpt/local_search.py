@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetopt.checks import at_least, whole
+from hetopt.checks import at_least, shown, whole
 from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.heavy_edge import gpus_to_use, heavy_edge
@@ -490,7 +490,7 @@ class LocalSearch:
         object.__setattr__(self, "allreduce", algorithm(self.allreduce, "LocalSearch"))
         whole(self.steps, "LocalSearch.steps", 0)
         if not isinstance(self.timing, Asynchronous):
-            raise InvalidOption(f"is {self.timing!r}; it must be Asynchronous: the search evaluates "
+            raise InvalidOption(f"is {shown(self.timing)}; it must be Asynchronous: the search evaluates "
                                 "each server by its own contents", "LocalSearch.timing")  # fmt: skip
         if self.time_limit is not None:
             at_least(self.time_limit, "LocalSearch.time_limit", 0.0, InvalidOption, strict=True)

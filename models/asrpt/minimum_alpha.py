@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
+from hetopt.checks import shown
 from hetopt.data.array_types import Integers
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.exact_mapping import (
@@ -135,7 +136,7 @@ class MinimumAlpha:
 
     def __post_init__(self) -> None:
         if not isinstance(self.timing, Asynchronous):
-            raise InvalidOption(f"is {self.timing!r}; it must be Asynchronous", "MinimumAlpha.timing")
+            raise InvalidOption(f"is {shown(self.timing)}; it must be Asynchronous", "MinimumAlpha.timing")
 
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
         """The mapping; its bound is in seconds.

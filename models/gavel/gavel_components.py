@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hetopt.checks import at_least, boolean, one_of
 from hetopt.data.array_types import Floats, Numbers
 from hetopt.data.entities import Entities, Kind
+from hetopt.data.rates import equal_share_rate, isolated_rate
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.concave import AlphaFair, start_inside
@@ -24,7 +25,7 @@ from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Columns, Curves, Rows, on_own, on_shares
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
-from hetopt.programs.symbols import fair, formula_number, rate_unit, shared
+from hetopt.programs.symbols import equal_share, formula_number, rate_unit, shared
 
 
 def fastest_rate(entities: Entities) -> Numbers:
@@ -120,8 +121,8 @@ class MaxMinRate(ArrayComponent):
 class LeastRatio(MaxMinRate):
     """Max-min ratio of rate to ``weight * (rate under the equal share)``, [Gavel, section 4.1].
 
-    Gain = level; rows, for all e: ``rate[e] >= base[e] * level`` with base = ``entities.fair_rate``, the rate with the
-    part weight / sum(weight) of every type's GPUs. So a level of at least 1 is the sharing incentive.
+    Gain = level; rows, for all e: ``rate[e] >= base[e] * level`` with base the
+    :func:`~hetopt.data.rates.equal_share_rate`. So for tenants a level of at least 1 is the sharing incentive.
 
     Parameters
     ----------
@@ -138,7 +139,8 @@ class LeastRatio(MaxMinRate):
 
     def base(self, entities: Entities) -> Numbers:
         """(n,) rate that makes the level 1."""
-        return np.asarray(entities.fair_rate if self.scale_by_demand else entities.fair_rate * entities.demand)
+        rate = equal_share_rate(entities)
+        return np.asarray(rate if self.scale_by_demand else rate * entities.demand)
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain and the rows as formulas."""
@@ -156,7 +158,7 @@ class LeastRatio(MaxMinRate):
               lambda_ as level | least ratio
                 lambda_ >= 0
             """,
-            definitions=(fair(kind),),
+            definitions=(equal_share(kind),),
             symbols=shared(kind),
         )
 
@@ -178,7 +180,7 @@ class SoonestEnd(MaxMinRate):
         work = entities.job_array("work_left")
         if not work.any():
             raise InvalidInstance("no job has work left, so there is no makespan to minimise")
-        fair = entities.fair_rate
+        fair = equal_share_rate(entities)
         able = (work > 0) & (fair > 0)
         horizon = (work[able] / fair[able]).max() if able.any() else 1
         return np.where(able, work / horizon, 0)
@@ -202,7 +204,7 @@ class SoonestEnd(MaxMinRate):
               H | makespan of equal division | s
                 H == max(W_left[e] / f[e] for e in E if W_left[e] > 0 if f[e] > 0)
             """,
-            definitions=(fair(kind),),
+            definitions=(equal_share(kind),),
             symbols=shared(kind),
         )
 
@@ -250,8 +252,8 @@ class InOrder(LinearGain):
             key = np.where(runs, work / top, np.inf).astype(float)
         rank = np.empty(n)
         rank[np.argsort(key, kind="stable")] = np.arange(n)
-        worth = np.where(runs & (work > 0), entities.numbers(1.0 - rank / n) * entities.demand / top, 0)
-        return np.asarray(worth[:, None] * entities.speed)
+        gain = np.where(runs & (work > 0), entities.numbers(1.0 - rank / n) * entities.demand / top, 0)
+        return np.asarray(gain[:, None] * entities.speed)
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
@@ -307,8 +309,9 @@ def finish_time_terms(entities: Entities) -> FinishTimeTerms:
     work = instance.job_array("work_left")
     if not work.any():
         raise InvalidInstance("no job has work left, so finish-time fairness is not defined")
-    active = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
-    unit = entities.isolated_rate[active]
+    rate = isolated_rate(entities)
+    active = np.flatnonzero((work > 0) & (rate > 0))
+    unit = rate[active]
     elapsed = np.maximum(instance.time - instance.job_array("arrival")[active], 0.0)
     remaining = work[active] / unit
     isolated = elapsed + remaining

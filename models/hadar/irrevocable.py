@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import FrozenDict, check_round_seconds, expect, one_of, whole
+from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect, one_of, whole
 from hetopt.data.array_types import Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
@@ -90,7 +90,7 @@ class Irrevocable:
     Raises
     ------
     InvalidOption
-        ``prices`` is neither ``"proven"`` nor ``"printed"``.
+        ``prices`` is neither ``"proven"`` nor ``"printed"``; ``delta`` or ``eta`` is not positive.
     """
 
     prices: str = "proven"
@@ -99,6 +99,10 @@ class Irrevocable:
 
     def __post_init__(self) -> None:
         one_of(self.prices, PRICES, "Irrevocable.prices")
+        if self.delta is not None:
+            at_least(self.delta, "Irrevocable.delta", 0.0, InvalidOption, strict=True)
+        if self.eta is not None:
+            at_least(self.eta, "Irrevocable.eta", 0.0, InvalidOption, strict=True)
 
     @property
     def is_proven(self) -> bool:

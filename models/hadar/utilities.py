@@ -150,7 +150,7 @@ def utility_of(job: Job, default: Utility) -> Utility:
         return default
     if job.utility not in UTILITIES:
         path = ("jobs", Item(job.name), "utility")
-        raise UnknownName(f"is {job.utility!r}; {choices(job.utility, UTILITIES)}", path)
+        raise UnknownName(f"is {shown(job.utility)}; {choices(job.utility, UTILITIES)}", path)
     return UTILITIES[job.utility]
 
 

@@ -8,7 +8,7 @@ Tenants in a group take the same bundle (GPUs per unit of weight). Each round ha
 2. :func:`splits` finds for each group whether splitting it improves the objective. Let p (capacity) and f (envy) be the
    duals of the best menu. The members of a group gain by a split if bundles y (one per member) exist with
 
-       sum_i (worth[i] + f_out[i]) taste[i].y[i]  -  sum_o f[o] max_i taste[o].y[i]  -  sum_i weight[i] p.y[i]  >  0
+       sum_i (gain[i] + f_out[i]) taste[i].y[i]  -  sum_o f[o] max_i taste[o].y[i]  -  sum_i weight[i] p.y[i]  >  0
 
    where no member envies another, f_out[i] is the dual of member i's own rows, and f[o] the dual of the row in which
    the outsider o does not envy the group. If none exist, the duals of this program distribute those of the group over
@@ -59,7 +59,7 @@ class BundleMarket:
     ----------
     taste:
         (n, k) value of a GPU of each type, largest entry of a row 1; no two rows alike.
-    worth:
+    gain:
         (n,) objective per unit of ``taste @ bundle``.
     weight:
         (n,) units of weight; a bundle is what one unit gets. Mean 1.
@@ -68,7 +68,7 @@ class BundleMarket:
     """
 
     taste: Floats
-    worth: Floats
+    gain: Floats
     weight: Floats
     capacity: Floats
 
@@ -80,7 +80,7 @@ class BundleMarket:
     def part(self, rows: Positions) -> BundleMarket:
         """The market of a sample of tenants, scaled to the total weight."""
         grown = self.weight.sum() / self.weight[rows].sum()
-        return BundleMarket(self.taste[rows], self.worth[rows] * grown, self.weight[rows] * grown, self.capacity)
+        return BundleMarket(self.taste[rows], self.gain[rows] * grown, self.weight[rows] * grown, self.capacity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Menu:
     bundles:
         (groups, k) GPUs per unit of weight.
     objective:
-        Total worth.
+        Total rate of all tenants, in the market's unit.
     prices:
         (k,) objective per GPU.
     envious, envied:
@@ -122,17 +122,18 @@ def best_menu(market: BundleMarket, group: Positions, envious: Positions, envied
     session = Session(_without_envy(market, group, groups), options, presolve=False, approximate=True)
     session.set_tolerance(FINE)
     session.set_stall(STALL * groups * k)
-    present = np.zeros((n, groups), dtype=bool)
-    present[np.arange(n), group] = True
+    free = np.ones((n, groups), dtype=bool)
+    free[np.arange(n), group] = False
     first, second = [], []
     while True:
-        present[envious, envied] = True
+        free[envious, envied] = False
         first.append(envious)
         second.append(envied)
         add_envy_rows(session, market.taste[envious], group[envious], envied, groups * k)
         x, row_dual, objective = session.values()
         bundles = np.maximum(x, 0.0).reshape(groups, k)
-        envious, envied = _envy(market.taste, bundles, group, present)
+        value = market.taste @ bundles.T
+        envious, envied = _most_envied(value, group, free, FINE * value.max())
         if not len(envious):
             break
     dual = -row_dual[k:]
@@ -145,11 +146,11 @@ def _without_envy(market: BundleMarket, group: Positions, groups: int) -> Linear
     """Columns: the bundles. Rows: capacity."""
     k = len(market.capacity)
     weight = np.bincount(group, market.weight, groups)
-    worth = np.zeros((groups, k))
-    np.add.at(worth, group, market.taste * market.worth[:, None])
+    gain = np.zeros((groups, k))
+    np.add.at(gain, group, market.taste * market.gain[:, None])
     matrix = (np.repeat(weight, k), np.tile(np.arange(k, dtype=np.int32), groups), np.arange(groups * k + 1))
     rows = sparse.csc_array(matrix, shape=(k, groups * k))
-    return LinearProgram.of(worth.ravel(), rows, np.full(k, -np.inf), market.capacity)
+    return LinearProgram.of(gain.ravel(), rows, np.full(k, -np.inf), market.capacity)
 
 
 def add_envy_rows(session: Session, taste: Floats, own: Positions, other: Positions, columns: int) -> None:
@@ -162,16 +163,24 @@ def add_envy_rows(session: Session, taste: Floats, own: Positions, other: Positi
     session.add_rows(matrix, np.zeros(r), np.full(r, np.inf), ())
 
 
-def _envy(taste: Floats, bundles: Floats, group: Positions, present: NDArray[np.bool_]) -> tuple[Positions, Positions]:
-    """For each tenant the few groups that it envies most, among pairs without a row."""
-    n, groups = present.shape
-    value = taste @ bundles.T
-    excess = value - value[np.arange(n), group][:, None]
-    excess[present] = 0.0
-    few = min(ROWS_PER_TENANT, groups)
+def _most_envied(value: Floats, own: Positions, free: NDArray[np.bool_], least: float) -> tuple[Positions, Positions]:
+    """For each tenant the few bundles that it envies most, by more than ``least``: (tenants, bundles).
+
+    Parameters
+    ----------
+    value:
+        (n, b) value of each bundle to each tenant.
+    own:
+        (n,) the tenant's bundle.
+    free:
+        (n, b) pairs without a row.
+    """
+    n, bundles = value.shape
+    excess = np.where(free, value - value[np.arange(n), own][:, None], 0.0)
+    few = min(ROWS_PER_TENANT, bundles)
     most = np.argpartition(-excess, few - 1, axis=1)[:, :few].ravel()
     tenants = np.repeat(np.arange(n), few)
-    found = excess[tenants, most] > FINE * value.max()
+    found = excess[tenants, most] > least
     return tenants[found], most[found]
 
 
@@ -249,7 +258,7 @@ class _GroupProgram:
         outsider, member = np.nonzero(pressed[:, None] == self.block)
         cost = market.weight[self.members, None] * np.maximum(menu.prices, FINE)
         out = np.bincount(menu.envious, menu.dual, market.size)[self.members]
-        own = (market.worth[self.members] + out)[:, None] * self.taste - cost
+        own = (market.gain[self.members] + out)[:, None] * self.taste - cost
         self.gain = np.concatenate([own.ravel(), -dual])
         self.block_of_column = np.concatenate([np.repeat(self.block, self.taste.shape[1]), pressed])
         rows = sparse.vstack(
@@ -268,7 +277,8 @@ class _GroupProgram:
             x, row_dual, _ = self.session.values()
             bundles = np.maximum(x[: s * k], 0.0).reshape(s, k)
             gain = np.bincount(self.block_of_column, self.gain * x, self.blocks).astype(float)
-            first, second = self._envy(bundles, gain > least)
+            value, searched = self.taste @ bundles.T, self.free & (gain > least)[self.block][:, None]
+            first, second = _most_envied(value, np.arange(s), searched, VIOLATED * scale(value))
             if not len(first):
                 self.dual = np.maximum(-row_dual[self.blocks :], 0.0)
                 return gain, bundles
@@ -277,17 +287,6 @@ class _GroupProgram:
     def duals(self) -> tuple[Positions, Positions, Floats]:
         """(envious, envied, dual) after :meth:`run`."""
         return np.concatenate(self.envious), np.concatenate(self.envied), self.dual
-
-    def _envy(self, bundles: Floats, gaining: NDArray[np.bool_]) -> tuple[Positions, Positions]:
-        """For each member the few others of its group that it envies most, among pairs without a row."""
-        s = len(bundles)
-        value = self.taste @ bundles.T
-        excess = np.where(self.free, value - np.diag(value)[:, None], 0.0)
-        few = min(ROWS_PER_TENANT, s)
-        most = np.argpartition(-excess, few - 1, axis=1)[:, :few].ravel()
-        tenants = np.repeat(np.arange(s), few)
-        found = (excess[tenants, most] > VIOLATED * scale(value)) & gaining[self.block[tenants]]
-        return tenants[found], most[found]
 
     def _add_rows(self, first: Positions, second: Positions) -> None:
         self.free[first, second] = False
@@ -352,8 +351,8 @@ def proven_point(
     ((name, family),) = compiled.lazy_families
     cuts = compiled.cuts([(name, family.make(row_of_pair(first, second, n)))])
     program, at = compiled.program.with_rows(cuts), compiled.rows_of("capacity")
-    worth = (program.c - cuts.matrix.T @ dual).reshape(n, k)
-    prices = np.maximum(np.where(entities.allowed, worth / entities.demand[:, None], 0.0).max(axis=0), 0.0)
+    gain = (program.c - cuts.matrix.T @ dual).reshape(n, k)
+    prices = np.maximum(np.where(entities.allowed, gain / entities.demand[:, None], 0.0).max(axis=0), 0.0)
     row_dual = np.zeros(program.shape[0])
     row_dual[at], row_dual[len(row_dual) - len(dual) :] = prices, dual
     return Point(
@@ -380,9 +379,8 @@ def _shares(entities: Entities, bundles: Floats) -> Floats:
 def _between_entities(entities: Entities, kind: Positions, duals: Duals) -> Duals:
     """Pairs of entities and the dual (<= 0) of their row."""
     top = entities.per_gpu.max(axis=1)
-    worth = entities.weight * top
     envious, envied, dual = duals
-    scaled = dual * np.bincount(kind, worth).mean()
+    scaled = dual * np.bincount(kind, entities.weight * top).mean()
     if len(np.unique(kind)) == len(kind):
         position = np.argsort(kind)
         first, second = position[envious], position[envied]
@@ -406,12 +404,12 @@ def _across(weight: Floats, members: list[Positions], duals: Duals) -> list[Dual
 
 
 def _within(entities: Entities, members: list[Positions]) -> list[Duals]:
-    """Duals between entities of one taste: from those with less worth per weight to those with more."""
-    worth = entities.weight * entities.per_gpu.max(axis=1)
+    """Duals between entities of one taste: from those with less gain per weight to those with more."""
+    gain = entities.weight * entities.per_gpu.max(axis=1)
     result: list[Duals] = []
     for own in members:
-        lack = entities.weight[own] * (worth[own].sum() / entities.weight[own].sum()) - worth[own]
-        less, more = np.flatnonzero(lack > FINE * worth[own]), np.flatnonzero(lack < -FINE * worth[own])
+        lack = entities.weight[own] * (gain[own].sum() / entities.weight[own].sum()) - gain[own]
+        less, more = np.flatnonzero(lack > FINE * gain[own]), np.flatnonzero(lack < -FINE * gain[own])
         if len(less) and len(more):
             first, second, part = _overlaps(lack[less], -lack[more])
             result.append((own[less][first], own[more][second], lack[less].sum() * part))
@@ -571,7 +569,7 @@ def market_of(entities: Entities) -> tuple[BundleMarket, Positions]:
     top = entities.per_gpu.max(axis=1)
     taste, kind = np.unique(entities.per_gpu / top[:, None], axis=0, return_inverse=True)
     kind = kind.ravel()
-    weight, worth = np.bincount(kind, entities.weight), np.bincount(kind, entities.weight * top)
+    weight, gain = np.bincount(kind, entities.weight), np.bincount(kind, entities.weight * top)
     n = len(taste)
     capacity = entities.capacity / entities.capacity.max() * n
-    return BundleMarket(taste, worth / worth.mean(), weight / weight.mean(), capacity), kind
+    return BundleMarket(taste, gain / gain.mean(), weight / weight.mean(), capacity), kind

@@ -24,6 +24,7 @@ from scipy import sparse
 
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
+from hetopt.data.rates import equal_share_rate
 from hetopt.models.fairness_components import EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import Compiled
@@ -206,7 +207,7 @@ def by_prices(compiled: Compiled, options: Options) -> Point:
     """
     began, entities = time.perf_counter(), compiled.entities
     usable = entities.capacity > 0
-    able = entities.fair_rate > 0
+    able = equal_share_rate(entities) > 0
     program = compiled.program
     if not able.any():
         return Point(program, np.zeros(len(program.c)), 0.0, bound=0.0, status="optimal", method="prices")

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
 from hetopt.data.array_types import Floats
-from hetopt.data.entities import Entities, isolated_part
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
+from hetopt.data.rates import isolated_part
 from hetopt.decisions.rounders import heaviest_packing
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption

@@ -26,13 +26,19 @@ from math import ceil, inf, nan, sqrt
 import pandas as pd
 
 from hetopt.experiments.experiment import Experiment, SystemVariant
-from hetopt.experiments.published_results import TIMES
 from hetopt.experiments.run_folder import instance_of
 from hetopt.experiments.run_store import RunStore, StoredRun
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.models.asrpt.non_preemptive import VirtualMachine
 from hetopt.prediction.accuracy import errors
-from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
+from hetopt.proofs.evaluations.evaluation import (
+    ComparedResult,
+    Evaluation,
+    EvaluationPart,
+    EvaluationScale,
+    Stores,
+    times,
+)
 from hetopt.proofs.evaluations.measures import by_run, completed_runs, metric_values, ratios
 from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace, draw_trace, fixed_predictions, single_share
 from hetopt.registry import make_predictor
@@ -245,7 +251,7 @@ def busy_part(run: StoredRun) -> float:
 def _testbed(store: RunStore) -> Iterator[ComparedResult]:
     place = f"{V_A}, Fig. 5"
     ours = totals(store, FOREST, PERFECT)
-    yield ComparedResult("ASRPT-012", place, "Total JCT: asrpt / asrpt-perfect", f"1.07{TIMES}", 1.07, ours.tolist())
+    yield ComparedResult("ASRPT-012", place, "Total JCT: asrpt / asrpt-perfect", times(1.07), 1.07, ours.tolist())
     best = _each(store).min(axis=1)
     yield ComparedResult(
         "ASRPT-013", place, "Total JCT: asrpt / worst baseline", "up to 44 % less", 0.56, best.tolist()
@@ -283,7 +289,7 @@ def _predictors(store: RunStore) -> Iterator[ComparedResult]:
         what = f"Mean error of the {predictor}, iterations"
         yield ComparedResult("ASRPT-021", f"{V_B}, Fig. 9", what, f"{claimed:g}", claimed, ours)
     for label, predictor in names.items():
-        claimed, printed = (1.14, f"1.14{TIMES}") if label == FOREST else (nan, "more than the forest")
+        claimed, printed = (1.14, times(1.14)) if label == FOREST else (nan, "more than the forest")
         what = f"Total JCT with the {predictor} over that with true lengths"
         ours = totals(store, label, PERFECT).tolist()
         yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, printed, claimed, ours)

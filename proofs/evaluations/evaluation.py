@@ -15,7 +15,7 @@ from hetopt.checks import at_least, choices, lookup
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.experiment import Experiment, ProgressCallback
 from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
-from hetopt.experiments.published_results import TIMES, claim_of
+from hetopt.experiments.published_results import claim_of
 from hetopt.experiments.run_store import RunKey, RunStore
 
 Stores = Mapping[str, RunStore]
@@ -37,12 +37,15 @@ class EvaluationPart:
     compared:
         Whether to compare claims about single runs with this part, or numbers of the claims to compare.
         False for parts that are used only by :class:`ComparedResult`.
+    left_out:
+        Labels of variants that are used only by :class:`ComparedResult`.
     """
 
     name: str
     about: str
     experiment: Experiment
     compared: bool | tuple[str, ...] = True
+    left_out: tuple[str, ...] = ()
 
     def compares(self, result: str) -> bool:
         """Whether to compare the result of this id with this part."""
@@ -86,7 +89,7 @@ class ComparedResult:
 
 def times(ratio: float) -> str:
     """A ratio as papers print it."""
-    return f"{ratio:g}{TIMES}"
+    return f"{ratio:g}\N{MULTIPLICATION SIGN}"
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,8 @@ class Evaluation:
         tables = []
         for part in (part for part in parts if part.compared):
             clusters = {workload.name: workload.cluster for workload in part.experiment.workloads}
-            table = compare_with_papers(stores[part.name].table(), clusters=clusters)
+            runs = stores[part.name].table()
+            table = compare_with_papers(runs[~runs["system"].isin(part.left_out)], clusters=clusters)
             table = table[table["paper"] == self.paper]
             tables.append(table[table["id"].map(part.compares).astype(bool)].assign(part=part.name))
         rows = [self._row(result) for result in (*self.results(stores), *self.unmeasured)]

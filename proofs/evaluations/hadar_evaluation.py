@@ -26,7 +26,6 @@ import pandas as pd
 
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
-from hetopt.experiments.published_results import AWS, LAB, MIXES
 from hetopt.experiments.run_store import RunStore, StoredRun
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
@@ -48,6 +47,12 @@ RISES = {100: (0.02, 0.02), 200: (0.025, 0.055), 100_000: (0.04, 0.06)}
 """Latency in microseconds -> increases of JCT and TTD [Hadar, section VI-D]."""
 
 HOUR = 3600.0
+
+MIXES = ("m1", "m3", "m4", "m5", "m8", "m10", "m12")
+"""Workload mixes of [Hadar, section VI-B]."""
+
+AWS = tuple(f"hadar/{mix}" for mix in MIXES)
+LAB = tuple(f"hadar/lab-{mix}" for mix in MIXES)
 
 CLUSTERS = {"AWS": AWS, "laboratory": LAB}
 

@@ -32,7 +32,7 @@ import pandas as pd
 
 import hetopt
 from hetopt.data.array_types import Floats
-from hetopt.data.entities import owners
+from hetopt.data.entities import job_type_keys
 from hetopt.data.instance import Instance
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
@@ -135,6 +135,7 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
             "section 6.3.1, twenty tenants",
             of(twenty, (*OEF, *BASELINES, held), hours),
             ("OEF-035", "OEF-036", "OEF-037"),
+            left_out=(ONE_GPU,),
         ),
         EvaluationPart(
             "placement", "section 6.2.2, OEF with the baselines' placement", of(twenty, badly, hours), False
@@ -260,7 +261,7 @@ def _second_type(stores: Stores) -> Iterator[ComparedResult]:
     """User-1's two job types beside the other users, from minute 40 on."""
     if "second-type" in stores:
         rates = throughputs(stores["second-type"], NONCOOPERATIVE, AFTER)
-        owner = owners(instance_of(next(completed_runs(stores["second-type"], NONCOOPERATIVE))))
+        owner = job_type_keys(instance_of(next(completed_runs(stores["second-type"], NONCOOPERATIVE))))
         types = rates[[name for name in rates.index if owner[name][0] == "User-1"]]
         others = rates[list(ALL_USERS[1:])]
         what = "Throughput of a job type of User-1 over that of another user"

@@ -8,20 +8,19 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
-from typing import Literal
 
 from hetopt.data.cluster import Cluster
+from hetopt.data.entities import Kind
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import digits
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.proofs.ledger.space import CaseNumbers, Rows, Space, TableShape, ValueChooser, integers
 
 F = Fraction
-EntityKind = Literal["tenants", "jobs"]
 
 
-class MisreportKind(StrEnum):
-    """How tenants or jobs misreport their speeds."""
+class AllowedMisreports(StrEnum):
+    """How tenants or jobs may misreport their speeds in the cases of a property."""
 
     OVER = "over"
     UNDER = "under"
@@ -31,9 +30,9 @@ class MisreportKind(StrEnum):
     def allows(self, true: Fraction, reported: Fraction) -> bool:
         """Whether a speed may be reported as ``reported``; a false job type may have any speeds."""
         match self:
-            case MisreportKind.UNDER:
+            case AllowedMisreports.UNDER:
                 return reported <= true
-            case MisreportKind.FALSE_TYPE:
+            case AllowedMisreports.FALSE_TYPE:
                 return True
             case _:
                 return reported >= true
@@ -67,7 +66,7 @@ class PolicyCase:
         (k,) speedups of a false job type, or empty; and the position of the tenant that adds it.
     """
 
-    kind: EntityKind
+    kind: Kind
     speed: Rows
     gpus: tuple[Fraction, ...]
     report: Rows
@@ -124,7 +123,7 @@ class PolicyCase:
         return Instance(cluster, tenants=tuple(tenants))
 
 
-def policy_space(kind: EntityKind, misreport: MisreportKind | None = None) -> Space[PolicyCase]:
+def policy_space(kind: Kind, misreport: AllowedMisreports | None = None) -> Space[PolicyCase]:
     """Two or three tenants or jobs on two or three GPU types; with ``misreport``, any of them may misreport."""
     first = "k-1" if kind == "tenants" else "k"
     tables = {"speed": TableShape("n", first, SPEEDS), "gpus": TableShape(1, "k", integers(1, 4))}
@@ -135,8 +134,8 @@ def policy_space(kind: EntityKind, misreport: MisreportKind | None = None) -> Sp
             "arrival": TableShape(1, "n", integers(0, 2)),
         }
     if misreport is not None:
-        tables["report"] = TableShape("n" if misreport is MisreportKind.TOGETHER else 1, first, SPEEDS)
-        if misreport is not MisreportKind.TOGETHER:
+        tables["report"] = TableShape("n" if misreport is AllowedMisreports.TOGETHER else 1, first, SPEEDS)
+        if misreport is not AllowedMisreports.TOGETHER:
             tables[MISREPORTER] = TableShape(1, 1, integers(1, 3))
 
     def build(numbers: CaseNumbers) -> PolicyCase | None:
@@ -159,7 +158,7 @@ def policy_space(kind: EntityKind, misreport: MisreportKind | None = None) -> Sp
     return Space({"n": (2, 3), "k": (2, 3)}, tables, build, chosen)
 
 
-def _case_of(kind: EntityKind, misreport: MisreportKind | None, numbers: CaseNumbers) -> PolicyCase | None:
+def _case_of(kind: Kind, misreport: AllowedMisreports | None, numbers: CaseNumbers) -> PolicyCase | None:
     """The case of these numbers; None if the position of the misreporter is out of range."""
 
     def rows(name: str) -> Rows:
@@ -173,18 +172,18 @@ def _case_of(kind: EntityKind, misreport: MisreportKind | None, numbers: CaseNum
     if misreport is None:
         return truth
     rows_reported = rows("report")
-    if misreport is MisreportKind.TOGETHER:
+    if misreport is AllowedMisreports.TOGETHER:
         return replace(truth, report=(*rows_reported, *speed[len(rows_reported) :]))
     position = numbers.one(MISREPORTER) - 1
     if position not in range(len(speed)):
         return None
     at = int(position)
-    if misreport is MisreportKind.FALSE_TYPE:
+    if misreport is AllowedMisreports.FALSE_TYPE:
         return replace(truth, false=rows_reported[0], misreporter=at)
     return replace(truth, report=(*speed[:at], rows_reported[0], *speed[at + 1 :]))
 
 
-def _meets_hypotheses(case: PolicyCase, misreport: MisreportKind | None) -> bool:
+def _meets_hypotheses(case: PolicyCase, misreport: AllowedMisreports | None) -> bool:
     """Whether all numbers are positive, every job fits on some type, and the reports are of the given kind."""
     numbers = chain(*case.speed, *case.report, case.false, case.gpus, case.demand, case.work)
     if any(v <= 0 for v in numbers) or any(v.denominator > 1 for v in (*case.gpus, *case.demand)):
@@ -195,12 +194,12 @@ def _meets_hypotheses(case: PolicyCase, misreport: MisreportKind | None) -> bool
         return True
     pairs = zip(case.speed, case.report, strict=True)
     allowed = all(misreport.allows(a, b) for left, right in pairs for a, b in zip(left, right, strict=True))
-    return allowed and len(case.misreporters) >= (2 if misreport is MisreportKind.TOGETHER else 1)
+    return allowed and len(case.misreporters) >= (2 if misreport is AllowedMisreports.TOGETHER else 1)
 
 
-def _report(choose: ValueChooser, misreport: MisreportKind, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+def _report(choose: ValueChooser, misreport: AllowedMisreports, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     """Choose a report of this kind; half of its entries are true, as are half of the reports of a group."""
-    if misreport is MisreportKind.TOGETHER and choose((False, True)):
+    if misreport is AllowedMisreports.TOGETHER and choose((False, True)):
         return row
     return tuple(choose([s for s in SPEEDS if misreport.allows(w, s)]) if choose((True, False)) else w for w in row)
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
+from hetopt.data.entities import Kind
 from hetopt.data.rationals import number_text, numbers_text, simple_fractions
 from hetopt.decisions.rounders import ByKind
 from hetopt.proofs.ledger.claim import Finding
@@ -26,7 +27,7 @@ from hetopt.proofs.properties.policy_answers import (
     own_speeds,
     true_rates,
 )
-from hetopt.proofs.properties.policy_cases import EntityKind, MisreportKind, PolicyCase, policy_space
+from hetopt.proofs.properties.policy_cases import AllowedMisreports, PolicyCase, policy_space
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
 
@@ -60,10 +61,10 @@ class Property:
     title: str
     statement: str
     check: Callable[[PolicyCase, AnyPolicy], Finding]
-    misreport: MisreportKind | None = None
-    kinds: tuple[EntityKind, ...] = ("tenants", "jobs")
+    misreport: AllowedMisreports | None = None
+    kinds: tuple[Kind, ...] = ("tenants", "jobs")
 
-    def space(self, kind: EntityKind) -> Space[PolicyCase]:
+    def space(self, kind: Kind) -> Space[PolicyCase]:
         """The cases on which the property is tested."""
         return policy_space(kind, self.misreport)
 
@@ -238,28 +239,28 @@ PROPERTIES = (
         "SP over",
         "a tenant or job that reports higher speeds does not gain",
         no_gain,
-        MisreportKind.OVER,
+        AllowedMisreports.OVER,
     ),
     Property(
         "under-report",
         "SP under",
         "a tenant or job that reports lower speeds does not gain",
         no_gain,
-        MisreportKind.UNDER,
+        AllowedMisreports.UNDER,
     ),
     Property(
         "group",
         "group SP",
         "if two or more report higher speeds together, not all of them gain",
         no_gain,
-        MisreportKind.TOGETHER,
+        AllowedMisreports.TOGETHER,
     ),
     Property(
         "false-type",
         "false types",
         "a tenant that adds a false job type does not gain",
         no_gain,
-        MisreportKind.FALSE_TYPE,
+        AllowedMisreports.FALSE_TYPE,
         ("tenants",),
     ),
     Property(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hetopt import instances
+from hetopt.data.entities import Kind
 from hetopt.errors import InvalidOption, InvalidPlan, UnusableFile
 from hetopt.parallel import run_parallel
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
@@ -22,11 +23,11 @@ from hetopt.proofs.ledger.counterexample_files import stored_numbers
 from hetopt.proofs.ledger.counterexample_search import draw_counterexample, search_counterexample
 from hetopt.proofs.ledger.space import CaseNumbers, Space
 from hetopt.proofs.properties.policy_answers import AnyPolicy, Undecided, UndecidedTie, ask_policy
-from hetopt.proofs.properties.policy_cases import MISREPORTER, EntityKind, PolicyCase, policy_space
+from hetopt.proofs.properties.policy_cases import MISREPORTER, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, Property
 from hetopt.registry import make_policy
 
-PROVED: Mapping[tuple[str, EntityKind, str], str] = {
+PROVED: Mapping[tuple[str, Kind, str], str] = {
     ("oef-cooperative", "tenants", "envy-free"): "oef/thm-5.1-envy",
     ("oef-cooperative", "tenants", "sharing-incentive"): "oef/thm-5.1-sharing",
     ("oef-noncooperative", "tenants", "pareto-efficient"): "oef/thm-5.3-positive",
@@ -129,14 +130,14 @@ class _CountingCheck:
         return found
 
 
-def supported_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
+def supported_kinds(policy: AnyPolicy) -> dict[Kind, str]:
     """Tenants and jobs -> why the policy refuses them; empty if it supports them.
 
     The policy is called for two equal tenants or jobs on two types of two GPUs, the second type twice as fast.
     """
     zeros, ones, twos, fours = ((Fraction(v),) * 2 for v in (0, 1, 2, 4))
     speed = ((Fraction(1), Fraction(2)),) * 2
-    found: dict[EntityKind, str] = {}
+    found: dict[Kind, str] = {}
     for kind in ("tenants", "jobs"):
         case = PolicyCase(kind, speed, twos, speed, demand=ones, work=fours, arrival=zeros)
         try:
@@ -147,7 +148,7 @@ def supported_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
     return found
 
 
-def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Effort, name: str = "") -> MatrixCell:
+def decide_cell(policy: AnyPolicy, kind: Kind, about: Property, effort: Effort, name: str = "") -> MatrixCell:
     """Try stored counterexamples, draw cases, then search for a first or a smaller counterexample."""
     began = time.perf_counter()
     if kind not in about.kinds:
@@ -208,7 +209,7 @@ STORED = Path(__file__).with_name("refuting.json")
 class StoredRefutation:
     """A counterexample to a property of some policies, found by ``hetopt verify --policy all --json``."""
 
-    about: EntityKind
+    about: Kind
     key: str
     policies: tuple[str, ...]
     numbers: CaseNumbers
@@ -247,12 +248,12 @@ class MatrixRow:
     """All properties of one policy for tenants or for jobs, or why the policy refuses them."""
 
     policy: str
-    kind: EntityKind
+    kind: Kind
     cells: tuple[MatrixCell, ...]
     why: str = ""
 
 
-CellKey = tuple[str, EntityKind, int]
+CellKey = tuple[str, Kind, int]
 """A policy's name, tenants or jobs, and the position of a property in ``PROPERTIES``."""
 
 

@@ -299,7 +299,7 @@ def _systems(folder: RunFolder, styles: Mapping[str, SystemStyle]) -> str:
         ran = [run for run in own if run.record.refused is None]
         seconds = sum(run.record.seconds for run in ran)
         cells = [
-            str(settings.get("system", name)),
+            own[0].record.system_name,
             given or "default",
             "at events" if length is None else f"{length:g} s",
         ]

@@ -67,13 +67,12 @@ def throughput(log: Log, edges: Floats) -> tuple[Floats, Floats]:
     In GPUs of speedup 1; NaN where no decision has an estimate.
     """
     starts, stops = (log.rounds[key].to_numpy(dtype=float) for key in ("start", "end"))
-    estimates = log.estimated.sum(axis=1, min_count=1).reindex(starts).to_numpy(dtype=float)
+    estimated = log.estimated.sum(axis=1, min_count=1).reindex(starts).to_numpy(dtype=float)
     actual = log.throughput.sum(axis=1).to_numpy(dtype=float)
-    known = ~np.isnan(estimates)
-    found = [means(starts[known], stops[known], own[known], edges) for own in (estimates, actual)]
+    known = ~np.isnan(estimated)
+    found = [means(starts[known], stops[known], own[known], edges) for own in (estimated, actual)]
     some = means(starts[known], stops[known], np.ones(int(known.sum())), edges)
-    estimated, real = (np.where(some > 0, own, np.nan) for own in found)
-    return estimated, real
+    return np.where(some > 0, found[0], np.nan), np.where(some > 0, found[1], np.nan)
 
 
 def cumulative_distribution(values: Floats, jobs: int, most: int = 400) -> tuple[Floats, Floats]:
