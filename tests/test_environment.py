@@ -14,7 +14,7 @@ import hetopt
 from hetopt import Cluster, GPUType, HierarchicalPlacer, Instance, InvalidInstance, InvalidOption, Job, Plan, Server
 from hetopt.errors import Stalled
 from hetopt.formulations.traits import Traits
-from hetopt.models import asrpt, gavel
+from hetopt.models import asrpt, baselines, gavel
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.estimate_errors import EstimateErrors
@@ -236,6 +236,23 @@ def test_no_job_runs_while_no_server_is_available() -> None:
         assert log.jobs.loc["a", "finish"] == finish
     with pytest.raises(Stalled, match="too few servers are up, and none comes back"):
         run((Job("a", {"G": 1.0}, 30.0),), one, Environment(changes=away[:1]), policy=First(20.0))
+
+
+def test_a_gang_waits_while_no_type_has_enough_gpus_for_its_rounder() -> None:
+    """Also where gangs may mix GPU types: the numbers of GPUs that suit a gang are those of one type."""
+    speeds = {"A": 1.0, "B": 1.0}
+    tenant = hetopt.Tenant("u", (hetopt.JobType("jobs", speeds),))
+    job = Job("j", {"A": 4.0, "B": 4.0}, 80.0, 4, tenant="u")
+    instance = Instance(Cluster.of({"A": 4, "B": 2}, gpus_per_server=2), (tenant,), (job,))
+    name = instance.cluster.servers[0].name
+    log = hetopt.simulate(
+        baselines.equal_split(),
+        instance,
+        round_seconds=10.0,
+        selection=hetopt.LongestStarved(mix=True),
+        environment=Environment(changes=(ServerChange(10.0, name), ServerChange(40.0, name, up=True))),
+    )
+    assert log.jobs.loc["j", "finish"] == pytest.approx(50.0)
 
 
 def test_servers_may_be_added() -> None:

@@ -64,7 +64,7 @@ def test_every_job_runs_or_waits_with_a_reason() -> None:
 
 
 def test_the_reasons_of_policies_over_jobs() -> None:
-    """Two gangs of three GPUs share four: each is due half of the time; the third is due none."""
+    """Two gangs of three GPUs share four: each has half of the time; the third has none."""
     inst = hetopt.Instance.from_jobs([[1.0], [1.0], [1.0]], 3, work=9, capacity=[4], jobs=["a", "b", "c"])
     half = hetopt.solve(gavel.max_min_fairness(), inst.replace(jobs=inst.jobs[:2]))
     shares = hetopt.Allocation(inst.entities("jobs"), np.array([[2 / 3], [2 / 3], [0.0]]), half.certificate)

@@ -24,7 +24,7 @@ from hetopt import (
     PrintedWholeGPUs,
     Tenant,
 )
-from hetopt.decisions.rounders import TICKS, Rounder, most_due, nearest, settled_to_zero, sums
+from hetopt.decisions.rounders import TICKS, Rounder, heaviest_packing, nearest, settled_to_zero, sums
 from hetopt.formulations.traits import Traits
 from hetopt.tolerances import EQUAL
 
@@ -106,7 +106,7 @@ def test_constant_shares_stay_within_one_gpu_and_sum_to_zero(data: st.DataObject
 
 @pytest.mark.parametrize(("parts", "of"), [([27, 1, 1, 6, 1, 6], 21), ([1, 1, 1, 9, 7, 7, 2], 14)])
 def test_deadlines_keep_what_the_largest_remainder_does_not(parts: list[int], of: int) -> None:
-    """Two GPUs. Giving the next GPU to whom most is due lets a deviation reach 1 here (found by search)."""
+    """Two GPUs. Giving the next GPU to the largest deficit lets a deviation reach 1 here (found by search)."""
     shares_now, owed, furthest = [Fraction(p, of) for p in parts], [Fraction(0)] * len(parts), Fraction(0)
     for _ in range(of):
         owed = [o + s for o, s in zip(owed, shares_now, strict=True)]
@@ -271,19 +271,19 @@ def test_a_share_above_what_the_jobs_can_use_is_given_up_not_owed() -> None:
 @given(st.data())
 @settings(max_examples=40)
 def test_nearest_point_equals_enumeration(data: st.DataObject) -> None:
-    seats, n = data.draw(st.integers(0, 5)), data.draw(st.integers(1, 3))
-    sizes = [np.array(sorted({0, *data.draw(st.sets(st.integers(1, 5)))})) for _ in range(n)]
-    sizes = [s[s <= seats] for s in sizes]
-    target = np.array(data.draw(st.lists(st.integers(-20, 20), min_size=n + 1, max_size=n + 1))) / 4
-    x = nearest(target, sizes, seats)
+    gpus, n = data.draw(st.integers(0, 5)), data.draw(st.integers(1, 3))
+    usable = [np.array(sorted({0, *data.draw(st.sets(st.integers(1, 5)))})) for _ in range(n)]
+    usable = [s[s <= gpus] for s in usable]
+    deficit = np.array(data.draw(st.lists(st.integers(-20, 20), min_size=n + 1, max_size=n + 1))) / 4
+    x = nearest(deficit, usable, gpus)
     best = min(
-        sum((t - v) ** 2 for t, v in zip(target, (*point, seats - sum(point)), strict=True))
-        for point in itertools.product(*[s.tolist() for s in sizes])
-        if sum(point) <= seats
+        sum((t - v) ** 2 for t, v in zip(deficit, (*point, gpus - sum(point)), strict=True))
+        for point in itertools.product(*[s.tolist() for s in usable])
+        if sum(point) <= gpus
     )
-    assert x.sum() == seats
-    assert all(v in s for v, s in zip(x.tolist(), sizes, strict=False))
-    assert ((target - x) ** 2).sum() <= best + EQUAL
+    assert x.sum() == gpus
+    assert all(v in s for v, s in zip(x.tolist(), usable, strict=False))
+    assert ((deficit - x) ** 2).sum() <= best + EQUAL
 
 
 # -- jobs
@@ -291,13 +291,14 @@ def test_nearest_point_equals_enumeration(data: st.DataObject) -> None:
 
 @given(st.data())
 @settings(max_examples=40)
-def test_most_due_packing_equals_enumeration(data: st.DataObject) -> None:
+def test_heaviest_packing_equals_enumeration(data: st.DataObject) -> None:
     n, k = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2))
     capacity = data.draw(st.lists(st.integers(1, 4), min_size=k, max_size=k))
     demand = data.draw(st.lists(st.integers(1, max(capacity)), min_size=n, max_size=n))
-    due = np.array(data.draw(st.lists(st.integers(-8, 8), min_size=n * k, max_size=n * k))).reshape(n, k) / 8
-    x = most_due(Instance.from_jobs(np.ones((n, k)), demand, [1] * n, capacity).entities(), due, hetopt.Options())
-    value = (x * due * np.array(demand)[:, None]).sum()
+    weight = np.array(data.draw(st.lists(st.integers(-8, 8), min_size=n * k, max_size=n * k))).reshape(n, k) / 8
+    jobs = Instance.from_jobs(np.ones((n, k)), demand, [1] * n, capacity).entities()
+    x = heaviest_packing(jobs, weight, hetopt.Options())
+    value = (x * weight).sum()
     best = 0.0
     for choice in itertools.product([None, *range(k)], repeat=n):
         used = np.zeros(k)
@@ -305,9 +306,7 @@ def test_most_due_packing_equals_enumeration(data: st.DataObject) -> None:
             if c is not None:
                 used[c] += d
         if (used <= capacity).all():
-            best = max(
-                best, sum(d * due[i, c] for i, (d, c) in enumerate(zip(demand, choice, strict=True)) if c is not None)
-            )
+            best = max(best, sum(weight[i, c] for i, c in enumerate(choice) if c is not None))
     assert ((x * np.array(demand)[:, None]).sum(axis=0) <= capacity).all()
     assert (x.sum(axis=1) <= 1).all()
     assert abs(value - best) <= EQUAL * max(1.0, best)

@@ -18,9 +18,9 @@ from hetopt.simulation.log import Log
 
 QUEUES = ("fifo", "srtf", "srsf", "las", "tiresias", "tiresias-per-type", "yarn-cs", "pal", "themis", "hadar")
 KEEPS = ("fifo", "yarn-cs", "allox")
-"""Who never stops a job."""
+"""Systems that never preempt a job."""
 ONE_TYPE = ("fft", "gavel", "gavel-sjf", "gavel-ftf", "fifo", "srtf", "srsf", "las", "tiresias", "yarn-cs", "themis")
-"""Who gives a job GPUs of one type at a time."""
+"""Systems that give a job GPUs of one type at a time."""
 
 
 def owned(instance: Instance) -> Instance:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import hetopt
 from hetopt import Allocation, Traits, instances
-from hetopt.decisions.rounders import Rounded
-from hetopt.decisions.system import OnChange, System
+from hetopt.decisions.rounders import ByKind, Rounded
+from hetopt.decisions.system import DecisionSteps, OnChange, System
 from hetopt.formulations.policies import call_policy
 from hetopt.formulations.traits import traits_of
 from hetopt.models import fft, gavel, oef
@@ -45,6 +47,13 @@ def test_wrappers_pass_traits_on() -> None:
     assert System(OnChange(policy, round_seconds=30)).seconds == 30
     assert traits_of(OnChange(gavel.fifo())).fractional
     assert not traits_of(Rounded(oef.cooperative())).fractional
+
+
+@pytest.mark.parametrize(("usable", "mix"), [("any", True), ("any", False), ("smallest", True), ("sums", True)])
+def test_gangs_are_larger_than_every_type_where_rounder_and_selection_allow_it(usable: Any, mix: bool) -> None:
+    rounder, selection = hetopt.WholeGPUs(usable), hetopt.LongestStarved(mix=mix)
+    for one in (rounder, ByKind(tenants=rounder)):
+        assert DecisionSteps(oef.cooperative(), one, selection).mixes == (usable == "any" and mix)
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ def envy_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
     witness = Envy(
         envious=held.names[e],
         envied=held.names[o],
-        rate=_plain(held.rate[e]),
-        tempting_rate=_plain(held.cross_rates([e])[0, o]),
+        rate=_python_number(held.rate[e]),
+        tempting_rate=_python_number(held.cross_rates([e])[0, o]),
         own=held.bundle(e),
         other=held.bundle(o),
-        weight_ratio=_plain(ratio),
+        weight_ratio=_python_number(ratio),
     )
     return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=held.level)
 
@@ -144,14 +144,14 @@ def sharing_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
     e = int(slack.argmin())
     witness = BelowFairPart(
         entity=held.names[e],
-        rate=_plain(held.rate[e]),
-        fair_rate=_plain(fair[e]),
+        rate=_python_number(held.rate[e]),
+        fair_rate=_python_number(fair[e]),
         own=held.bundle(e),
         fair=bundle(held.types, fair_part(held.weight, held.capacity)[e]),
     )
     return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=held.level)
 
 
-def _plain(value: Any) -> Any:
+def _python_number(value: Any) -> Any:
     """A numpy float as a Python float; Fractions stay."""
     return value.item() if isinstance(value, np.generic) else value

@@ -38,19 +38,19 @@ def bundle_text(bundle: Bundle) -> str:
     return " + ".join(f"{number_text(amount)} {kind}" for kind, amount in bundle.items()) or "nothing"
 
 
-def plain(value: Any) -> Any:
+def fractions_as_text(value: Any) -> Any:
     """``value`` as plain data: dicts, lists, and Fractions as text."""
     if isinstance(value, Mapping):
-        return {key: plain(v) for key, v in value.items()}
+        return {key: fractions_as_text(v) for key, v in value.items()}
     if isinstance(value, tuple):
-        return [plain(v) for v in value]
+        return [fractions_as_text(v) for v in value]
     return digits(value) if isinstance(value, Fraction) else value
 
 
 class _Plain:
     def as_dict(self) -> dict[str, Any]:
         """The witness as plain numbers and words, for JSON."""
-        values = {f.metadata.get("key", f.name): plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        values = {f.metadata.get("key", f.name): fractions_as_text(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
         return {"kind": type(self).__name__, **values}
 
 

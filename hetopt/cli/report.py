@@ -73,11 +73,11 @@ def numbers(folder: Any, path: Path) -> dict[str, Any]:
     workloads = {}
     for part in folder.workloads:
         own = part.statistics
-        rows = {key: _plain(getattr(own, key), "index") for key in ("mean", "least", "most", "known")}
+        rows = {key: _json_rows(getattr(own, key), "index") for key in ("mean", "least", "most", "known")}
         workloads[part.name] = {**rows, "seeds": own.seeds, "refused": own.refused}
-    claims = _plain(compare_with_papers(folder.table, clusters=folder.clusters), "records")
+    claims = _json_rows(compare_with_papers(folder.table, clusters=folder.clusters), "records")
     return {"page": str(path), "workloads": workloads, "claims": claims}
 
 
-def _plain(frame: pd.DataFrame, orient: Any) -> Any:
+def _json_rows(frame: pd.DataFrame, orient: Any) -> Any:
     return json.loads(frame.to_json(orient=orient, double_precision=15))

@@ -228,14 +228,14 @@ def encode(instance: InstanceData) -> Plain:
     return {key: document[key] for key in (*first, *document) if key in document}
 
 
-def plain(value: Any) -> Any:
+def as_document(value: Any) -> Any:
     """Dataclasses, mappings and sequences as dicts and lists; whole floats as integers, which are easier to read."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: as_document(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [as_document(item) for item in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     return str(value) if isinstance(value, str) else value
@@ -248,7 +248,7 @@ def _fields(part: Any, *keep: str) -> Plain:
         value = getattr(part, item.name)
         default = item.default_factory() if callable(item.default_factory) else item.default
         if item.name in keep or value != default:
-            row[item.name] = plain(value)
+            row[item.name] = as_document(value)
     return row
 
 
@@ -277,7 +277,7 @@ def _short_cluster(cluster: Cluster) -> Plain | None:
         same = Cluster.of(**short) == cluster
     except InvalidInstance:
         return None
-    return plain(short) if same else None
+    return as_document(short) if same else None
 
 
 LARGEST = 2**30

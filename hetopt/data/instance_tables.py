@@ -45,11 +45,11 @@ def filled(
     data, names = [], []
     for name, values, part in rows:
         names.append(name)
-        data.append([values.get(t, 0) for t in types] + [_plain(getattr(part, f)) for f in fields])
+        data.append([values.get(t, 0) for t in types] + [_enum_as_text(getattr(part, f)) for f in fields])
     return pd.DataFrame(data, index=pd.Index(names, name=index), columns=pd.Index(types + fields))
 
 
-def _plain(value: Any) -> Any:
+def _enum_as_text(value: Any) -> Any:
     """A member of an enum of text as its text; other values unchanged."""
     return str(value) if isinstance(value, str) else value
 

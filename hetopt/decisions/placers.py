@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -158,8 +158,16 @@ class NoServerFits:
         return f"no single server has {self.gpus} free GPUs of {self.gpu_type!r} for a {self.parallelism} job"
 
 
-Chooser = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
+SeatChoice = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
 """(job, GPUs, free GPUs by server, present servers) -> its seats, or None if there is not enough room."""
+
+
+class PlannedGPUs(NamedTuple):
+    """The GPUs of one type that the plan gives to a job."""
+
+    job: Job
+    gpu_type: str
+    gpus: int
 
 
 class PlacementRun:
@@ -169,7 +177,7 @@ class PlacementRun:
     ----------
     whole:
         As of :class:`HierarchicalPlacer`.
-    seats:
+    choose:
         Chooses the seats of a job; default: as few servers as possible (:func:`pack`).
 
     Raises
@@ -179,9 +187,9 @@ class PlacementRun:
     """
 
     def __init__(
-        self, plan: Plan, instance: Instance, whole: tuple[Parallelism, ...] = (), seats: Chooser | None = None
+        self, plan: Plan, instance: Instance, whole: tuple[Parallelism, ...] = (), choose: SeatChoice | None = None
     ) -> None:
-        self.seats: Chooser = seats or (lambda _, gpus, free, near: pack(gpus, free, near))
+        self.choose: SeatChoice = choose or (lambda _, gpus, free, near: pack(gpus, free, near))
         if plan.entities.kind != "jobs":
             raise InvalidPlan(
                 "the plan is over tenants; select their jobs first (hetopt.decisions.selection.LongestStarved)"
@@ -191,34 +199,34 @@ class PlacementRun:
         self.x = np.rint(plan.x).astype(int)
         self.entities = plan.entities
         self.free: dict[str, Seats] = {t: self._empty(t) for t in self.entities.types}
-        self.placed = dict(instance.placed)
-        self._was: dict[tuple[str, str], Seats] = {}
         self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
         self.waiting: dict[str, WaitReason] = {}
 
     def run(self, rank: Callable[[Job, int], tuple[int, ...]], sticky: bool, consolidate: bool) -> Placement:
         """Keep the servers of jobs that stay, pack the others in the order of ``rank``, consolidate."""
-        parts = [
-            (self.instance.job[self.entities.names[i]], self.entities.types[k], int(self.x[i, k]))
+        planned = [
+            PlannedGPUs(self.instance.job[self.entities.names[i]], self.entities.types[k], int(self.x[i, k]))
             for i, k in np.argwhere(self.x).tolist()
         ]
-        stay = {(job.name, t) for job, t, n in parts if sticky and sum(self._before(job.name, t).values()) == n}
-        for job, t, _ in parts:
-            if (job.name, t) in stay:
-                self._take(job.name, t, self._before(job.name, t))
-        for job, t, n in sorted(parts, key=lambda part: rank(part[0], part[2])):
-            if (job.name, t) not in stay and job.name not in self.waiting:
-                self._place(job, t, n)
+        staying, others = list[PlannedGPUs](), list[PlannedGPUs]()
+        for one in planned:
+            before = self._before(one.job.name, one.gpu_type)
+            if sticky and sum(before.values()) == one.gpus:
+                self._take(one.job.name, one.gpu_type, before)
+                staying.append(one)
+            else:
+                others.append(one)
+        for one in sorted(others, key=lambda one: rank(one.job, one.gpus)):
+            if one.job.name not in self.waiting:
+                self._place(*one)
         if consolidate:
-            self._consolidate([part for part in parts if (part[0].name, part[1]) in stay])
+            self._consolidate(staying)
         return self._placement()
 
     def _before(self, job: str, gpu_type: str) -> Seats:
-        key = job, gpu_type
-        if key not in self._was:
-            placed = self.placed.get(job, {})
-            self._was[key] = {server: gpus[gpu_type] for server, gpus in placed.items() if gpus.get(gpu_type, 0)}
-        return self._was[key]
+        """The job's present seats on the type."""
+        placed = self.instance.placed.get(job, {})
+        return {server: gpus[gpu_type] for server, gpus in placed.items() if gpus.get(gpu_type, 0)}
 
     def _take(self, job: str, gpu_type: str, seats: Seats) -> None:
         for server, n in seats.items():
@@ -232,8 +240,8 @@ class PlacementRun:
         return seats
 
     def _place(self, job: Job, gpu_type: str, gpus: int) -> None:
-        near = {*self.placed.get(job.name, {}), *self._servers(job.name)}
-        seats = self.seats(job, gpus, self.free[gpu_type], near)
+        near = {*self.instance.placed.get(job.name, {}), *self._servers(job.name)}
+        seats = self.choose(job, gpus, self.free[gpu_type], near)
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
         if job.parallelism in self.whole and len({*seats, *self._servers(job.name)}) > 1:
@@ -246,17 +254,16 @@ class PlacementRun:
     def _servers(self, job: str) -> set[str]:
         return {server for seats in self.hosts.get(job, {}).values() for server in seats}
 
-    def _consolidate(self, stayed: list[tuple[Job, str, int]]) -> None:
+    def _consolidate(self, staying: list[PlannedGPUs]) -> None:
         """Move spread jobs into a single server with room, the cheapest migration first."""
 
-        def seconds(part: tuple[Job, str, int]) -> float:
-            cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[part[0].name][part[1]]]
-            return part[0].checkpoint_bytes / min(cards)
+        def migration_seconds(one: PlannedGPUs) -> float:
+            cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[one.job.name][one.gpu_type]]
+            return one.job.checkpoint_bytes / min(cards)
 
-        spread = [
-            (job, t, n) for job, t, n in stayed if job.name not in self.waiting and len(self.hosts[job.name][t]) > 1
-        ]
-        for job, t, n in sorted(spread, key=seconds):
+        there = [one for one in staying if one.job.name not in self.waiting]
+        spread = [one for one in there if len(self.hosts[one.job.name][one.gpu_type]) > 1]
+        for job, t, n in sorted(spread, key=migration_seconds):
             before = self._release(job.name, t)
             seats = pack(n, self.free[t], before)
             self._take(job.name, t, before if seats is None or len(seats) > 1 else seats)
@@ -343,10 +350,10 @@ class TensorSkew:
         def rank(job: Job, gpus: int) -> tuple[int, ...]:
             return (0, -gpus) if self.skewed(job) else (1, 0)
 
-        def seats(job: Job, gpus: int, free: Mapping[str, int], near: Iterable[str]) -> Seats | None:
+        def choose(job: Job, gpus: int, free: Mapping[str, int], near: Iterable[str]) -> Seats | None:
             return pack(gpus, free, near) if self.skewed(job) else first_seats(gpus, free)
 
-        return PlacementRun(plan, instance, seats=seats).run(rank, self.sticky, False)
+        return PlacementRun(plan, instance, choose=choose).run(rank, self.sticky, False)
 
 
 @dataclass(frozen=True)
@@ -366,7 +373,7 @@ class FirstFree:
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
-        run = PlacementRun(plan, instance, seats=lambda _job, gpus, free, _near: first_seats(gpus, free))
+        run = PlacementRun(plan, instance, choose=lambda _job, gpus, free, _near: first_seats(gpus, free))
         return run.run(lambda *_: (), self.sticky, False)
 
 

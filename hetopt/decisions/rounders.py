@@ -1,7 +1,16 @@
 """Rounders: from fractional shares to whole GPUs in each round, with deviations that later rounds repay.
 
-Deviations, the GPUs that rounding owes, are kept in integers (ticks), so that they sum to zero exactly after any number
-of rounds. Tenants get whole GPUs (:class:`WholeGPUs`), jobs run or wait (:class:`WholeJobs`, :class:`ByPriority`).
+Tenants get whole GPUs (:class:`WholeGPUs`), jobs run or wait (:class:`WholeJobs`, :class:`ByPriority`). Each entity has
+three numbers on each GPU type, in GPUs for tenants and in rounds for jobs:
+
+share:
+    What the allocation gives it in each round.
+owed:
+    Its deviation: what earlier rounds gave it less than its shares; negative if they gave it more.
+deficit:
+    ``owed + share``, from which this round takes what it gives.
+
+They are kept in integers (ticks), so that deviations sum to zero exactly after any number of rounds.
 """
 
 from __future__ import annotations
@@ -32,11 +41,11 @@ from hetopt.tolerances import EQUAL, FEASIBILITY
 TICKS = 720_720_000
 """Ticks of one GPU (or of one round of a job). A multiple of 1, 2, …, 16, so that small fractions are exact."""
 
-NEVER_DUE = TICKS
+NO_DEADLINE = TICKS
 """Rounds until the deadline of an entity without a share: more than of any entity that has one."""
 
 NOT_YET_RELEASED = 2 * TICKS
-"""Rounds until the deadline of a GPU of which no part is due yet: after all that are released."""
+"""Rounds until the deadline of a GPU that is not released yet: after all that are."""
 
 Int64s: TypeAlias = NDArray[np.int64]
 
@@ -116,8 +125,8 @@ def write_ledger(owed: Int64s, keys: Sequence[tuple[str, ...]], types: Sequence[
     return FrozenDict({(*keys[i], types[k]): int(owed[i, k]) for i, k in np.argwhere(owed).tolist()})
 
 
-def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
-    """Demands of the jobs that can run on a GPU type, for each row of tenants and each type.
+def gangs_by_type(entities: Entities, instance: Instance) -> list[list[list[int]]]:
+    """For each row of tenants and each GPU type the demands of the tenant's jobs that can run on the type.
 
     Raises
     ------
@@ -127,62 +136,61 @@ def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
     if not instance.jobs:
         return [[[] for _ in entities.types] for _ in entities.names]
     jobs, belongs, names = instance.entities("jobs"), members(instance), job_type_keys(instance)
-    usable = jobs.allowed
     check_gangs_fit_one_type(jobs)
-    sizes = jobs.demand.astype(int).tolist()
+    demand = jobs.demand.astype(int).tolist()
     own: list[JobTypeKey] = [names[name] for name in entities.names]
-    return [[[sizes[i] for i in belongs[o] if usable[i, k]] for k in range(len(entities.types))] for o in own]
+    return [[[demand[i] for i in belongs[o] if jobs.allowed[i, k]] for k in range(len(entities.types))] for o in own]
 
 
-def at_least_the_smallest(demand: Sequence[int], most: int) -> Int64s:
-    """0, and all numbers from the smallest gang on: OEF's starvation rule. Without gangs every number is usable."""
-    return np.array([0, *range(min(demand), most + 1)] if demand else range(most + 1), dtype=np.int64)
+def at_least_the_smallest(gangs: Sequence[int], most: int) -> Int64s:
+    """0, and all numbers of GPUs from the smallest gang to ``most``: OEF's starvation rule."""
+    return np.array([0, *range(min(gangs, default=most + 1), most + 1)], dtype=np.int64)
 
 
-def sums(demand: Sequence[int], most: int) -> Int64s:
+def sums(gangs: Sequence[int], most: int) -> Int64s:
     """Numbers of GPUs up to ``most`` that some of the gangs fill exactly (sums of distinct gangs)."""
     reachable, mask = 1, (1 << (most + 1)) - 1  # bit s: s GPUs can be filled
-    for gang in demand:
+    for gang in gangs:
         reachable |= (reachable << gang) & mask
     return np.array([s for s in range(most + 1) if reachable >> s & 1], dtype=np.int64)
 
 
-def nearest(target: Floats, sizes: Sequence[Int64s], seats: int) -> Int64s:
-    """The point x with x[e] in ``sizes[e]`` and sum(x) = ``seats`` that minimises sum_e (target[e] - x[e])².
+def nearest(deficit: Floats, usable: Sequence[Int64s], capacity: int) -> Int64s:
+    """The point x with x[e] in ``usable[e]`` and sum(x) = ``capacity`` that minimises sum_e (deficit[e] - x[e])².
 
     Parameters
     ----------
-    target:
-        (n + 1,) GPUs due now (possibly negative); the last entry is for idle GPUs, whose number is not restricted.
-    sizes:
-        n arrays of possible numbers of GPUs, each including 0.
-    seats:
+    deficit:
+        (n + 1,) GPUs, possibly negative; the last entry is for idle GPUs, whose number is not restricted.
+    usable:
+        n arrays of usable numbers of GPUs, ascending from 0.
+    capacity:
         GPUs of the type.
 
     Returns
     -------
     Int64s
-        (n + 1,) whole GPUs that sum to ``seats``.
+        (n + 1,) whole GPUs that sum to ``capacity``.
 
     Notes
     -----
-    Dynamic programme over the seats used by the first e entities: exact. If the promised shares are an average of
-    possible points, the squared deviation grows by at most the points' squared diameter D² per round (the nearest
+    Dynamic programme over the GPUs used by the first e entities: exact. If the promised shares are an average of
+    usable points, the squared deviation grows by at most the points' squared diameter D² per round (the nearest
     point is at least as near as the average over those points), so that the deviation is at most D·sqrt(rounds).
     """
-    best = np.full(seats + 1, np.inf)
+    best = np.full(capacity + 1, np.inf)
     best[0] = 0.0
     chosen: list[Int64s] = []
-    for due, possible in zip(target[:-1], sizes, strict=True):
-        cost = np.full((len(possible), seats + 1), np.inf)
-        for row, size in zip(cost, possible.tolist(), strict=True):
-            row[size:] = best[: seats + 1 - size] + (due - size) ** 2
+    for gpus, numbers in zip(deficit[:-1], usable, strict=True):
+        cost = np.full((len(numbers), capacity + 1), np.inf)
+        for row, n in zip(cost, numbers.tolist(), strict=True):
+            row[n:] = best[: capacity + 1 - n] + (gpus - n) ** 2
         pick = cost.argmin(axis=0)
-        best = cost[pick, np.arange(seats + 1)]
-        chosen.append(possible[pick])
-    used = int(np.argmin(best + (target[-1] - (seats - np.arange(seats + 1))) ** 2))
-    x = np.zeros(len(target), dtype=np.int64)
-    x[-1] = seats - used
+        best = cost[pick, np.arange(capacity + 1)]
+        chosen.append(numbers[pick])
+    used = int(np.argmin(best + (deficit[-1] - (capacity - np.arange(capacity + 1))) ** 2))
+    x = np.zeros(len(deficit), dtype=np.int64)
+    x[-1] = capacity - used
     for e in range(len(chosen) - 1, -1, -1):
         x[e] = chosen[e][used]
         used -= int(x[e])
@@ -193,7 +201,10 @@ Usable = Literal["any", "smallest", "sums"]
 
 
 class Rounder(Protocol):
-    """Turns shares into whole GPUs and keeps the deviations as its state."""
+    """Turns shares into whole GPUs and keeps the deviations as its state.
+
+    One for tenants' shares that allows gangs larger than every GPU type has an attribute ``traits`` with ``mixes``.
+    """
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan of this round, and the state for the next."""
@@ -204,16 +215,16 @@ class Rounder(Protocol):
 class WholeGPUs:
     """Tenants' shares in whole GPUs, at most the capacity: the rounding of [OEF, section 4.3], which can exceed it.
 
-    In each round and for each type, a tenant is due its share plus its deviation. GPUs that the allocation leaves idle
-    are due to an idle row, which is treated like a tenant; so all GPUs of a type are assigned and the deviations
-    (with that of the idle row) sum to zero exactly.
+    In each round and for each type, a tenant's deficit is its share plus its deviation. GPUs that the allocation leaves
+    idle are the share of an idle row, which is treated like a tenant; so all GPUs of a type are assigned and the
+    deviations (with that of the idle row) sum to zero exactly.
 
     Where every number of GPUs is usable, the next GPU goes to the tenant whose next whole GPU has the earliest deadline
-    (Tijdeman's and Pfair schedules), and to none before a part of it is due. Every deviation is above -1, and for
-    shares that have been constant since all deviations were zero also below 1. Where gangs need several GPUs, the
-    nearest usable point is taken (:func:`nearest`); deviations then grow at most like sqrt(rounds), and are limited to
-    twice the GPUs of the type. Otherwise GPUs that no gang can use would accumulate as deviations, and be repaid at the
-    cost of tenants that arrive later.
+    (Tijdeman's and Pfair schedules), and to none before its deficit includes a part of it. Every deviation is above -1,
+    and for shares that have been constant since all deviations were zero also below 1. Where gangs need several GPUs,
+    the nearest usable point is taken (:func:`nearest`); deviations then grow at most like sqrt(rounds), and are limited
+    to twice the GPUs of the type. Otherwise GPUs that no gang can use would accumulate as deviations, and be repaid at
+    the cost of tenants that arrive later.
 
     Parameters
     ----------
@@ -237,41 +248,43 @@ class WholeGPUs:
     def __post_init__(self) -> None:
         one_of(self.usable, get_args(Usable), "WholeGPUs.usable")
 
+    @property
+    def traits(self) -> Traits:
+        """Whether a gang may be larger than every GPU type: where numbers of GPUs need not suit a gang."""
+        return Traits(mixes=self.usable == "any")
+
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the new deviations."""
         entities = _tenants(allocation)
         types, capacity = entities.types, np.rint(entities.capacity).astype(np.int64)
         names = [*keys(entities, instance), (IDLE,)]
         share = promised_ticks(allocation.gpu_array, entities.capacity, types)
-        sizes = self._sizes(allocation, instance, capacity)
-        unusable = _move_unusable_to_idle(share, sizes)
+        usable = self._usable_numbers(allocation, instance, capacity)
+        most = np.array([[numbers[-1] for numbers in own] for own in usable], dtype=np.int64).T
+        unusable = _move_unusable_to_idle(share, most)
         before = read_ledger(state, names, types)
-        owed = _owed_to_users(before, sizes)
+        owed = _forgive_unusable(before, can_use=most > 0)
         forgiven = np.abs(before - owed).sum()
-        x = np.zeros_like(share)
-        for k, seats in enumerate(capacity.tolist()):
-            due = owed[:, k] + share[:, k]
-            if all(len(size) in (1, seats + 1) for size in sizes[k]):
-                x[:, k] = earliest_deadline(due, share[:, k], seats)
+        deficit, x = owed + share, np.zeros_like(share)
+        for k, n in enumerate(capacity.tolist()):
+            if all(len(numbers) == n + 1 for numbers in usable[k] if numbers[-1] > 0):
+                x[:, k] = earliest_deadline(deficit[:, k], share[:, k], n)
             else:
-                x[:, k] = nearest(due / TICKS, sizes[k], seats)
-        owed = owed + share - x * TICKS
+                x[:, k] = nearest(deficit[:, k] / TICKS, usable[k], n)
+        owed = deficit - x * TICKS
         capped = np.clip(owed, -2 * TICKS * capacity, 2 * TICKS * capacity)
         forgiven += np.abs(owed - capped).sum()
         given_up = {"idle": float(x[-1].sum()), "unusable": unusable / TICKS, "forgiven": float(forgiven / TICKS)}
         plan = Plan(entities, x[:-1].astype(float), capped[:-1] / TICKS, given_up, allocation.certificate)
         return plan, write_ledger(capped, names, types)
 
-    def _sizes(self, allocation: Allocation, instance: Instance, capacity: Int64s) -> list[list[Int64s]]:
-        """Usable numbers of GPUs of each type and tenant; only 0 on a type on which none of the tenant's jobs runs."""
+    def _usable_numbers(self, allocation: Allocation, instance: Instance, capacity: Int64s) -> list[list[Int64s]]:
+        """For each type and tenant the usable numbers of GPUs, ascending from 0; only 0 where no job can use one."""
         if self.usable == "any" or not instance.jobs:
             return [[np.arange(most + 1) for _ in allocation.entities.names] for most in capacity.tolist()]
-        demand = demands(allocation.entities, instance)
+        gangs = gangs_by_type(allocation.entities, instance)
         rule = sums if self.usable == "sums" else at_least_the_smallest
-        none = np.zeros(1, dtype=np.int64)
-        return [
-            [rule(rows[k], most) if rows[k] else none for rows in demand] for k, most in enumerate(capacity.tolist())
-        ]
+        return [[rule(own[k], most) for own in gangs] for k, most in enumerate(capacity.tolist())]
 
 
 def _tenants(allocation: Allocation) -> Entities:
@@ -280,58 +293,57 @@ def _tenants(allocation: Allocation) -> Entities:
     return allocation.entities
 
 
-def _owed_to_users(owed: Int64s, sizes: list[list[Int64s]]) -> Int64s:
-    """Deviations that sum to zero per type, 0 for tenants that cannot use the type."""
+def _forgive_unusable(owed: Int64s, *, can_use: NDArray[np.bool_]) -> Int64s:
+    """(n + 1, k) deviations that sum to zero per type, and are 0 where (n, k) ``can_use`` is not."""
     owed = owed.copy()
-    for k, possible in enumerate(sizes):
-        owed[:-1, k][[len(size) == 1 for size in possible]] = 0
+    owed[:-1][~can_use] = 0
+    for k in range(owed.shape[1]):
         owed[:, k] = settled_to_zero(owed[:, k])
     return owed
 
 
-def _move_unusable_to_idle(share: Int64s, sizes: list[list[Int64s]]) -> int:
-    """Move shares above the largest usable number to the idle row, in place; returns the ticks moved."""
-    most = np.array([[size[-1] for size in possible] for possible in sizes], dtype=np.int64).T * TICKS
-    over = np.maximum(share[:-1] - most, 0)
+def _move_unusable_to_idle(share: Int64s, most: Int64s) -> int:
+    """Move shares above ``most``, (n, k) GPUs, to the idle row, in place; returns the ticks moved."""
+    over = np.maximum(share[:-1] - most * TICKS, 0)
     share[:-1] -= over
     share[-1] += over.sum(axis=0)
     return int(over.sum())
 
 
-def earliest_deadline(due: Int64s, share: Int64s, seats: int) -> Int64s:
-    """Give each of ``seats`` GPUs to the entity whose next whole GPU has the earliest deadline.
+def earliest_deadline(deficit: Int64s, share: Int64s, capacity: int) -> Int64s:
+    """Give each of ``capacity`` GPUs to the entity whose next whole GPU has the earliest deadline.
 
     Parameters
     ----------
-    due:
-        (n,) ticks due now: deviation plus share of this round. They sum to ``seats`` GPUs.
+    deficit:
+        (n,) ticks, which sum to ``capacity`` GPUs.
     share:
         (n,) ticks per round.
 
     Returns
     -------
     Int64s
-        (n,) GPUs that sum to ``seats``.
+        (n,) GPUs that sum to ``capacity``.
 
     Notes
     -----
-    The c-th GPU of e may be given once more than c - 1 are due (release), and its deadline is ceil((c - due) / share)
+    The c-th GPU of e is released once its deficit is above c - 1, and its deadline is ceil((c - deficit) / share)
     rounds later. These are unit jobs with integer release times and deadlines on identical machines: earliest deadline
     first meets all deadlines if any schedule does, and for constant shares one does (the fractional shares are a flow
-    with these bounds, so an integer one exists). Released GPUs never run out, since ``due`` sums to ``seats``.
+    with these bounds, so an integer one exists). Released GPUs never run out, since ``deficit`` sums to ``capacity``.
     """
-    x = np.zeros(len(due), dtype=np.int64)
+    x = np.zeros(len(deficit), dtype=np.int64)
     per_round = share.tolist()
 
     def rank(e: int, missing: int) -> tuple[int, int, int]:
         """(rounds until the deadline, ticks missing until then, position); 0 rounds if overdue."""
         if missing <= 0:
             return 0, missing, e
-        return -(-missing // per_round[e]) if per_round[e] else NEVER_DUE, missing, e
+        return -(-missing // per_round[e]) if per_round[e] else NO_DEADLINE, missing, e
 
-    queue = [rank(e, TICKS - d) for e, d in enumerate(due.tolist()) if d > 0]
+    queue = [rank(e, TICKS - d) for e, d in enumerate(deficit.tolist()) if d > 0]
     heapify(queue)
-    for _ in range(seats):
+    for _ in range(capacity):
         _, missing, e = queue[0]
         x[e] += 1
         more = missing + TICKS
@@ -354,17 +366,22 @@ class PrintedWholeGPUs:
 
     starvation_rule: bool = True
 
+    @property
+    def traits(self) -> Traits:
+        """As of :class:`WholeGPUs`."""
+        return Traits(mixes=not self.starvation_rule)
+
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the deviations."""
         entities = _tenants(allocation)
         names = keys(entities, instance)
-        due = read_ledger(state, names, entities.types) + to_ticks(allocation.gpu_array)
-        x = np.maximum((2 * due + TICKS) // (2 * TICKS), 0)  # halves are rounded up
+        deficit = read_ledger(state, names, entities.types) + to_ticks(allocation.gpu_array)
+        x = np.maximum((2 * deficit + TICKS) // (2 * TICKS), 0)  # halves are rounded up
         if self.starvation_rule:
-            demand = demands(entities, instance)
-            least = np.array([[min(sizes, default=1) for sizes in rows] for rows in demand], dtype=np.int64)
+            tenants = gangs_by_type(entities, instance)
+            least = np.array([[min(gangs, default=1) for gangs in own] for own in tenants], dtype=np.int64)
             x = np.where(x < least, 0, x)
-        owed = due - x * TICKS
+        owed = deficit - x * TICKS
         plan = Plan(entities, x.astype(float), owed / TICKS, {}, allocation.certificate)
         return plan, write_ledger(owed, names, entities.types)
 
@@ -373,10 +390,10 @@ class PrintedWholeGPUs:
 class WholeJobs:
     """Jobs' shares of time as rounds: each job runs on one GPU type or waits, gangs whole, capacity kept.
 
-    Of the jobs to which rounds are due (share plus deviation > 0), the packing with the most due GPUs runs:
-    max sum_jk demand[j]·due[j,k]·x[j,k]. As long as the shares are an average of packings, deviations grow at most like
-    sqrt(rounds): the chosen packing has at least the due GPUs of that average. This is the exact counterpart of Gavel's
-    greedy rule, :class:`ByPriority`.
+    Of the jobs with a positive deficit (share plus deviation), the packing with the largest deficit in GPUs runs:
+    max sum_jk demand[j]·deficit[j,k]·x[j,k]. As long as the shares are an average of packings, deviations grow at most
+    like sqrt(rounds): the chosen packing has at least the deficit of that average. This is the exact counterpart of
+    Gavel's greedy rule, :class:`ByPriority`.
 
     Parameters
     ----------
@@ -405,9 +422,9 @@ class WholeJobs:
         if entities.kind != "jobs":
             raise InvalidOption("WholeJobs rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
         names = keys(entities, instance)
-        due = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
-        x = most_due(entities, due / TICKS, Options(time_limit=self.time_limit))
-        owed = due - np.rint(x).astype(np.int64) * TICKS
+        deficit = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
+        x = heaviest_packing(entities, entities.gpus(deficit / TICKS), Options(time_limit=self.time_limit))
+        owed = deficit - np.rint(x).astype(np.int64) * TICKS
         capped = np.minimum(owed, int(self.most_owed * TICKS))
         gpus = entities.gpus(x)
         given_up = {
@@ -418,25 +435,25 @@ class WholeJobs:
         return plan, write_ledger(capped, names, entities.types)
 
 
-def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
-    """(n, k) zeros and ones: the packing, one GPU type per job, with the most due GPUs; only where due is positive.
+def heaviest_packing(entities: Entities, weight: Floats, options: Options) -> Floats:
+    """(n, k) zeros and ones: the packing, one GPU type per job, with the largest sum of weights.
 
     Parameters
     ----------
-    due:
-        (n, k) rounds due to each job on each type.
+    weight:
+        (n, k) weight of each job on each type; a job does not run on types where it is not positive.
     options:
         Options of the solver.
     """
     n, k = entities.shape
-    job, kind = np.nonzero((due > 0) & entities.allowed)
+    job, gpu_type = np.nonzero((weight > 0) & entities.allowed)
     if not len(job):
         return np.zeros((n, k))
     columns = np.arange(len(job))
     per_job = sparse.csr_array((np.ones(len(job)), (job, columns)), shape=(n, len(job)))
-    per_type = sparse.csr_array((entities.demand[job], (kind, columns)), shape=(k, len(job)))
+    per_type = sparse.csr_array((entities.demand[job], (gpu_type, columns)), shape=(k, len(job)))
     program = LinearProgram.of(
-        entities.demand[job] * due[job, kind],
+        weight[job, gpu_type],
         sparse.csc_array(sparse.vstack([per_job, per_type])),
         np.full(n + k, -np.inf),
         np.concatenate([np.ones(n), entities.capacity]),
@@ -444,7 +461,7 @@ def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
         integer=True,
     )
     x = np.zeros((n, k))
-    x[job, kind] = np.rint(optimise(program, options).x)
+    x[job, gpu_type] = np.rint(optimise(program, options).x)
     return x
 
 
@@ -456,7 +473,7 @@ class Received:
     ----------
     allocation:
         The shares.
-    job, kind:
+    job, gpu_type:
         (m,) positions of the pairs with a share, the larger share first, then the earlier job and type.
     share:
         (m,) their shares.
@@ -468,7 +485,7 @@ class Received:
 
     allocation: Allocation
     job: Positions
-    kind: Positions
+    gpu_type: Positions
     share: Floats
     rounds: Floats = field(repr=False)
     number: int = 0
@@ -476,10 +493,10 @@ class Received:
     @classmethod
     def of(cls, allocation: Allocation) -> Received:
         """The state for new shares."""
-        job, kind = np.nonzero((allocation.x > 0) & allocation.entities.allowed)
-        share = allocation.x[job, kind]
-        order = np.lexsort((kind, job, -share))
-        return cls(allocation, job[order], kind[order], share[order], np.zeros(len(order)))
+        job, gpu_type = np.nonzero((allocation.x > 0) & allocation.entities.allowed)
+        share = allocation.x[job, gpu_type]
+        order = np.lexsort((gpu_type, job, -share))
+        return cls(allocation, job[order], gpu_type[order], share[order], np.zeros(len(order)))
 
 
 @dataclass(frozen=True)
@@ -507,23 +524,23 @@ class ByPriority:
             raise InvalidOption("ByPriority rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
         if state is None or state.allocation is not allocation:
             state = Received.of(allocation)
-        due = np.full(len(state.share), -np.inf)  # minus the priority: infinite where it has not run
-        np.divide(-max(state.number, 1) * state.share, state.rounds, out=due, where=state.rounds > 0)
-        order = np.argsort(due, kind="stable")
-        chosen = order[_greedy(state.job[order], state.kind[order], entities)]
+        priority = np.full(len(state.share), np.inf)
+        np.divide(max(state.number, 1) * state.share, state.rounds, out=priority, where=state.rounds > 0)
+        order = np.argsort(-priority, kind="stable")
+        chosen = order[_greedy(state.job[order], state.gpu_type[order], entities)]
         gpus, rounds = np.zeros(entities.shape), state.rounds.copy()
-        gpus[state.job[chosen], state.kind[chosen]] = entities.demand[state.job[chosen]]
+        gpus[state.job[chosen], state.gpu_type[chosen]] = entities.demand[state.job[chosen]]
         rounds[chosen] += 1
         idle = float(entities.capacity.sum() - gpus.sum())
         plan = Plan(entities, read_only(gpus), None, {"idle": idle}, allocation.certificate)
-        return plan, Received(allocation, state.job, state.kind, state.share, rounds, state.number + 1)
+        return plan, Received(allocation, state.job, state.gpu_type, state.share, rounds, state.number + 1)
 
 
-def _greedy(job: Positions, kind: Positions, entities: Entities) -> list[int]:
+def _greedy(job: Positions, gpu_type: Positions, entities: Entities) -> list[int]:
     """Positions of the pairs that run: in order, each that fits and whose job does not run yet."""
     free, taken, chosen = entities.capacity.tolist(), set[int](), []
     left = sum(free)
-    for i, (j, k, need) in enumerate(zip(job.tolist(), kind.tolist(), entities.demand[job].tolist(), strict=True)):
+    for i, (j, k, need) in enumerate(zip(job.tolist(), gpu_type.tolist(), entities.demand[job].tolist(), strict=True)):
         if need <= free[k] and j not in taken:
             free[k] -= need
             left -= need
@@ -546,6 +563,11 @@ class ByKind:
 
     tenants: Rounder = field(default_factory=WholeGPUs)
     jobs: Rounder = field(default_factory=WholeJobs)
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the rounder for tenants."""
+        return traits_of(self.tenants)
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan by the rounder for the allocation's kind."""
@@ -591,9 +613,8 @@ class Rounded:
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""
-        own, owed = state if state is not None else (None, None)
-        result, own = call_policy(self.policy, instance, own)
-        if isinstance(result, Plan):
-            return result, (own, owed)
-        plan, owed = self.rounder(result, instance, owed)
-        return plan, (own, owed)
+        policy_state, rounder_state = state if state is not None else (None, None)
+        result, policy_state = call_policy(self.policy, instance, policy_state)
+        if isinstance(result, Allocation):
+            result, rounder_state = self.rounder(result, instance, rounder_state)
+        return result, (policy_state, rounder_state)

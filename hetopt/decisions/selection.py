@@ -13,11 +13,15 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, job_type_keys, members
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
+from hetopt.formulations.traits import Traits
 from hetopt.results.allocation import Plan
 
 
 class Selection(Protocol):
-    """From a plan over tenants to a plan over their jobs."""
+    """From a plan over tenants to a plan over their jobs.
+
+    A selection that gives a gang GPUs of several types has an attribute ``traits`` with ``mixes``.
+    """
 
     def __call__(self, plan: Plan, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The jobs' plan, and the state for the next round."""
@@ -46,6 +50,11 @@ class LongestStarved:
 
     mix: bool = False
     lend: bool = False
+
+    @property
+    def traits(self) -> Traits:
+        """Whether it mixes GPU types."""
+        return Traits(mixes=self.mix)
 
     def __call__(
         self, plan: Plan, instance: Instance, state: Mapping[str, float] | None = None

@@ -61,7 +61,7 @@ class JobCopy:
     work: float
 
     @cached_property
-    def seats(self) -> HeldGPUs:
+    def where(self) -> HeldGPUs:
         """(server, GPU type) -> GPUs."""
         return held_gpus({self.server: self.gpus})
 
@@ -135,8 +135,8 @@ class DecisionSteps:
 
     @property
     def mixes(self) -> bool:
-        """Whether a gang may have GPUs of several types."""
-        return traits_of(self.policy).mixes or bool(getattr(self.selection, "mix", False))
+        """Whether a gang may be larger than every GPU type: its GPUs are then of several types."""
+        return traits_of(self.policy).mixes or (traits_of(self.selection).mixes and traits_of(self.rounder).mixes)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
         """The decision, and the states of policy, rounder and selection.
@@ -148,35 +148,35 @@ class DecisionSteps:
         InvalidOption
             Fractional shares without rounds and without ``fluid``, or fluid shares of tenants.
         """
-        own, owed, starved = state if state is not None else (None, None, None)
-        result, own = call_policy(self.policy, instance, own)
+        policy_state, rounder_state, selection_state = state if state is not None else (None, None, None)
+        result, policy_state = call_policy(self.policy, instance, policy_state)
         if isinstance(result, Allocation) and self.fluid:
-            return _fluid(result), (own, owed, starved)
+            return _fluid(result), (policy_state, rounder_state, selection_state)
         estimated = None
         if isinstance(result, Allocation):
             estimated = _estimated(result)
-            plan, owed = self._rounded(result, instance, owed)
+            plan, rounder_state = self._rounded(result, instance, rounder_state)
         else:
             plan = result
         if plan.entities.kind == "tenants":
             check_capacity(plan.entities, plan.x)
-            plan, starved = self.selection(plan, instance, starved)
+            plan, selection_state = self.selection(plan, instance, selection_state)
         if plan.entities.names != (names := instance.entities("jobs").names):
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
         check_whole_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
-        return self._placed(plan, instance, estimated), (own, owed, starved)
+        return self._placed(plan, instance, estimated), (policy_state, rounder_state, selection_state)
 
-    def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
+    def _rounded(self, result: Allocation, instance: Instance, state: Any) -> tuple[Plan, Any]:
         if self.rounds:
-            return self.rounder(result, instance, owed)
+            return self.rounder(result, instance, state)
         gpus = result.gpu_array
         if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
             raise InvalidOption(
                 f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds "
                 "(--round on the command line; the papers take 300), or fluid=True to run shares of jobs as rates"
             )
-        return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
+        return Plan(result.entities, np.rint(gpus), certificate=result.certificate), state
 
     def _placed(self, plan: Plan, instance: Instance, estimated: Mapping[str, float] | None) -> Decision:
         x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement

@@ -1,4 +1,4 @@
-"""Traits: declarations of policies about their results."""
+"""Traits: declarations of policies, rounders and selections about their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hetopt.stages.speed_models import SpeedModel
 
 @dataclass(frozen=True)
 class Traits:
-    """Declarations of a policy about its results, as its attribute ``traits``.
+    """Declarations of a policy about its results, as its attribute ``traits``; of rounders and selections ``mixes``.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Traits:
 
 
 def traits_of(policy: object) -> Traits:
-    """The traits that ``policy`` declares, or the defaults of :class:`Traits`.
+    """The traits that ``policy`` (or a rounder or selection) declares, or the defaults of :class:`Traits`.
 
     Raises
     ------

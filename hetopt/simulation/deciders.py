@@ -1,4 +1,4 @@
-"""Deciders: what the simulator calls when jobs arrive and finish, and when a decision is due.
+"""Deciders: what the simulator calls when jobs arrive and finish, and at each decision.
 
 A policy decides over all present jobs (:class:`PolicyDecider`), an online scheduler event by event
 (:class:`OnlineDecider`).
@@ -85,7 +85,7 @@ class Decider(Protocol):
         ...
 
 
-def waiting(states: JobStates, present: Collection[int]) -> str:
+def stall_reason(states: JobStates, present: Collection[int]) -> str:
     """The unfinished jobs, and why none of them makes progress, for :class:`Stalled`."""
     names = [states.jobs[i].name for i in present]
     listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
@@ -105,42 +105,48 @@ class PolicyDecider:
     def __init__(self, steps: DecisionSteps, patience: int, dispatcher: Dispatcher) -> None:
         self.steps, self.patience, self.dispatcher = steps, patience, dispatcher
         self.states = dispatcher.states
-        self.memory: tuple[Any, Any, Any] | None = None
-        self.without_progress = 0  # successive decisions
-        self.last = -math.inf  # time of the last decision
-        self.ready = np.full(len(self.states.jobs), np.nan)  # of the jobs, before the last decision
-        self._visible_jobs: Positions | None = None
-
-    def change_servers(self) -> None:
-        """Have the visible jobs recomputed."""
-        self._visible_jobs, self.without_progress = None, 0
+        self.state: tuple[Any, Any, Any] | None = None  # of the steps
+        self.without_progress = 0  # successive decisions since the last event
+        self.last_decision = -math.inf
+        self.ready_before = np.full(len(self.states.jobs), np.nan)  # JobStates.ready before the last decision
+        self._visible_jobs: Positions | None = None  # None: computed at the next decision
 
     def arrive(self, _: int) -> None:
-        """Have the visible jobs recomputed."""
-        self.change_servers()
+        """Job i is present from now on."""
+        self._begin_again()
 
-    finish = arrive
+    def finish(self, _: int) -> None:
+        """Job i has finished."""
+        self._begin_again()
+
+    def change_servers(self) -> None:
+        """A server has gone down or come back."""
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        """After an event other jobs may be visible, and decisions without progress count from 0."""
+        self._visible_jobs = None
+        self.without_progress = 0
 
     def decide(self, present: Collection[int], cluster: Cluster | None) -> CarriedOut | None:
         """Record the work of copies, call the policy, and carry out its decision."""
         who, time = self._visible(present, cluster), self.dispatcher.time
-        progressed = self.dispatcher.trained_since(who, self.last) or self.dispatcher.start_continues(
-            who, self.last, self.ready
+        progressed = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.start_continues(
+            who, self.last_decision, self.ready_before
         )
-        self.ready = self.states.ready.copy()
+        self.ready_before = self.states.ready.copy()
         self.dispatcher.record_all_copies()
         if cluster is None or not len(who):
             return None
-        self.without_progress = 0 if progressed or math.isinf(self.last) else self.without_progress + 1
+        self.without_progress = 0 if progressed or math.isinf(self.last_decision) else self.without_progress + 1
         if self.without_progress >= self.patience:
-            raise Stalled(
-                f"no progress in {self.without_progress} decisions up to {time:g} s; {waiting(self.states, present)}"
-            )
+            reason = stall_reason(self.states, present)
+            raise Stalled(f"no progress in {self.without_progress} decisions up to {time:g} s; {reason}")
         began = clock.perf_counter()
         instance = self.dispatcher.view.instance(time, who, cluster, self.states)
-        decision, self.memory = self.steps(instance, self.memory)
+        decision, self.state = self.steps(instance, self.state)
         took = clock.perf_counter() - began
-        self.last = time
+        self.last_decision = time
         self.dispatcher.carry_out(who, decision)
         wake = math.inf if decision.wake is None else decision.wake
         return CarriedOut(took, wake, float(decision.gpus.sum()), decision.given_up, decision.estimated)

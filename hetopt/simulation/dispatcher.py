@@ -1,9 +1,9 @@
-"""Carry out decisions in a simulation: start, keep, stop, move and fail jobs, and record what they do."""
+"""Carry out decisions in a simulation: start, keep, preempt, move and fail jobs, and record what they do."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,9 +17,6 @@ from hetopt.simulation.job_states import JobStates, RunningCopies, RunningCopy
 from hetopt.simulation.log import Recorder
 from hetopt.simulation.view import InstanceView, held_at_start
 
-MANY = 8
-"""Number of stopping jobs from which recording their work in arrays is faster than one by one."""
-
 
 class Dispatcher:
     """Carries out decisions; jobs are given by their positions in the instance.
@@ -29,17 +26,18 @@ class Dispatcher:
     states, record, view, model:
         State of each job; tables of the log; throughput of tenants; rates and losses of jobs.
     time:
-        Now, in seconds; set by the simulator.
-    wake:
-        Second at which the copies of a job have done their work, which needs a decision.
+        Now, in seconds: the clock of the simulation, which the simulator advances.
+    copies_end:
+        Without rounds: second at which the copies of a job have done their work, so that a decision is needed; infinity
+        if there is none.
     """
 
     def __init__(
-        self, instance: Instance, view: InstanceView, record: Recorder, model: ExecutionModel, *, rounds: bool
+        self, instance: Instance, view: InstanceView, record: Recorder, model: ExecutionModel, *, in_rounds: bool
     ) -> None:
-        self.view, self.record, self.model, self.rounds = view, record, model, rounds
+        self.view, self.record, self.model, self.in_rounds = view, record, model, in_rounds
         self.states = JobStates(instance)
-        self.time, self.wake = instance.time, math.inf
+        self.time, self.copies_end = instance.time, math.inf
         self._last_placed: dict[int, tuple[object, object]] = {}  # job -> hosts and replicas of the last decision
 
     def start_held(self, instance: Instance, i: int, on_servers: bool) -> None:
@@ -53,14 +51,14 @@ class Dispatcher:
             gpus[self.model.entities.types.index(t)] += n
         states.start[i] = self.time
         states.hold(i, self.time, where, gpus)
-        self.record.start(self.time, job.name, job.tenant, where)
+        self.record.begin_span(self.time, job.name, job.tenant, where)
 
     def record_work(self, i: int, work: float | None = None) -> None:
         """Record the work of a running job since the last record; ``work`` where it is known."""
         states, name = self.states, self.states.jobs[i].name
         if i in states.forked:
             self._record_copies(i, states.forked.pop(i), work)
-        elif self.record.is_open(name):
+        elif self.record.is_open(name):  # else its copies have been recorded at this second
             done, lost = states.done_since(i, self.time)
             done = done if work is None else work
             throughput = self.view.throughput(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
@@ -82,14 +80,15 @@ class Dispatcher:
             self.record.progress(
                 key, copy.work_done(self.time) * part, waited, self.view.copy_throughput(i, copy.decided)
             )
-            self.record.stop(min(copy.end, self.time), key)
+            self.record.end_span(min(copy.end, self.time), key)
             states.lost[i] += waited / len(forked.copies)
         states.left[i] -= work
         states.since[i] = self.time
 
     def record_all_copies(self) -> None:
         """Record the work of all copies, whose decision ends now."""
-        for i in [i for i in self.states.forked if self.states.running[i]]:
+        self.copies_end = math.inf
+        for i in list(self.states.forked):
             self.record_work(i)
 
     def trained_since(self, who: Positions, time: float) -> bool:
@@ -109,42 +108,21 @@ class Dispatcher:
         """Record that job i has done all its work, and free its GPUs."""
         self.record_work(i, float(self.states.left[i]))
         self.states.finish[i], self.states.left[i] = self.time, 0.0
-        self.leave(i)
+        self._release(i)
 
-    def leave(self, i: int, stays: Collection[str] = ()) -> None:
+    def _release(self, i: int, stays: Collection[str] = ()) -> None:
         """Free the GPUs of job i, whose work is recorded; it keeps its dataset on the servers where it ``stays``."""
         self.states.release(i)
         if self.model.disks is not None:
             where = self.states.where[i] or {}
             self.model.leave(i, {place: n for place, n in where.items() if place[0] not in stays}, self.time)
-        self.record.stop(self.time, self.states.jobs[i].name)
+        self.record.end_span(self.time, self.states.jobs[i].name)
 
-    def stop(self, i: int) -> None:
-        """Stop job i without loss of work."""
-        self.record_work(i)
-        self.leave(i)
-
-    def stop_all(self, who: list[int]) -> None:
-        """Stop jobs without loss of work; many at once in arrays."""
-        states, record = self.states, self.record
-        if len(who) < MANY or any(i in states.forked for i in who):
-            for i in who:
-                self.stop(i)
-            return
-        at = np.array(who)
-        done, lost = states.all_done_since(at, self.time)
-        for i, work, seconds in zip(who, done.tolist(), lost.tolist(), strict=True):
-            name = states.jobs[i].name
-            if record.is_open(name):
-                throughput = self.view.throughput(i, states.held[i], states.rate.item(i)) if self.view.owner else 0.0
-                record.progress(name, work, seconds, throughput)
-                record.stop(self.time, name)
-                states.lost[i] += seconds
-            if self.model.disks is not None:
-                self.model.leave(i, states.where[i] or {}, self.time)
-        states.left[at] -= done
-        states.since[at] = self.time
-        states.release_all(at)
+    def preempt(self, who: Iterable[int]) -> None:
+        """Take the GPUs of running jobs without loss of work, for a decision or at the end of the simulation."""
+        for i in who:
+            self.record_work(i)
+            self._release(i)
 
     def fail(self, i: int, server: str = "") -> None:
         """Take the GPUs of job i, and its work since the last checkpoint, which is on shared storage.
@@ -161,7 +139,7 @@ class Dispatcher:
             undone = min(undone, float(states.work[i] - states.left[i]))
             states.left[i] += undone
             states.wasted[i] += undone
-        self.leave(i)
+        self._release(i)
         states.failed.add(i)
 
     def delay(self, i: int, seconds: float) -> None:
@@ -173,49 +151,41 @@ class Dispatcher:
             self.states.schedule_end(i, self.time)
 
     def carry_out(self, who: Positions, decision: Decision) -> None:
-        """Start, move and stop the jobs ``who``, the rows of the decision.
+        """Start, move and preempt the jobs ``who``, the rows of the decision.
 
-        Jobs stop before others start, so that starting jobs find the disks as the stopped jobs left them.
+        Jobs are preempted before others start, so that starting jobs find the disks as the preempted jobs left them.
         """
-        states, runs, placed = self.states, self.states.running[who], decision.gpus.any(axis=1)
-        self.stop_all(who[runs & ~placed].tolist())
+        states, runs, changes = self.states, self.states.running[who], decision.gpus.any(axis=1)
+        self.preempt(who[runs & ~changes].tolist())
         if decision.placement is None:
-            same = runs & (states.held[who] == decision.gpus).all(axis=1) & (states.rate[who] > 0)
-            placed = placed & ~same
+            changes &= ~(runs & (states.held[who] == decision.gpus).all(axis=1) & (states.rate[who] > 0))
         starts: list[tuple[int, JobPlacement]] = []
         moving: list[int] = []
         forking: list[tuple[int, int]] = []
-        rows = np.flatnonzero(placed)
+        rows = np.flatnonzero(changes)
         for row, i in zip(rows.tolist(), who[rows].tolist(), strict=True):
             name = decision.entities.names[row]
             if name in decision.copies:
                 forking.append((row, i))
                 continue
-            if self._is_unchanged(i, name, decision):
-                continue
+            if decision.placement is not None:
+                placed = decision.placement.hosts[name], decision.placement.replicas.get(name)
+                if runs[row] and self._last_placed.get(i) == placed:
+                    continue
+                self._last_placed[i] = placed
             place = self.model.place(decision, row)
-            moves = bool(runs[row])
-            if moves and states.where[i] == place.where and i not in states.ready_on:
+            stays = bool(runs[row]) and states.where[i] == place.where
+            if stays and i not in states.ready_on:
                 self._keep_on(i, place)
                 continue
             starts.append((i, place))
-            if moves and states.where[i] != place.where:
+            if runs[row] and not stays:
                 moving.append(i)
-        self.stop_all(moving)
+        self.preempt(moving)
         for row, i in forking:
             self._run_copies(i, decision.copies[decision.entities.names[row]], decision.gpus[row])
         for i, place in starts:
             self.run(i, place)
-
-    def _is_unchanged(self, i: int, name: str, decision: Decision) -> bool:
-        """Whether the decision gives job i the hosts on which it runs."""
-        if decision.placement is None:
-            return False
-        placed = decision.placement.hosts[name], decision.placement.replicas.get(name)
-        if self._last_placed.get(i) == placed and self.states.running[i]:
-            return True
-        self._last_placed[i] = placed
-        return False
 
     def _keep_on(self, i: int, place: JobPlacement) -> None:
         """Update the rate of a job that keeps its GPUs; a new mapping of its stages may change it."""
@@ -241,7 +211,7 @@ class Dispatcher:
             states.ready[i] = self.time + self.model.start_seconds(i, self._last_gpus(i), place.where, self.time)
             states.switches[i] += before is not None and before is not place.where and before != place.where
         states.ready_on.pop(i, None)
-        self.record.start(self.time, job.name, job.tenant, place.where)
+        self.record.begin_span(self.time, job.name, job.tenant, place.where)
         states.hold(i, self.time, place.where, place.gpus)
         states.rate[i] = self.model.rate(i, place)
         states.schedule_end(i, self.time)
@@ -251,14 +221,14 @@ class Dispatcher:
         states, job = self.states, self.states.jobs[i]
         if math.isnan(states.start[i]):
             states.start[i] = self.time
-        before, was_running, waits = states.where[i], bool(states.running[i]), float(states.ready[i])
-        staying = {new.server for new in copies if all((before or {}).get(p) == n for p, n in new.seats.items())}
+        before, was_running, ready_before = states.where[i], bool(states.running[i]), float(states.ready[i])
+        staying = {new.server for new in copies if all((before or {}).get(p) == n for p, n in new.where.items())}
         if was_running:
             self.record_work(i)
-            self.leave(i, staying)
+            self._release(i, staying)
         self._last_placed.pop(i, None)
         runs: list[RunningCopy] = []
-        moved, had = False, states.ready_on.pop(i, {})
+        moved, ready_on_before = False, states.ready_on.pop(i, {})
         merge = self.model.merge_seconds if len(copies) > 1 else 0.0
         ready_on: dict[str, float] = {}
         for decided in copies:
@@ -266,18 +236,18 @@ class Dispatcher:
             stays = copy.server in staying
             moved |= not stays
             if stays and was_running:  # an unfinished restart continues
-                ready = max(self.time, had.get(copy.server, waits))
+                ready = max(self.time, ready_on_before.get(copy.server, ready_before))
             else:
-                left = copy.seats if stays and i not in states.failed else self._last_gpus(i)
-                ready = self.time + self.model.start_seconds(i, left, copy.seats, self.time)
+                last_gpus = copy.where if stays and i not in states.failed else self._last_gpus(i)
+                ready = self.time + self.model.start_seconds(i, last_gpus, copy.where, self.time)
             ready_on[copy.server] = ready
             runs.append(RunningCopy(copy, ready + merge))
-            self.record.start(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))
-        where: HeldGPUs = {place: n for copy in runs for place, n in copy.decided.seats.items()}
+            self.record.begin_span(self.time, job.name, job.tenant, copy.where, (job.name, copy.server))
+        where: HeldGPUs = {place: n for copy in runs for place, n in copy.decided.where.items()}
         states.switches[i] += moved and before is not None
         states.hold(i, self.time, where, gpus)
         states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.decided.rate for copy in runs)
         states.ready_on[i], states.ready[i] = ready_on, min(ready_on.values())
         states.schedule_end(i, self.time)
-        if not self.rounds and math.isinf(states.forked[i].time_of(float(states.left[i]))):
-            self.wake = min(self.wake, states.forked[i].end)
+        if not self.in_rounds and math.isinf(states.forked[i].time_of(float(states.left[i]))):
+            self.copies_end = min(self.copies_end, states.forked[i].end)

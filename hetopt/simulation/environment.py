@@ -34,7 +34,7 @@ class Environment:
     checkpoint_seconds:
         Seconds between checkpoints of a training job. The work since the last one is lost when a server fails (and
         counted as ``wasted``); of a forked job, the work of the copy there since the last decision. None: nothing is
-        lost. A decision that stops a job loses no work.
+        lost. A job that a decision preempts loses no work.
     estimate_errors:
         Errors of the estimates that policies get of jobs.
 

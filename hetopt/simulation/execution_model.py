@@ -21,7 +21,19 @@ from hetopt.tolerances import WORK
 
 @dataclass(frozen=True)
 class JobPlacement:
-    """The GPUs that a decision gives to one job: by type, and by server if it is placed."""
+    """The GPUs that a decision gives to one job.
+
+    Attributes
+    ----------
+    gpus:
+        (k,) GPUs of each type.
+    where:
+        (server, GPU type) -> GPUs; the server is "" if none was chosen.
+    hosts:
+        Server -> GPU type -> GPUs; empty if no server was chosen.
+    replicas:
+        Server -> replicas of each stage; empty without a mapping.
+    """
 
     gpus: Floats
     where: HeldGPUs
@@ -29,7 +41,7 @@ class JobPlacement:
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
-    def kinds(self) -> tuple[int, ...]:
+    def type_positions(self) -> tuple[int, ...]:
         """Positions of its GPU types."""
         return tuple(np.flatnonzero(self.gpus > 0).tolist())
 
@@ -56,7 +68,7 @@ class ExecutionModel:
         return JobPlacement(gpus, held_gpus(hosts), hosts, decision.placement.replicas.get(name, {}))
 
     def _by_type(self, gpus: Floats) -> JobPlacement:
-        """GPUs by type, without servers; the server is ""."""
+        """GPUs by type, without servers."""
         key = gpus.tobytes()
         if key not in self._places:
             pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
@@ -73,7 +85,7 @@ class ExecutionModel:
             return float(speed[i] @ place.gpus) / float(self.entities.demand[i])
         if place.hosts:
             return self.rate_of(self.jobs[i], place.hosts, place.replicas)
-        return min([speed.item(i, k) for k in place.kinds])
+        return min([speed.item(i, k) for k in place.type_positions])
 
     def copy_rate(self, i: int, copy: JobCopy) -> float:
         """Work per second of one copy of job i, as of its slowest GPU."""
@@ -99,5 +111,5 @@ class ExecutionModel:
         every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0
-        written = math.floor(trained / every * (1 + WORK))  # includes a checkpoint due now, despite rounding
+        written = math.floor(trained / every * (1 + WORK))  # includes a checkpoint at this moment, despite rounding
         return rate * max(0.0, trained - written * every)

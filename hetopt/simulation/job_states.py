@@ -1,7 +1,7 @@
 """State of the jobs in a simulation: work, rate and GPUs of each, as arrays over all jobs.
 
-Progress is recorded when a job starts, stops or finishes; in between it follows from the rate, so that time costs
-nothing for the jobs that stay as they are. The arrays hold the work left; work done is work minus work left.
+Progress is recorded when a job starts, is preempted or finishes; in between it follows from the rate, so that time
+costs nothing for the jobs that stay as they are. The arrays hold the work left; work done is work minus work left.
 
 A forked job runs in copies on several servers at once, each copy with its own work until the next decision. A copy is a
 whole gang on one server. The work of all copies counts (HadarE). A copy that has done its work waits.
@@ -85,10 +85,10 @@ class JobStates:
     running, number_running:
         (n,) whether it holds GPUs; number of these jobs.
     held, gpus_held:
-        (n, k) GPUs that it holds; their sum.
+        (n, k) GPUs that it holds now; the sum over all jobs and types.
     switches, first_round, rounds, lost, wasted:
         (n,) restarts on other GPUs; the first round in which it could run; rounds until it finished (-1: not yet);
-        seconds of starting and moving; work lost by server failures.
+        seconds of starting, moving and pausing; work lost by server failures.
     where:
         GPUs on which each job runs or last ran; None before.
     failed:
@@ -123,12 +123,6 @@ class JobStates:
         begun = min(max(since, self.ready.item(i)), time)
         return min(self.rate.item(i) * (time - begun), self.left.item(i)), begun - since
 
-    def all_done_since(self, who: Positions, time: float) -> tuple[Floats, Floats]:
-        """(m,) :meth:`done_since` for many jobs."""
-        since = self.since[who]
-        begun = np.minimum(np.maximum(since, self.ready[who]), time)
-        return np.minimum(self.rate[who] * (time - begun), self.left[who]), begun - since
-
     def left_at(self, time: float, who: Positions) -> Floats:
         """(m,) work that jobs have left at ``time``."""
         trained = np.maximum(time - np.maximum(self.since[who], self.ready[who]), 0.0)
@@ -136,7 +130,6 @@ class JobStates:
 
     def schedule_end(self, i: int, time: float) -> None:
         """Schedule the end of job i, from its rate, ``ready`` and copies."""
-        self.failed.discard(i)
         self._stamp[i] += 1
         if i in self.forked:
             end = self.forked[i].time_of(float(self.left[i]), WORK * float(self.work[i]))
@@ -151,6 +144,7 @@ class JobStates:
         if self.running[i]:
             self._uncount(i)
         self.running[i], self.since[i], self.held[i], self.where[i] = True, time, gpus, where
+        self.failed.discard(i)
         self.number_running += 1
         self.gpus_held += sum(where.values())
 
@@ -163,14 +157,6 @@ class JobStates:
         self._stamp[i] += 1
         self._uncount(i)
         self.running[i], self.rate[i], self.held[i] = False, 0.0, 0.0
-        self._drop_void()
-
-    def release_all(self, who: Positions) -> None:
-        """Free the GPUs of many jobs."""
-        for i in who.tolist():
-            self._stamp[i] += 1
-            self._uncount(i)
-        self.running[who], self.rate[who], self.held[who] = False, 0.0, 0.0
         self._drop_void()
 
     def _drop_void(self) -> None:

@@ -125,8 +125,8 @@ class _Span:
 def _seats(where: tuple[tuple[tuple[str, str], float], ...]) -> tuple[str, str, float, str]:
     """GPU types, servers, number of GPUs and seats, as in :data:`SPANS`."""
     types, seats = "+".join(dict.fromkeys(t for (_, t), _ in where)), dict[str, dict[str, float]]()
-    for (server, kind), number in where:
-        seats.setdefault(server, {})[kind] = float(number)
+    for (server, gpu_type), number in where:
+        seats.setdefault(server, {})[gpu_type] = float(number)
     servers = "+".join(server for server in seats if server)
     return types, servers, sum(number for _, number in where), json.dumps(seats, ensure_ascii=False, sort_keys=True)
 
@@ -174,8 +174,8 @@ class Recorder:
             if self._estimated_rates is not None:
                 self.estimated.append((start, self._estimated_rates))
 
-    def start(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
-        """Open a span of ``job`` on ``where``; ``key``: identifies one of its copies."""
+    def begin_span(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
+        """Begin a span of ``job`` on ``where``; ``key``: identifies one of its copies."""
         self._open[job if key is None else key] = _Span(job, tenant, time, where)
 
     def is_open(self, key: Key) -> bool:
@@ -191,7 +191,7 @@ class Recorder:
         """Pause the job on its GPUs; a new row begins if it has trained in the present one."""
         span = self._open.get(job)
         if span is not None and time > span.start + span.lost:
-            self.stop(time, job)
+            self.end_span(time, job)
             self._open[job] = _Span(job, span.tenant, time, span.where, earlier=span.earlier + span.work)
 
     def progress(self, key: Key, work: float, lost: float, throughput: float) -> None:
@@ -201,7 +201,7 @@ class Recorder:
         span.lost += lost
         span.throughput = throughput
 
-    def stop(self, time: float, key: Key) -> None:
+    def end_span(self, time: float, key: Key) -> None:
         """End the span of the job (or copy), if it has one."""
         span = self._open.pop(key, None)
         if span is not None and time > span.start:

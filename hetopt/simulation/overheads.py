@@ -13,7 +13,10 @@ from hetopt.errors import InvalidOption
 
 
 class Overhead(Protocol):
-    """Seconds that a job loses before it trains on new GPUs."""
+    """Seconds that a job loses before it trains on new GPUs.
+
+    Overheads with a cost of forked jobs have an attribute ``merge_seconds``, as :class:`Overheads`.
+    """
 
     def __call__(self, job: Job, before: HeldGPUs | None, now: HeldGPUs, cluster: Cluster) -> float:
         """Seconds lost when ``job``, which last ran on ``before``, starts on ``now``.

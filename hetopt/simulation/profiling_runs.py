@@ -36,8 +36,8 @@ class ProfilingRuns:
         GPU type -> GPUs that are up now.
     present:
         The jobs that may hold GPUs.
-    plan:
-        ``plan(time, what)``: schedules a call.
+    schedule:
+        ``schedule(time, what)``: has ``what`` called then.
     arrive:
         Called with a job that has been profiled.
     """
@@ -48,24 +48,24 @@ class ProfilingRuns:
         dispatcher: Dispatcher,
         capacity: Callable[[str], int],
         present: dict[int, None],
-        plan: Callable[[float, Callable[[], None]], None],
+        schedule: Callable[[float, Callable[[], None]], None],
         arrive: Callable[[int], None],
     ) -> None:
         self.seconds, self.dispatcher, self.capacity, self.present = seconds, dispatcher, capacity, present
-        self.plan, self.arrive = plan, arrive
-        self.number = 0
+        self.schedule, self.arrive = schedule, arrive
+        self.pending = 0
         """Jobs that are being profiled or wait for it."""
         self._running: defaultdict[int, list[ProfilingRun]] = defaultdict(list)
         self._waiting: defaultdict[int, deque[tuple[int, Sequence[str]]]] = defaultdict(deque)
 
     def submit(self, i: int, types: Sequence[str]) -> None:
         """Profile job i on each of these types, one after another."""
-        self.number += 1
+        self.pending += 1
         self._next(i, types)
 
     def _next(self, i: int, types: Sequence[str]) -> None:
         if not types:
-            self.number -= 1
+            self.pending -= 1
             self.arrive(i)
             return
         k = self.dispatcher.model.entities.types.index(types[0])
@@ -96,7 +96,7 @@ class ProfilingRuns:
             self.dispatcher.delay(j, self.seconds)
         run = ProfilingRun(time + self.seconds, job.demand, set(paused))
         self._running[k].append(run)
-        self.plan(run.end, lambda: self._end(i, k, run, types[1:]))
+        self.schedule(run.end, lambda: self._end(i, k, run, types[1:]))
 
     def _end(self, i: int, k: int, run: ProfilingRun, types: Sequence[str]) -> None:
         self._running[k].remove(run)

@@ -12,7 +12,7 @@ from hetopt.checks import at_least, boolean, known, members, number, text, whole
 from hetopt.data.cluster import Cluster
 from hetopt.errors import InvalidInstance, InvalidOption
 
-MANY = 1e6
+MOST_FAILURES = 1e6
 """Most failures that :func:`failures` draws."""
 
 
@@ -99,9 +99,9 @@ def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int
     """
     for key, value in (("mtbf", mtbf), ("mttr", mttr), ("until", until)):
         at_least(value, key, 0.0, InvalidOption, strict=True)
-    if (expected := len(cluster.servers) * until / (mtbf + mttr)) > MANY:
+    if (expected := len(cluster.servers) * until / (mtbf + mttr)) > MOST_FAILURES:
         raise InvalidOption(
-            f"is {mtbf:g} s: servers would fail {expected:.3g} times; at most {MANY:g} are simulated", "mtbf"
+            f"is {mtbf:g} s: servers would fail {expected:.3g} times; at most {MOST_FAILURES:g} are simulated", "mtbf"
         )
     found = []
     for i, server in enumerate(cluster.servers):

@@ -25,7 +25,7 @@ from hetopt.decisions.system import DecisionSteps, System
 from hetopt.errors import InvalidOption, Stalled
 from hetopt.formulations.policies import Policy
 from hetopt.formulations.traits import traits_of
-from hetopt.simulation.deciders import Decider, OnlineDecider, PolicyDecider, waiting
+from hetopt.simulation.deciders import Decider, OnlineDecider, PolicyDecider, stall_reason
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.execution_model import ExecutionModel
@@ -145,7 +145,7 @@ def _simulator(system: System, instance: Instance, environment: Environment, pat
     if isinstance(policy, OnlinePolicy) and seconds is None and not instance.held and not system.fluid:
         if environment.changes or environment.estimate_errors is not None:
             raise InvalidOption(
-                f"{type(policy).__name__} decides event by event and never stops a job; Environment.changes and "
+                f"{type(policy).__name__} decides event by event and never preempts a job; Environment.changes and "
                 "Environment.estimate_errors need decisions in rounds: give round_seconds"
             )
         return Simulator(instance, steps, environment, None, partial(OnlineDecider, policy, instance))
@@ -159,7 +159,28 @@ ScheduledEvent: TypeAlias = tuple[float, EventKind, int, Callable[[], None]]
 class Simulator:
     """Handles events in the order (time, kind, counter), and has the decider decide between them.
 
-    ``decider``: makes the decider, see :mod:`hetopt.simulation.deciders`.
+    Parameters
+    ----------
+    seconds:
+        Length of a round; None: without rounds.
+    decider:
+        Makes the decider, see :mod:`hetopt.simulation.deciders`.
+
+    Attributes
+    ----------
+    full_cluster, cluster:
+        The cluster of the instance, and that of the servers that are up; None if they have no GPU.
+    coming, present:
+        The unfinished jobs that have not arrived, and those that the policy may see, in order of arrival. A job that is
+        being profiled is in neither.
+    agenda:
+        The scheduled events: changes of servers and profiling. Completions, arrivals and decisions are not among them.
+    round, decisions:
+        Number of the round of the next decision, and of the decisions so far; rounds without visible jobs have none.
+    changed:
+        Whether something has happened since the last decision, so that one is needed now; for decisions without rounds.
+    policy_wake:
+        Second at which the policy decides again if nothing happens before, without rounds; infinity: not specified.
     """
 
     def __init__(
@@ -170,30 +191,30 @@ class Simulator:
         seconds: float | None,
         decider: Callable[[Dispatcher], Decider],
     ) -> None:
-        self.began, self.time, self.seconds = instance.time, instance.time, seconds
-        self.environment, self.whole = environment, instance.cluster
+        self.began, self.seconds = instance.time, seconds
+        self.environment, self.full_cluster = environment, instance.cluster
         self.round, self.decisions, self.changed = 0, 0, False
-        self.wake = math.inf  # time of the next decision that the policy requests
+        self.policy_wake = math.inf
         errors = environment.estimate_errors
         view = InstanceView(instance, instance if errors is None else errors.of(instance))
-        self.record = Recorder(float(sum(instance.cluster.capacity.values())), view.column)
+        self.record = Recorder(float(sum(instance.cluster.capacity.values())), view.throughput_column)
         model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
-        self.dispatcher = Dispatcher(instance, view, self.record, model, rounds=seconds is not None)
+        self.dispatcher = Dispatcher(instance, view, self.record, model, in_rounds=seconds is not None)
         self.states, self.decider = self.dispatcher.states, decider(self.dispatcher)
-        self.agenda: list[ScheduledEvent] = []  # events besides arrivals and completions
+        self.agenda: list[ScheduledEvent] = []
         self._counter = count()
-        changes = check_changes(environment.changes, self.whole)
-        self.up = servers_up_at(self.time, changes, self.whole)
+        changes = check_changes(environment.changes, self.full_cluster)
+        self.up = servers_up_at(self.began, changes, self.full_cluster)
         self.cluster = self._available_cluster()
         for change in changes:
-            if change.time >= self.time:
+            if change.time >= self.began:
                 kind = EventKind.UP if change.up else EventKind.DOWN
                 self._schedule(change.time, kind, partial(self._change, change))
         unfinished = np.flatnonzero(self.states.left > 0)
         self.finished = len(self.states.jobs) - len(unfinished)
         arrival = instance.job_array("arrival")
         self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
-        self.present: dict[int, None] = {}  # in order of arrival
+        self.present: dict[int, None] = {}
         self.profiling_runs = ProfilingRuns(
             0.0 if environment.profiling is None else environment.profiling.seconds,
             self.dispatcher,
@@ -205,18 +226,21 @@ class Simulator:
         for i in unfinished.tolist():
             self.dispatcher.start_held(instance, i, steps.places)
 
+    @property
+    def time(self) -> float:
+        """Now, in seconds."""
+        return self.dispatcher.time
+
     def step(self, until: float, limit: float) -> bool:
         """Advance to the next event and handle all events of that time; False at the end of the simulation."""
-        if not self.coming and not self.present and not self.profiling_runs.number:
+        if not self._has_jobs():
             return self._close(self.time if self.seconds is None else min(self._next_decision(), until))
-        arrival = max(self.time, self.states.jobs[self.coming[0]].arrival) if self.coming else math.inf
-        planned = self.agenda[0][0] if self.agenda else math.inf
-        time = min(arrival, planned, self.states.next_end, self._next_decision())
+        time = min(self._next_outside_event(), self.states.next_end, self._next_decision())
         if math.isinf(time):
             raise self._stalled("no job runs and no more jobs arrive")
         if time > until:
             return self._close(until)
-        self.time = self.dispatcher.time = time
+        self.dispatcher.time = time
         while (i := self.states.pop_finished(time)) is not None:
             self._finish(i)
         self._handle_events(EventKind.ARRIVE)
@@ -237,9 +261,18 @@ class Simulator:
         while self.agenda and self.agenda[0][:2] < (self.time, before):
             heappop(self.agenda)[3]()
 
+    def _has_jobs(self) -> bool:
+        """Whether a job is unfinished."""
+        return bool(self.coming or self.present or self.profiling_runs.pending)
+
+    def _next_outside_event(self) -> float:
+        """Second of the next arrival or scheduled event; infinity for never."""
+        arrival = max(self.time, self.states.jobs[self.coming[0]].arrival) if self.coming else math.inf
+        return min(arrival, self.agenda[0][0]) if self.agenda else arrival
+
     def _next_decision(self) -> float:
         if self.seconds is None:
-            return self.time if self.changed else max(self.time, min(self.wake, self.dispatcher.wake))
+            return self.time if self.changed else max(self.time, min(self.policy_wake, self.dispatcher.copies_end))
         return self.began + self.round * self.seconds
 
     def _round_at(self, time: float) -> int:
@@ -252,7 +285,7 @@ class Simulator:
         return number
 
     def _stalled(self, why: str) -> Stalled:
-        return Stalled(f"at {self.time:g} s {why}; {waiting(self.states, self.present)}")
+        return Stalled(f"at {self.time:g} s {why}; {stall_reason(self.states, self.present)}")
 
     def _submit(self, i: int) -> None:
         """Submit a job; it is profiled first if the environment has profiling."""
@@ -282,10 +315,10 @@ class Simulator:
 
     def _available_cluster(self) -> Cluster | None:
         """The cluster of the servers that are up; None if they have no GPU."""
-        if len(self.up) == len(self.whole.servers):
-            return self.whole
-        servers = tuple(server for server in self.whole.servers if server.name in self.up)
-        return Cluster(self.whole.gpu_types, servers) if any(any(s.gpus.values()) for s in servers) else None
+        if len(self.up) == len(self.full_cluster.servers):
+            return self.full_cluster
+        servers = tuple(server for server in self.full_cluster.servers if server.name in self.up)
+        return Cluster(self.full_cluster.gpu_types, servers) if any(any(s.gpus.values()) for s in servers) else None
 
     def _change(self, change: ServerChange) -> None:
         """Bring a server up, or take it down, so that its jobs lose their GPUs."""
@@ -316,35 +349,31 @@ class Simulator:
     def _decide(self) -> None:
         """Have the decider decide, and record it."""
         self.record.end_round(self.time)
-        self.changed, self.wake, self.dispatcher.wake = False, math.inf, math.inf
+        self.changed, self.policy_wake = False, math.inf
         done = self.decider.decide(self.present, self.cluster)
         if done is None:
             self._skip()
             return
         self.record.event(self.time, EventKind.DECIDE)
-        self.decisions, self.round, self.wake = self.decisions + 1, self.round + 1, done.wake
-        if self.profiling_runs.number:
+        self.decisions, self.round, self.policy_wake = self.decisions + 1, self.round + 1, done.wake
+        if self.profiling_runs.pending:
             self.profiling_runs.make_way()
         running = self.states.number_running
         self.record.begin_round(self.time, len(self.present), running, done.held, done.given_up, done.seconds)
         self.record.estimate(done.estimated)
 
     def _skip(self) -> None:
-        """Skip to the round of the next arrival or server change, since no job is visible."""
-        if not self.present and not self.coming and not self.profiling_runs.number:
+        """Skip to the round of the next arrival or scheduled event, since no job is visible."""
+        if not self._has_jobs():
             return
-        planned = self.agenda[0][0] if self.agenda else math.inf
-        arrival = self.states.jobs[self.coming[0]].arrival if self.coming else math.inf
-        if math.isinf(soon := min(planned, arrival)):
+        if math.isinf(soon := self._next_outside_event()):
             raise self._stalled("too few servers are up, and none comes back")
         self.round = self._round_at(soon)
 
     def _close(self, time: float) -> bool:
         """End the simulation: record the work done until then."""
-        self.time = self.dispatcher.time = time
-        for i in self.present:
-            if self.states.running[i]:
-                self.dispatcher.stop(i)
+        self.dispatcher.time = time
+        self.dispatcher.preempt([i for i in self.present if self.states.running[i]])
         self.record.end_round(time)
         return False
 

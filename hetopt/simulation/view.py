@@ -72,24 +72,24 @@ class VisibleJobs:
     """The visible jobs with their arrays, until the jobs or servers change."""
 
     def __init__(self, view: InstanceView, who: Positions, cluster: Cluster) -> None:
-        whole, estimated = view.entities, view.estimated
+        all_jobs, estimated = view.estimated_jobs, view.estimated
         self.who, self.cluster = who, cluster
         self.jobs = tuple(estimated.jobs[i] for i in who.tolist())
-        self.names = tuple(whole.names[i] for i in who.tolist())
+        self.names = tuple(all_jobs.names[i] for i in who.tolist())
         self.by_name = {job.name: job for job in self.jobs}
         self.position = {name: i for i, name in enumerate(self.names)}
         self.columns = {key: _read_only(estimated.job_array(key)[who]) for key in COLUMNS}
-        any_type = _read_only(whole.task_speed[who])
-        demand = _read_only(whole.demand[who])
-        capacity = _read_only(np.array([cluster.capacity[t] for t in whole.types], dtype=float))
+        any_type = _read_only(all_jobs.task_speed[who])
+        demand = _read_only(all_jobs.demand[who])
+        capacity = _read_only(np.array([cluster.capacity[t] for t in all_jobs.types], dtype=float))
         self.arrays: dict[str, Any] = {
             "kind": "jobs",
             "names": self.names,
-            "types": whole.types,
+            "types": all_jobs.types,
             "speed": _read_only(np.where(demand[:, None] <= capacity, any_type, 0.0)),
             "any_type": any_type,
             "demand": demand,
-            "weight": _read_only(whole.weight[who]),
+            "weight": _read_only(all_jobs.weight[who]),
             "owner": _read_only(np.arange(len(who), dtype=np.intp)),
             "capacity": capacity,
             "positions": self.position,
@@ -107,17 +107,26 @@ class InstanceView:
         The simulated instance.
     estimated:
         The same with the errors of estimates, see :class:`~hetopt.simulation.estimate_errors.EstimateErrors`.
+
+    Attributes
+    ----------
+    true_jobs, estimated_jobs:
+        All jobs, with their true speeds and with those that policies see.
+    owner:
+        Job -> its tenant and job type, for the jobs that belong to a tenant.
+    throughput_column:
+        Job -> name of its tenant (or tenant/job type) in the log.
     """
 
     def __init__(self, instance: Instance, estimated: Instance) -> None:
         self.estimated = estimated
-        self.true, self.entities = instance.entities("jobs"), estimated.entities("jobs")
+        self.true_jobs, self.estimated_jobs = instance.entities("jobs"), estimated.entities("jobs")
         tenants = {t.name: t for t in instance.tenants}
         self.owner: dict[str, JobTypeKey] = {
             j.name: job_type_key(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
         }
         names = {key: name for name, key in job_type_keys(instance).items()}
-        self.column = {job: names[owner] for job, owner in self.owner.items()}
+        self.throughput_column = {job: names[owner] for job, owner in self.owner.items()}
         speedups = instance.entities("tenants").speed if tenants else ()
         self._speedups = dict(zip(names, speedups, strict=True))
         self._visible: VisibleJobs | None = None
@@ -153,7 +162,7 @@ class InstanceView:
             "time": time,
             "held": LazyMapping(lambda: self._held(visible, ran, where, running)) if ran else {},
             "done": LazyMapping(lambda: dict(zip(visible.names, (estimate - left).tolist(), strict=True))),
-            "placed": LazyMapping(lambda: _placed([self.entities.names[i] for i in ran], where, running))
+            "placed": LazyMapping(lambda: _placed([self.estimated_jobs.names[i] for i in ran], where, running))
             if ran
             else {},
             "name": self.estimated.name,
@@ -172,7 +181,7 @@ class InstanceView:
     ) -> dict[str, Mapping[str, float]]:
         held: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for i, gpus, runs in zip(ran, where, running, strict=True):
-            name = self.entities.names[i]
+            name = self.estimated_jobs.names[i]
             rows = [held[name]]
             if name in self.owner:
                 rows.append(held[visible.entity_of[self.owner[name]]])
@@ -183,15 +192,15 @@ class InstanceView:
 
     def throughput(self, i: int, gpus: Floats, rate: float) -> float:
         """Normalised throughput of a job: GPUs times its tenant's speedups, reduced as its rate is."""
-        owner = self.owner.get(self.true.names[i])
+        owner = self.owner.get(self.true_jobs.names[i])
         if owner is None:
             return 0.0
-        full = float(gpus @ self.true.task_speed[i]) / float(self.true.demand[i])
+        full = float(gpus @ self.true_jobs.task_speed[i]) / float(self.true_jobs.demand[i])
         return float(gpus @ self._speedups[owner]) * rate / full
 
     def copy_throughput(self, i: int, copy: JobCopy) -> float:
         """Normalised throughput of one copy of a forked job."""
-        gpus = np.array([copy.gpus.get(t, 0) for t in self.true.types], dtype=float)
+        gpus = np.array([copy.gpus.get(t, 0) for t in self.true_jobs.types], dtype=float)
         return self.throughput(i, gpus, copy.rate)
 
 

@@ -46,15 +46,15 @@ class Sensitivity:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON; infinite numbers become ``"inf"`` and ``"-inf"``, unknown ones None."""
-        return {"relaxed": self.relaxed, "rows": _plain(self.rows), "columns": _plain(self.columns)}
+        return {"relaxed": self.relaxed, "rows": _table_as_dict(self.rows), "columns": _table_as_dict(self.columns)}
 
 
-def _plain(frame: pd.DataFrame) -> dict[str, dict[str, float | str | None]]:
-    def plain(value: float) -> float | str | None:
+def _table_as_dict(frame: pd.DataFrame) -> dict[str, dict[str, float | str | None]]:
+    def finite_or_text(value: float) -> float | str | None:
         return None if np.isnan(value) else str(value) if np.isinf(value) else value
 
     return {
-        str(name): {str(key): plain(float(v)) for key, v in zip(frame.columns, row, strict=True)}
+        str(name): {str(key): finite_or_text(float(v)) for key, v in zip(frame.columns, row, strict=True)}
         for name, row in zip(frame.index, frame.to_numpy(), strict=True)
     }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,8 @@ from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.job_graph import JobGraph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
+
+MappingStatus: TypeAlias = Status | Literal["heuristic"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class GPUMapping:
     bound:
         Lower bound that the method has proven on its objective, seconds or bytes; None without one.
     status:
-        ``"optimal"``, ``"gap"`` or ``"time_limit"`` with a bound, else ``"heuristic"``.
+        ``"heuristic"`` unless a bound was proven or a solver stopped.
     seconds:
         Wall-clock time of the method.
     minimises:
@@ -60,7 +61,7 @@ class GPUMapping:
     timing: Timing = field(default_factory=Asynchronous)
     method: str = ""
     bound: float | None = None
-    status: Status | str = "heuristic"
+    status: MappingStatus = "heuristic"
     seconds: float = 0.0
     minimises: Literal["seconds", "bytes"] = "seconds"
 
@@ -160,18 +161,6 @@ def in_order(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.repeat(servers, row) for row in counts])
 
 
-class Stopwatch:
-    """Wall-clock seconds since its creation."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds so far."""
-        return time.perf_counter() - self._began
-
-
 @dataclass(frozen=True, eq=False)
 class MappedJobs:
     """Mappings of the jobs of an instance.
@@ -266,7 +255,7 @@ def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
 
 
 def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | None) -> tuple[str, Pipeline, Servers]:
-    """GPU type, pipeline on that type, and servers with GPUs for the job."""
+    """GPU type of the job (that of its GPUs, ``gpu_type``, or the fastest with room), and its pipeline and servers."""
     if not job.stages:
         raise InvalidInstance("has no stages", ("jobs", Item(job.name)))
     Pipeline.of(job)  # raises errors of the graph once instead of for each type

@@ -60,7 +60,7 @@ def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Integers | N
         return None
 
 
-def settled(status: Status | str, value: float, bound: float) -> Status | str:
+def settled(status: Status, value: float, bound: float) -> Status:
     """``status``, or ``"optimal"`` if the bound proves it."""
     return "optimal" if value <= bound * (1 + PROVEN) else status
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -11,7 +12,7 @@ import numpy as np
 from hetopt.errors import InvalidInstance
 from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.job_graph import AllReduce, JobGraph, algorithm, job_graph
-from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room
+from hetopt.stages.mapping import GPUMapping, check_room
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 
@@ -58,11 +59,12 @@ class HeavyEdge:
         InvalidInstance
             Too few free GPUs, or sliced replicas do not fit in the order of filling.
         """
-        watch = Stopwatch()
+        began = time.perf_counter()
         check_room(pipeline, servers)
         graph = job_graph(pipeline, self.allreduce)
         server = heavy_edge(graph, gpus_to_use(pipeline, servers.free.tolist()))
-        return GPUMapping(graph, servers, np.array(server), self.timing, "heavy-edge", seconds=watch.seconds)
+        seconds = time.perf_counter() - began
+        return GPUMapping(graph, servers, np.array(server), self.timing, "heavy-edge", seconds=seconds)
 
 
 def gpus_to_use(pipeline: Pipeline, free: Sequence[int]) -> list[int]:

@@ -6,6 +6,7 @@ server and the others, evaluated at once; initial placements; the search itself.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from hetopt.models.asrpt.heavy_edge import gpus_to_use, heavy_edge
 from hetopt.models.asrpt.placement_costs import PlacementCosts
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.job_graph import AllReduce, algorithm, job_graph
-from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room, in_order
+from hetopt.stages.mapping import GPUMapping, MappingStatus, check_room, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import PROVEN
@@ -502,7 +503,7 @@ class LocalSearch:
         InvalidInstance
             Too few free GPUs.
         """
-        watch = Stopwatch()
+        began = time.perf_counter()
         check_room(pipeline, servers)
         graph, costs = job_graph(pipeline, self.allreduce), PlacementCosts(pipeline, servers, self.timing)
         starts = packings(pipeline, costs) + fills(pipeline, costs)
@@ -513,17 +514,17 @@ class LocalSearch:
         except InvalidInstance:  # other starts may fit slices
             if not starts:
                 raise
-        search = _Descents(costs, self.steps, watch, np.inf if self.time_limit is None else self.time_limit)
+        search = _Descents(costs, self.steps, np.inf if self.time_limit is None else began + self.time_limit)
         best = search.run(starts)
         server = in_order(best.T) if first is None or best is not starts[0] else first
-        proven = search.value <= costs.bound * (1 + PROVEN)
-        status = "optimal" if proven else "heuristic"
-        return GPUMapping(graph, servers, server, self.timing, "local", costs.bound, status, watch.seconds)
+        status: MappingStatus = "optimal" if search.value <= costs.bound * (1 + PROVEN) else "heuristic"
+        seconds = time.perf_counter() - began
+        return GPUMapping(graph, servers, server, self.timing, "local", costs.bound, status, seconds)
 
 
 class _Descents:
-    def __init__(self, costs: PlacementCosts, steps: int, watch: Stopwatch, time_limit: float) -> None:
-        self.costs, self.left, self.watch, self.time_limit = costs, steps, watch, time_limit
+    def __init__(self, costs: PlacementCosts, steps: int, deadline: float) -> None:
+        self.costs, self.left, self.deadline = costs, steps, deadline
         self.seen: set[bytes] = set()
         self.value, self.best = np.inf, np.empty(0, dtype=np.int64)
 
@@ -547,7 +548,8 @@ class _Descents:
         return self.best
 
     def _done(self) -> bool:
-        return self.left <= 0 or self.watch.seconds >= self.time_limit or self.value <= self.costs.bound * (1 + PROVEN)
+        out_of_time = self.left <= 0 or time.perf_counter() >= self.deadline
+        return out_of_time or self.value <= self.costs.bound * (1 + PROVEN)
 
     def _descend(self, start: Integers) -> None:
         """Search from ``start`` until :data:`PATIENCE` steps bring no improvement."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -23,12 +24,13 @@ from hetopt.models.asrpt.exact_mapping import (
 )
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.placement_costs import PlacementCosts
+from hetopt.programs.linear import Status
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.job_graph import job_graph
-from hetopt.stages.mapping import GPUMapping, Mapper, Stopwatch, in_order
+from hetopt.stages.mapping import GPUMapping, Mapper, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
@@ -148,9 +150,10 @@ class MinimumAlpha:
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
-        watch = Stopwatch()
+        began = time.perf_counter()
         start, costs = started(self.start, pipeline, servers), PlacementCosts(pipeline, servers, self.timing)
-        bound, status, counts = costs.bound, "time_limit", start
+        status: Status = "time_limit"
+        bound, counts = costs.bound, start
         if start is None or costs.iteration(start.T) > bound * (1 + PROVEN):
             model = _model(costs, start)
             if (point := solve_from(model, self.options)) is not None:
@@ -162,8 +165,8 @@ class MinimumAlpha:
         counts, graph = first_servers_first(counts, servers), job_graph(pipeline)
         value = float(costs.iteration(counts.T))
         bound = min(bound, value)  # a solver's bound may be too large by its tolerance
-        status = settled(status, value, bound)
-        return GPUMapping(graph, servers, in_order(counts), self.timing, "exact-alpha", bound, status, watch.seconds)
+        status, seconds = settled(status, value, bound), time.perf_counter() - began
+        return GPUMapping(graph, servers, in_order(counts), self.timing, "exact-alpha", bound, status, seconds)
 
     @property
     def mathematics(self) -> Mathematics:

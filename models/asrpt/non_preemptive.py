@@ -180,13 +180,24 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
     candidate placement takes more than ``heavy`` times the least, it is delayed, with all jobs behind it, until there
     is a better placement or ``delay g/G n~ alpha~_min`` seconds have passed (lines 15-20). Any improvement is accepted
     (line 18).
+
+    Parameters
+    ----------
+    fleets, heavy:
+        As of :class:`NonPreemptiveScheduler`.
+    delay:
+        tau.
+    virtual:
+        The virtual machine; default: without jobs.
     """
 
-    def __init__(self, fleets: Sequence[Fleet | None], heavy: Any, delay: Any) -> None:
+    def __init__(
+        self, fleets: Sequence[Fleet | None], heavy: Any, delay: Any, virtual: VirtualMachine | None = None
+    ) -> None:
         super().__init__(fleets, heavy)
         self.delay = delay
         self.gpus = sum(fleet.total for fleet in fleets if fleet is not None)
-        self.virtual = VirtualMachine()
+        self.virtual = virtual or VirtualMachine()
         self.jobs: dict[str, PredictedJob] = {}
         self.queue: deque[PredictedJob] = deque()
         self.delayed: tuple[PredictedJob, Any, Number] | None = None  # (head, seconds of the first placement, deadline)

@@ -14,7 +14,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.rates import isolated_part
-from hetopt.decisions.rounders import most_due
+from hetopt.decisions.rounders import heaviest_packing
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
@@ -155,7 +155,7 @@ class Themis:
         gain = np.zeros(jobs.shape)
         e, k = np.nonzero(jobs.allowed & np.isin(np.arange(len(gain)), bidders)[:, None])
         gain[e, k] = np.log(rho[e, -1] / rho[e, k])
-        x = most_due(jobs, gain / jobs.demand[:, None], Options(time_limit=self.time_limit))
+        x = heaviest_packing(jobs, gain, Options(time_limit=self.time_limit))
         choice = np.where(x.any(axis=1), x.argmax(axis=1), -1)
         cost = np.hstack([np.where(gain > 0, -gain, np.inf), np.zeros((len(gain), 1))])
         last = {jobs.names[e]: jobs.types[kind] for e, ((kind, _),) in running_gangs(jobs).items()}

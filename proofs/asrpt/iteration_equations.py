@@ -66,7 +66,7 @@ def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_insi
         job = staged_job("job", [F(int(k)) for k in x.sum(axis=1)], *(numbers.row(key) for key in keys))
         return PlacedJob(StagedCase(job, tuple(x.sum(axis=0).tolist()), nic, intra), x)
 
-    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         s, m = sizes["s"], sizes["m"]
         x = [[choose(integers(0, 3)) for _ in range(m)] for _ in range(s)]
         for i in range(max(s, m)):
@@ -85,7 +85,7 @@ def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_insi
         "outputs": TableShape(1, "s-1", integers(1, 8)),
         "bandwidth": TableShape(1, 2, BANDWIDTHS),
     }
-    return Space({"s": stages, "m": servers}, tables, build, choose)
+    return Space({"s": stages, "m": servers}, tables, build, draw)
 
 
 # -- between stages --------------------------------------------------------------------------------------------------

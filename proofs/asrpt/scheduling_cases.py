@@ -165,10 +165,9 @@ def asrpt(
     slots:
         Jobs start in whole seconds.
     """
-    scheduler = VirtualSRPTScheduler([fleet.copy()], heavy, delay)
-    if virtual is not None:
-        scheduler.virtual = KnownCompletions({task.name: virtual.ends[i] for i, task in enumerate(tasks)})
     number = {task.name: i for i, task in enumerate(tasks)}
+    machine = None if virtual is None else KnownCompletions({name: virtual.ends[i] for name, i in number.items()})
+    scheduler = VirtualSRPTScheduler([fleet.copy()], heavy, delay, machine)
     pending = sorted(range(len(tasks)), key=lambda i: (arrivals[i], i), reverse=True)
     running: list[tuple[Fraction, str]] = []
     runs: list[PlacedRun] = []
@@ -429,7 +428,7 @@ def scheduling_space(
         case = case_of(numbers)
         return case if where(case) else None
 
-    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         least = 1 + spare
         servers = choose([v for v in integers(1, 3) if v <= most_gpus])
         gpus = choose([v for v in integers(1, most_gpus) if least <= servers * v <= most_gpus])
@@ -451,7 +450,7 @@ def scheduling_space(
         found |= {name: ((choose(tables[name].values),),) for name in ("heavy", "delay") if delayed}
         return CaseNumbers({name: found[name] for name in tables})
 
-    return Space({"i": jobs}, tables, build, choose)
+    return Space({"i": jobs}, tables, build, draw)
 
 
 def case_of(numbers: CaseNumbers) -> SchedulingCase:

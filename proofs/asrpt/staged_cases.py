@@ -205,7 +205,7 @@ def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, 
             return None
         return StagedCase(_job(numbers, numbers.row("seconds")), free, nic, intra)
 
-    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         s, m = sizes["s"], sizes["m"]
         replicas: list[Fraction] = []
         for i in range(s):
@@ -228,7 +228,7 @@ def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, 
     }
     tables["free"] = TableShape(1, "m", integers(1, 4))
     tables["bandwidth"] = TableShape(1, 2, BANDS)
-    return Space({"s": stages, "m": servers}, tables, build, choose)
+    return Space({"s": stages, "m": servers}, tables, build, draw)
 
 
 def _positive(values: tuple[Fraction, ...]) -> tuple[Fraction, ...]:

@@ -118,7 +118,7 @@ def copy_space(
             return None
         return case if where(case) else None
 
-    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         tables = {
             "speed": ((choose(speeds),) * sizes["n"],),
             "work": (tuple(choose(works) for _ in range(sizes["m"])),),
@@ -128,7 +128,7 @@ def copy_space(
     tables = {"speed": TableShape(1, "n", speeds), "work": TableShape(1, "m", works)}
     if copies:
         tables["copies"] = TableShape(1, 1, copies)
-    return Space({"n": n, "m": m}, tables, build, choose if alike else None)
+    return Space({"n": n, "m": m}, tables, build, draw if alike else None)
 
 
 def strictly_positive(margin: Fraction) -> Fraction:
