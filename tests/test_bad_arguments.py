@@ -15,11 +15,12 @@ from refused import refused
 import hetopt
 from hetopt.models import fft, gandiva_fair, gavel, hadar, oef
 from hetopt.models.fairness_components import EnvyFree
-from hetopt.models.objectives import SwitchingCost
+from hetopt.models.objectives import SwitchingCost, TotalRate
 
 TENANTS = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
 JOBS = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
 NONE: Any = None
+SHARES = hetopt.on_shares(np.ones((1, 2)))
 
 
 def wrong(value: Any) -> Any:
@@ -218,6 +219,29 @@ WRONG: list[tuple[str | None, str | None, type[hetopt.HetoptError], Callable[[],
     ("instance", None, hetopt.InvalidInstance, lambda: hetopt.solve(oef.cooperative(), wrong(np.ones((20, 20))))),
     ("Irrevocable.delta", "'foo'", hetopt.InvalidOption, lambda: hadar.Committing(delta=wrong("foo"))),
     ("Irrevocable.eta", "nan", hetopt.InvalidOption, lambda: hadar.Committing(eta=math.nan)),
+    ("instance", "is 5", hetopt.InvalidInstance, lambda: oef.cooperative().build(wrong(5))),
+    ("entities", "Instance", hetopt.InvalidInstance, lambda: hetopt.measure(TotalRate(), wrong(TENANTS), [[1, 0]])),
+    ("share", "2, 2", hetopt.InvalidInstance, lambda: hetopt.measure(TotalRate(), TENANTS.entities(), wrong([[1, 2]]))),
+    (
+        "share",
+        "nan",
+        hetopt.InvalidInstance,
+        lambda: hetopt.measure(TotalRate(), TENANTS.entities(), wrong([[1, math.nan], [0, 0]])),
+    ),
+    ("model", "is 5", hetopt.InvalidFormulation, lambda: hetopt.from_pyomo(5)),
+    ("program", "is 5", hetopt.InvalidFormulation, lambda: hetopt.to_pyomo(wrong(5))),
+    ("program", "is 5", hetopt.InvalidFormulation, lambda: hetopt.optimise(wrong(5))),
+    ("program", "Formulation", hetopt.InvalidFormulation, lambda: hetopt.sensitivity(wrong(oef.cooperative()))),
+    (
+        "Environment.overheads",
+        "is 5",
+        hetopt.InvalidOption,
+        lambda: hetopt.simulate(fft.FFT(), JOBS, overheads=wrong(5)),
+    ),
+    ("value", "is 1.0", hetopt.InvalidFormulation, lambda: hetopt.on_own(wrong(1.0), "level")),
+    ("table", "is 1.0", hetopt.InvalidFormulation, lambda: hetopt.on_shares(wrong(1.0))),
+    ("row", "1 row, and 2", hetopt.InvalidFormulation, lambda: hetopt.Rows("row", ("a", "b"), [SHARES], upper=1.0)),
+    ("row", "1 row, and 0", hetopt.InvalidFormulation, lambda: hetopt.Rows("row", (), [SHARES], upper=1.0)),
 ]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import FrozenDict, boolean, known, number
+from hetopt.checks import FrozenDict, boolean, expect, known, number
 from hetopt.data import inputs, instance_files, instance_tables
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
@@ -445,6 +445,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     InvalidInstance
         A job that arrives later; a gang that is too large for every type that can run it.
     """
+    expect(Instance, instance, "instance")
     if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
         other = "jobs" if kind == "tenants" else "tenants"
         raise NotApplicable(

@@ -91,7 +91,7 @@ class FormulationSession:
 
     def _set_instance(self, instance: Instance) -> None:
         before = getattr(self, "_compiled", None)
-        entities = self.formulation.entities(expect(Instance, instance, "instance"))
+        entities = self.formulation.entities(instance)
         if before is not None and (before.entities.names, before.entities.types) != (entities.names, entities.types):
             self._basis, self._lazy_rows = None, []
         self._compiled = self._compile(entities)

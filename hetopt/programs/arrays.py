@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from pyomo.core.base.component_namer import index_repr
 
-from hetopt.checks import is_real, shown
+from hetopt.checks import counted, is_real, shown
 from hetopt.data.array_types import Floats, Numbers, Positions
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.linear import Names
@@ -45,31 +45,41 @@ class Terms:
         (m,) floats or Fractions.
     of:
         Name of the group in the component's :class:`Columns`; :data:`SHARE` for shares.
+    rows:
+        Number of rows that the entries are for; None: not known.
     """
 
     row: Positions
     column: Positions
     value: Numbers
     of: str = SHARE
+    rows: int | None = None
 
 
 def on_shares(table: Numbers, who: Positions | None = None) -> Terms:
     """R rows ``sum_k table[r, k] * share[who[r], k]``; by default row r belongs to entity r."""
-    r, k = table.shape
+    r, k = _check_dimensions(table, 2, "table").shape
     row = np.repeat(np.arange(r), k)
     column = np.arange(r * k) if who is None else (who[:, None] * k + np.arange(k)).ravel()
-    return Terms(row, column, table.ravel())
+    return Terms(row, column, table.ravel(), rows=r)
+
+
+def _check_dimensions(value: Numbers, dimensions: int, key: str) -> Numbers:
+    if not isinstance(value, np.ndarray) or value.ndim != dimensions:
+        wanted = "an array of a number per row" if dimensions == 1 else "an array of rows x GPU types"
+        raise InvalidFormulation(f"is {shown(value)}; it must be {wanted}", key)
+    return value
 
 
 def on_each(table: Numbers) -> Terms:
     """N * k rows ``table[e, k] * share[e, k]``."""
-    return Terms(np.arange(table.size), np.arange(table.size), table.ravel())
+    return Terms(np.arange(table.size), np.arange(table.size), table.ravel(), rows=table.size)
 
 
 def on_own(value: Numbers, of: str, column: Positions | None = None) -> Terms:
     """R rows ``value[r] * (column[r] of the group)``; by default all rows use the only column of the group."""
-    r = len(value)
-    return Terms(np.arange(r), np.zeros(r, dtype=np.intp) if column is None else column, value, of)
+    r = len(_check_dimensions(value, 1, "value"))
+    return Terms(np.arange(r), np.zeros(r, dtype=np.intp) if column is None else column, value, of, r)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +141,9 @@ class Rows:
 
     def __post_init__(self) -> None:
         _check_numbers(self, "lower", "upper", "scale", "unit")
+        for terms in self.terms:
+            if terms.rows not in (None, len(self)):
+                raise InvalidFormulation(f"has terms for {counted(terms.rows, 'row')}, and {len(self)}", self.name)
 
     def __len__(self) -> int:
         return 1 if self.index is None else len(self.index)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hetopt.checks import shown
+from hetopt.checks import expect, shown
 from hetopt.data.array_types import Floats, Numbers, Positions
 from hetopt.data.capacity import type_parts, unused_parts
 from hetopt.data.entities import Entities
-from hetopt.errors import InvalidFormulation, NotLinear
+from hetopt.errors import InvalidFormulation, InvalidInstance, NotLinear
 from hetopt.programs.arrays import (
     SHARE,
     Arrays,
@@ -48,6 +48,11 @@ def measure(component: Component, entities: Entities, share: Floats) -> Measure 
     Measure | None
         None for a component with neither ``rows`` nor ``measure``: it can be evaluated only in Pyomo.
 
+    Raises
+    ------
+    InvalidInstance
+        ``entities`` are none, or the shares are not finite numbers for them.
+
     Examples
     --------
     >>> import hetopt
@@ -57,8 +62,11 @@ def measure(component: Component, entities: Entities, share: Floats) -> Measure 
     Measure(gain=6.0, violation=0.0, size=0.0)
     """
     traits = ComponentTraits.of(component)
+    table = np.asarray(share, dtype=float)
+    if table.shape != expect(Entities, entities, "entities").shape or not np.isfinite(table).all():
+        raise InvalidInstance(f"is {shown(share)}; it must be finite numbers of shape {entities.shape}", "share")
     arrays = None if traits.rows is None else traits.rows(entities)
-    return _measure(component.name, traits, arrays, entities, np.asarray(share, dtype=float))
+    return _measure(component.name, traits, arrays, entities, table)
 
 
 def _measure(

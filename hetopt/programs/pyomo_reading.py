@@ -23,6 +23,7 @@ from pyomo.repn import generate_standard_repn
 from pyomo.repn.util import categorize_valid_components
 from scipy import sparse
 
+from hetopt.checks import shown
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.errors import InvalidFormulation, NotLinear
@@ -47,8 +48,10 @@ def from_pyomo(model: Any) -> LinearProgram:
     NotLinear
         A term is not linear, or the model has active parts other than rows and an objective (SOS, disjunctions).
     InvalidFormulation
-        The number of active objectives is not one.
+        ``model`` is no Pyomo model, or the number of its active objectives is not one.
     """
+    if not hasattr(model, "component_data_objects"):
+        raise InvalidFormulation(f"is {shown(model)}; it must be a Pyomo model", "model")
     with PauseGC():
         return _compile(model)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hetopt.checks import at_least, check_no_classes, expect
+from hetopt.checks import at_least, check_no_classes, expect, shown
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.estimate_errors import EstimateErrors
@@ -57,6 +57,11 @@ class Environment:
             if getattr(self, key) is not None:
                 expect(kind, getattr(self, key), f"Environment.{key}", InvalidOption)
         check_no_classes(self, "overheads", "speeds")
+        if not callable(self.overheads):
+            raise InvalidOption(
+                f"is {shown(self.overheads)}; it must be a function of jobs and their GPUs, such as Overheads()",
+                "Environment.overheads",
+            )
         object.__setattr__(self, "changes", tuple(self.changes))
         if self.checkpoint_seconds is not None:
             at_least(self.checkpoint_seconds, "Environment.checkpoint_seconds", 0.0, InvalidOption, strict=True)

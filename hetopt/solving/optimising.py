@@ -12,7 +12,7 @@ import numpy as np
 
 from hetopt.checks import expect
 from hetopt.data.array_types import Floats
-from hetopt.errors import InvalidOption, NotSolved
+from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.plugins import METHODS
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Cuts, LinearProgram, Point, Status, main_priority
@@ -150,6 +150,7 @@ def optimise(
     NotSolved
         No usable solution.
     """
+    expect(LinearProgram, program, "program", InvalidFormulation)
     options = (options or Options()).started()
     began = time.perf_counter()
     thorough = options  # a gap of an earlier objective would enlarge the feasible set of later ones

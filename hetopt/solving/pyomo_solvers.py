@@ -18,8 +18,9 @@ from pyomo.common.gc_manager import PauseGC
 from pyomo.opt import TerminationCondition
 from scipy import sparse
 
+from hetopt.checks import expect
 from hetopt.data.array_types import Floats
-from hetopt.errors import NotSolved, SolverUnavailable
+from hetopt.errors import InvalidFormulation, NotSolved, SolverUnavailable
 from hetopt.programs.linear import LinearProgram, Point, Status
 from hetopt.programs.model import bounded, linear
 from hetopt.solving.options import Options
@@ -45,6 +46,7 @@ def to_pyomo(program: LinearProgram) -> Any:
 
     :func:`hetopt.from_pyomo` returns the same arrays.
     """
+    expect(LinearProgram, program, "program", InvalidFormulation)
     with PauseGC():
         model = pyo.ConcreteModel()
         model.column = pyo.Var(range(program.shape[1]))

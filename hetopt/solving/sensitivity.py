@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from hetopt.checks import expect
 from hetopt.data.array_types import Floats
+from hetopt.errors import InvalidFormulation
 from hetopt.programs.linear import BASIC, Basis, LinearProgram, Point, nearest_powers
 from hetopt.programs.model import LARGE
 from hetopt.solving.highs import Session
@@ -67,6 +69,7 @@ def sensitivity(program: LinearProgram, options: Options | None = None) -> Sensi
     NotSolved
         There is no optimum.
     """
+    expect(LinearProgram, program, "program", InvalidFormulation)
     return _solved(_relaxed(program), None, options or Options(), ranged=True, relaxed=bool(program.integer.any()))
 
 
