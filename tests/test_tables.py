@@ -103,8 +103,8 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
         ({"servers": SERVERS[[]]}, "cluster.gpu_types", None, None, None),
         ({"servers": {"T4": [1]}}, "servers", None, None, None),
         ({"servers": SERVERS.set_axis([5])}, "server name", None, "servers", 5),
-        ({"tenants": TENANTS.assign(V100=["two", 3])}, "job_types['jobs'].speedup['V100']", "'two'", "tenants", "x"),
-        ({"tenants": TENANTS.assign(V100=[np.nan, 3])}, "job_types['jobs'].speedup['V100']", "nan", "tenants", "x"),
+        ({"tenants": TENANTS.assign(V100=["two", 3])}, "tenants['x'].speedup['V100']", "'two'", "tenants", "x"),
+        ({"tenants": TENANTS.assign(V100=[np.nan, 3])}, "tenants['x'].speedup['V100']", "nan", "tenants", "x"),
         ({"tenants": TENANTS.assign(weight=[1, -1])}, "tenants['y'].weight", None, "tenants", "y"),
         ({"tenants": TENANTS.drop(columns="V100")}, None, "type.*'V100'", "tenants", None),
         (
@@ -117,8 +117,8 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
         ({"tenants": TENANTS.set_axis(["x", "x"])}, None, "occurs.*twice", "tenants", "x"),
         ({"tenants": pd.concat([TENANTS, TENANTS[["T4"]]], axis=1)}, None, "'T4'.*twice", "tenants", None),
         ({"tenants": TENANTS.set_axis(["x", None])}, None, "no name", "tenants", None),
-        ({"jobs": JOBS.drop(columns="work")}, "work", "missing", "jobs", "j"),
-        ({"jobs": JOBS.assign(work=np.nan)}, "work", "missing", "jobs", "j"),
+        ({"jobs": JOBS.drop(columns="work")}, "jobs['j'].work", "missing", "jobs", "j"),
+        ({"jobs": JOBS.assign(work=np.nan)}, "jobs['j'].work", "missing", "jobs", "j"),
         ({"jobs": JOBS.assign(demand=9)}, "jobs['j'].demand", None, "jobs", "j"),
         ({"jobs": JOBS.assign(parallelism="expert")}, "jobs['j'].parallelism", None, "jobs", "j"),
         ({"jobs": JOBS.assign(stages="")}, None, "column.*'stages'", "jobs", None),
@@ -186,7 +186,7 @@ def test_bad_tables(bad: dict[str, Any], key: str | None, match: str | None, tab
 def test_a_tenants_weight_is_the_same_in_all_its_rows() -> None:
     index = pd.MultiIndex.from_tuples([("x", "a"), ("x", "b")], names=["tenant", "job_type"])
     tenants = pd.DataFrame({"T4": [1, 1], "V100": [2, 3], "weight": [1, 2]}, index=index)
-    with refused(InvalidInstance, "weight", table="tenants", row=("x", "b")):
+    with refused(InvalidInstance, "tenants['x'].weight", table="tenants", row=("x", "b")):
         hetopt.Instance.from_tables(SERVERS, tenants=tenants)
 
 

@@ -19,7 +19,7 @@ from hetopt.data.instance_data import STATE_FIELDS, InstanceData, warn_of_scales
 from hetopt.data.saving import check_folder, check_free, save
 from hetopt.data.schema import to_number
 from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Stage, Tenant
-from hetopt.errors import InvalidInstance, UnusableFile
+from hetopt.errors import InvalidInstance, Item, KeyPath, UnusableFile
 
 Made = TypeVar("Made", bound=InstanceData)
 
@@ -430,7 +430,8 @@ def _tenant_table(instance: InstanceData) -> pd.DataFrame:
 
 def _job(own: dict[str, Any], name: Any) -> dict[str, Any]:
     if "work" not in own:
-        raise InvalidInstance("is missing; give the work of every job", "work").in_table("jobs", name)
+        problem = InvalidInstance("is missing; give the work of every job", ("jobs", Item(name), "work"))
+        raise problem.in_table("jobs", name)
     return own
 
 
@@ -447,8 +448,15 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
     prefix, make = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
     for name, speed, own in table_rows(table, "tenants", types, TENANT, prefix):
         tenant, job_type = name if isinstance(name, tuple) and len(name) == 2 else (name, ONLY_JOB_TYPE)
+        key: KeyPath = ("tenants", Item(tenant))
         weight = own.pop("weight", 1.0)
         if weights.setdefault(tenant, weight) != weight:
-            raise InvalidInstance(f"is {weight}, in another row {weights[tenant]}", "weight").in_table("tenants", name)
-        job_types.setdefault(tenant, []).append(made("tenants", name, make, job_type, speed, **own))
+            other = InvalidInstance(f"is {weight}, in another row {weights[tenant]}", (*key, "weight"))
+            raise other.in_table("tenants", name)
+        try:
+            made_type = made("tenants", name, make, job_type, speed, **own)
+        except InvalidInstance as problem:
+            own_key = () if job_type == ONLY_JOB_TYPE else ("job_types", Item(job_type))
+            raise problem.at((*key, *own_key, *problem.path[2:])) from None
+        job_types.setdefault(tenant, []).append(made_type)
     return tuple(made("tenants", t, Tenant, t, tuple(job_types[t]), weights[t]) for t in job_types)
