@@ -51,7 +51,7 @@ class RunFolder:
         for name in systems:
             if not any(run.is_of([name]) for run in runs):
                 labels = sorted({run.key.system for run in runs})
-                raise UnknownName(f"{path} has no runs of system {name!r}; {choices(name, labels)}")
+                raise UnknownName(f"has no runs of system {name!r}; {choices(name, labels)}").in_file(str(path))
         return cls(Path(path), tuple(run for run in runs if not systems or run.is_of(systems)))
 
     @cached_property

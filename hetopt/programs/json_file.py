@@ -82,7 +82,7 @@ def from_json(source: str | Path) -> LinearProgram:
         problem = f"it has no {missing}"
     except (TypeError, ValueError, OverflowError) as found:  # JSON's own errors are ValueErrors
         problem = str(found)
-    raise InvalidFormulation(f"{source} is not a linear program as hetopt.export writes it: {problem}")
+    raise InvalidFormulation(f"is not a linear program as hetopt.export writes it: {problem}").in_file(str(source))
 
 
 def _no_number(word: str) -> NoReturn:
