@@ -233,8 +233,8 @@ def test_time_beyond_all_of_it_is_rounding_too() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda x: x * np.nan, "not finite numbers"),
-        (lambda x: x * np.inf, "not finite numbers"),
+        (lambda x: x * np.nan, "x has NaN or infinite numbers"),
+        (lambda x: x * np.inf, "x has NaN or infinite numbers"),
         (lambda x: x - 1, "a share below 0"),
     ],
 )

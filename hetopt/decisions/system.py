@@ -245,8 +245,6 @@ def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
 
 def check_capacity(entities: Entities, gpus: Floats) -> None:
     """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, on allowed types, and at most the capacity."""
-    if gpus.shape != entities.shape or not np.isfinite(gpus).all():
-        raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
     parts = type_parts(gpus, entities.capacity)
     wrong = (parts < -EQUAL) | ((entities.task_speed == 0) & (parts > EQUAL))
     for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():

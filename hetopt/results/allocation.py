@@ -24,10 +24,10 @@ def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
         table = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise InvalidPlan(f"is {shown(values)}; it must be a table of numbers", key) from None
-    if not np.isfinite(table).all():
-        raise InvalidPlan("has NaN or infinite numbers", key)
     if table.shape != entities.shape:
         raise InvalidPlan(f"has shape {table.shape}; it must be {entities.shape}, entities x GPU types", key)
+    if not np.isfinite(table).all():
+        raise InvalidPlan("has NaN or infinite numbers", key)
     return read_only(table)
 
 

@@ -95,8 +95,6 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
-    if not np.isfinite(x).all():
-        raise InvalidPlan("the policy returns shares that are not finite numbers")
     share = within_capacity(instance, exact_fractions(np.asarray(x, dtype=float)))
     return PolicyAnswer(result, share, exact=False, not_comparable=_why_not_comparable(instance, result, share))
 
