@@ -1,7 +1,8 @@
 """All tolerances, with their reasons.
 
-All are relative: multiply by the scale of the compared numbers (:func:`scale`), so that an
-instance in iterations per day and the same one in iterations per second get the same verdict.
+They are relative, except where a number of GPUs or rounds is rounded: multiply by the scale of the compared numbers
+(:func:`scale`), so that an instance in iterations per day and the same one in iterations per second get the same
+verdict.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ REGULAR = 1e-13
 Hundreds of times the rounding error, and small enough for one refinement step to correct."""
 
 WORK = 1e-9
-"""Work left below this part of a job's total work counts as 0: rounding of rates times seconds leaves so much."""
+"""Work left below this part of a job's total work counts as 0: rounding of rates times seconds leaves this much.
+Numbers of rounds and of GPUs, and the queue limits of Tiresias, are rounded with the same tolerance."""
 
 VISIBLE = 5e-4
 """Differences below this are printed as 0 in tables and pictures (three digits); no verdict depends on it."""

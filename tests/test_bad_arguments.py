@@ -240,8 +240,8 @@ WRONG: list[tuple[str | None, str | None, type[hetopt.HetoptError], Callable[[],
     ),
     ("value", "is 1.0", hetopt.InvalidFormulation, lambda: hetopt.on_own(wrong(1.0), "level")),
     ("table", "is 1.0", hetopt.InvalidFormulation, lambda: hetopt.on_shares(wrong(1.0))),
-    ("row", "1 row, and 2", hetopt.InvalidFormulation, lambda: hetopt.Rows("row", ("a", "b"), [SHARES], upper=1.0)),
-    ("row", "1 row, and 0", hetopt.InvalidFormulation, lambda: hetopt.Rows("row", (), [SHARES], upper=1.0)),
+    ("row", "1 row; .* has 2", hetopt.InvalidFormulation, lambda: hetopt.Rows("row", ("a", "b"), [SHARES], upper=1.0)),
+    ("row", "1 row; .* has 0", hetopt.InvalidFormulation, lambda: hetopt.Rows("row", (), [SHARES], upper=1.0)),
 ]
 
 

@@ -18,6 +18,7 @@ from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.models.oef import SortedTypes
+from hetopt.programs.arrays import Terms
 from hetopt.programs.model import ComponentTraits
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL
@@ -57,7 +58,7 @@ class Misplaced(hetopt.ArrayComponent):
     name: str = "misplaced"
 
     def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
-        terms = hetopt.on_own(np.ones(self.rows_), self.of, np.full(self.rows_, self.column))
+        terms = Terms(np.arange(self.rows_), np.full(self.rows_, self.column), np.ones(self.rows_), self.of)
         return hetopt.Arrays(columns=[hetopt.Columns("z")], rows=[hetopt.Rows("row", None, [terms], upper=0.5)])
 
 

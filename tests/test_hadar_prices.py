@@ -16,7 +16,7 @@ from hetopt.models import hadar
 from hetopt.models.hadar.job_schedules import used_by
 from hetopt.models.hadar.prices import largest_fraction, limits, step_factor
 from hetopt.proofs.strategies import mixed_instances
-from hetopt.tolerances import EQUAL, PROVEN, scale
+from hetopt.tolerances import EQUAL, PROVEN, WORK, scale
 
 UTILITIES = ("weight", "weighted-throughput", "finished")
 
@@ -200,3 +200,9 @@ def test_prices_beyond_the_largest_float() -> None:
     found = hadar.Irrevocable()(hadar.OfflineProblem.of(Instance(Cluster.of({"A": 200}), jobs=jobs), 1, 1.0))
     assert found.prices.factor == math.inf
     assert not math.isnan(found.dual)
+
+
+def test_the_last_rounding_error_of_a_job_takes_a_slot() -> None:
+    instance = Instance(Cluster.of({"A": 1}), jobs=(Job("j", {"A": 1.0}, 2),), done={"j": 2 - 3 * WORK})
+    prices = hadar.printed_prices(hadar.OfflineProblem.of(instance, 5, 1.0))
+    assert np.isfinite(prices(np.array([1]))).all()

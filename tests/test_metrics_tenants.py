@@ -17,6 +17,7 @@ from hetopt import Cluster, Instance, Job, JobType, Log, Plan, Tenant, simulate
 from hetopt.auditing import envy_matrix, sharing_incentive
 from hetopt.errors import InvalidInstance, MetricUnavailable
 from hetopt.metrics import efficiency, envy, envy_over_time, estimated_and_actual, sharing, sharing_over_time
+from hetopt.models import oef
 from hetopt.tolerances import EQUAL, PROVEN
 
 
@@ -211,3 +212,11 @@ def test_gpus_too_small_for_the_job_type_are_worth_nothing_to_the_tenant() -> No
     assert log.jobs["finish"].tolist() == [10.0]
     assert log.throughput["u"].tolist() == [0.0]
     assert sharing(log, instance)["u"] == 0
+
+
+def test_a_tenant_named_like_the_sum_is_not_overwritten() -> None:
+    tenants, jobs = (Tenant("total", {"A": 1.0}),), (Job("j", {"A": 1.0}, 10.0, tenant="total"),)
+    instance = Instance(Cluster.of({"A": 1}), tenants, jobs)
+    log = simulate(oef.cooperative(), instance, round_seconds=10.0)
+    with pytest.raises(MetricUnavailable, match="tenant is named 'total'"):
+        sharing(log, instance)

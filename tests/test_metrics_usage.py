@@ -182,3 +182,11 @@ def test_seats_of_another_log_are_checked() -> None:
         InvalidInstance, match=r"log.spans has the seats '{\"a-0\": {\"C\": 1.0}}', but the GPU types 'B'"
     ):
         utilisation(replace(log, spans=log.spans.assign(seats='{"a-0": {"C": 1}}')), instance)
+
+
+@pytest.mark.parametrize("name", ["all", "mixed"])
+def test_a_gpu_type_named_like_a_column_is_not_overwritten(name: str) -> None:
+    instance = Instance(Cluster.of({name: 1, "B": 1}), jobs=(Job("j", {name: 1.0, "B": 0.0}, 10.0),))
+    log = simulate(hadare.HadarE(), instance)
+    with pytest.raises(MetricUnavailable, match=f"GPU type is named '{name}'"):
+        utilisation(log, instance)

@@ -16,7 +16,7 @@ from report_cases import TRACE, invented
 from hetopt import Instance, Log, UnknownName
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_folder import RunFolder
-from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics import completion, efficiency
 from hetopt.metrics.definitions import METRICS, Better, Theme, Unit, by_theme, metric_of
@@ -82,6 +82,14 @@ def test_the_baseline_is_fft_or_the_first(statistics: SeedStatistics, tmp_path: 
         statistics.baseline("d")
     (part,) = RunFolder.of(invented(tmp_path / "2", {("t", "fft", 0): {"jct_mean": 2.0}, **ROWS})).workloads
     assert part.statistics.baseline() == "fft"
+
+
+def test_a_variant_of_the_baseline_is_found_by_its_system(tmp_path: Path) -> None:
+    store = RunStore(invented(tmp_path, ROWS))
+    key = RunKey("t", "fft[normalise=False]", 0)
+    store.write(RunRecord(key, {"system": "fft"}, {"jct_mean": 9.0}), None)
+    (part,) = RunFolder.of(tmp_path).workloads
+    assert part.statistics.baseline() == part.statistics.baseline("fft") == "fft[normalise=False]"
 
 
 def test_every_metric_has_a_theme_and_a_unit() -> None:

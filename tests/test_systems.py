@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from refused import refused
 from test_environment_properties import check, environments
 
 import hetopt
 from hetopt import Instance, Job, JobType, Tenant, instances, simulate
+from hetopt.decisions.system import OnChange, System
 from hetopt.errors import Stalled
 from hetopt.experiments.comparison import of_one_demand
+from hetopt.experiments.experiment import SystemVariant
+from hetopt.models import fft
 from hetopt.registry import make_system, policy_names, system_names
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.log import Log
@@ -88,3 +92,24 @@ def test_every_policy_by_name_runs_as_it_is(name: str) -> None:
     log = simulate(make_system(name), instances.load("lab36/jobs"), max_rounds=2)
     assert len(log.rounds) >= 1
     assert (log.spans["servers"] != "").all() or make_system(name).fluid
+
+
+@pytest.mark.parametrize("name", ["fft", "hadar", "hadare", "themis", "tiresias"])
+def test_the_length_of_rounds_is_that_of_the_policy_too(name: str) -> None:
+    """However it is set, the policy computes with the rounds in which it decides."""
+    instance = instances.load("lab36/jobs")
+    jobs = instance.with_jobs(job.name for job in instance.jobs[:6])
+    variants = SystemVariant(name, {"round_seconds": 480.0}), SystemVariant(name, round_seconds=480.0)
+    first, second = (simulate(variant.build(), jobs) for variant in variants)
+    assert first.spans.equals(second.spans)
+    assert SystemVariant(name, {"round_seconds": 480.0}, round_seconds=60.0).build().seconds == 480
+
+
+def test_rounds_that_the_policy_cannot_use_are_refused() -> None:
+    with refused(hetopt.InvalidOption, "HadarE.restart_seconds"):
+        SystemVariant("hadare", round_seconds=5.0).build()
+
+
+def test_rounds_of_a_policy_that_is_called_on_change() -> None:
+    system = System(OnChange(fft.FFT(), 300.0), round_seconds=60.0)
+    assert (system.seconds, system.policy.round_seconds, system.policy.policy.round_seconds) == (60, 60, 60)

@@ -207,6 +207,8 @@ def test_muri_counts_milliseconds(tmp_path: Path) -> None:
     found = table.set_index("job").loc["j" + first["job_id"], "duration"].to_numpy()
     step = first["iteration_time"].astype(float).to_numpy() / 1000
     assert (abs(found - seconds.to_numpy()) <= step).all()
+    first.assign(user="u").to_csv(tmp_path / "with_users.csv", index=False)
+    pd.testing.assert_frame_equal(read_philly(tmp_path / "with_users.csv"), table)
 
 
 def test_pal(tmp_path: Path) -> None:

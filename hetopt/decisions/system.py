@@ -7,7 +7,7 @@ simulator and the executor only get decisions that the cluster can carry out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -173,8 +173,8 @@ class DecisionSteps:
         gpus = result.gpu_array
         if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
             raise InvalidOption(
-                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds "
-                "(--round on the command line; the papers take 300), or fluid=True to run shares of jobs as rates"
+                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds, such as "
+                "300 (--round on the command line), or fluid=True to run shares of jobs as rates"
             )
         return Plan(result.entities, np.rint(gpus), certificate=result.certificate), state
 
@@ -369,7 +369,8 @@ class System:
     policy:
         The policy.
     round_seconds:
-        Length of a round; None: as in the policy's traits, else decisions at arrivals and completions.
+        Length of a round, also where the policy has a setting of this name; None: as in the policy's traits, else
+        decisions at arrivals and completions.
     rounder, selection, placer:
         As in :func:`hetopt.simulate`.
     fluid:
@@ -392,6 +393,8 @@ class System:
         check_policy(self.policy)
         check_round_seconds(self, or_none=True)
         check_no_classes(self, "rounder", "selection", "placer")
+        if self.round_seconds is not None:
+            object.__setattr__(self, "policy", _with_round_seconds(self.policy, self.round_seconds))
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
         """The policy's result, before the steps that follow."""
@@ -415,6 +418,16 @@ class System:
         if isinstance(policy, System):
             return replace(policy, **given)
         return cls(policy, **given)
+
+
+def _with_round_seconds(policy: Policy, seconds: float) -> Policy:
+    """``policy`` with its setting ``round_seconds``, if it has one: it then computes with the rounds that it gets."""
+    if isinstance(policy, OnChange):
+        policy = replace(policy, policy=_with_round_seconds(policy.policy, seconds))
+    if not is_dataclass(policy) or "round_seconds" not in {item.name for item in fields(policy) if item.init}:
+        return policy
+    settings: Any = policy
+    return policy if settings.round_seconds == seconds else replace(settings, round_seconds=seconds)
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,12 @@ class SystemVariant:
             object.__setattr__(self, "label", f"{self.name}[{listed}]" if listed else self.name)
 
     def build(self) -> System:
-        """The system; raises as :func:`hetopt.registry.make_system`."""
-        return System.of(make_system(self.name, self.settings), round_seconds=self.round_seconds)
+        """The system; raises as :func:`hetopt.registry.make_system`.
+
+        Its own setting ``round_seconds`` has precedence over that of the variant, which is that of all variants.
+        """
+        seconds = None if "round_seconds" in self.settings else self.round_seconds
+        return System.of(make_system(self.name, self.settings), round_seconds=seconds)
 
 
 @dataclass(frozen=True)

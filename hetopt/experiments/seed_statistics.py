@@ -92,18 +92,27 @@ class SeedStatistics:
         return [str(name) for name in mean.index[mean == top]]
 
     def baseline(self, name: str | None = None) -> str:
-        """The system that others are compared with: ``name``, by default ``fft`` if it ran, else the first.
+        """The label of the system that others are compared with.
+
+        Parameters
+        ----------
+        name:
+            A label, or the name of a system: then its first variant. None: FFT if it ran, else the first system.
 
         Raises
         ------
         UnknownName
             It did not run.
         """
+        wanted = "fft" if name is None else name
+        if wanted in self.systems:
+            return wanted
+        names = self.table.drop_duplicates("system").set_index("system")["system_name"]
+        if variants := [label for label in self.systems if names[label] == wanted]:
+            return variants[0]
         if name is None:
-            return "fft" if "fft" in self.systems else self.systems[0]
-        if name not in self.systems:
-            raise UnknownName(f"there is no system {name!r} to compare with; {choices(name, self.systems)}")
-        return name
+            return self.systems[0]
+        raise UnknownName(f"there is no system {name!r} to compare with; {choices(name, self.systems)}")
 
     def ratios(self, baseline: str) -> pd.DataFrame:
         """(system, seed) each metric relative to the baseline with the same seed.

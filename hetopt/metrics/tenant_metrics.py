@@ -134,6 +134,8 @@ def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
 
 def _side_by_side(log: Log, instance: Instance, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     names = list(instance.entities("tenants").names)
+    if TOTAL in names:
+        raise MetricUnavailable(f"a tenant is named {TOTAL!r}, as the column of all tenants together; rename it")
     index = pd.Index(log.rounds["start"].to_numpy(dtype=float), name="start")
     found = {}
     for key, given in tables.items():

@@ -99,6 +99,8 @@ def _gpus(log: Log, instance: Instance) -> dict[str, tuple[Floats, float]]:
     split, total = by_type(log, instance), log.spans["gpus"].to_numpy(dtype=float)
     unknown = np.isnan(split).any(axis=1)
     columns: dict[str, tuple[Floats, float]] = {"all": (total, log.capacity)}
+    if taken := [name for name in instance.cluster.capacity if name in ("all", MIXED)]:
+        raise MetricUnavailable(f"a GPU type is named {taken[0]!r}, as a column of several types; rename it")
     for k, (name, there) in enumerate(instance.cluster.capacity.items()):
         columns[name] = np.where(unknown, 0.0, split[:, k]), there
     if unknown.any():

@@ -143,7 +143,9 @@ class Rows:
         _check_numbers(self, "lower", "upper", "scale", "unit")
         for terms in self.terms:
             if terms.rows not in (None, len(self)):
-                raise InvalidFormulation(f"has terms for {counted(terms.rows, 'row')}, and {len(self)}", self.name)
+                raise InvalidFormulation(
+                    f"has terms for {counted(terms.rows, 'row')}; its index has {len(self)}", self.name
+                )
 
     def __len__(self) -> int:
         return 1 if self.index is None else len(self.index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,11 @@ class CSVLayout:
     def fits(self, header: Sequence[str]) -> bool:
         """Whether a file with these columns has all required ones."""
         return set(self.required) <= set(header)
+
+    def fitness(self, header: Collection[str]) -> tuple[float, int]:
+        """Part of the required columns that a file with these columns has, and their number; larger: a better fit."""
+        found = set(self.required) & set(header)
+        return len(found) / len(self.required), len(found)
 
 
 CLEANED = CSVLayout(
@@ -120,7 +125,7 @@ def read_layout(path: FilePath, *layouts: CSVLayout) -> pd.DataFrame:
     """
     cells = csv_cells(path)
     header = set(cells.table.columns)
-    layout = max(layouts, key=lambda it: (it.fits(list(header)), len(header & set(it.required)) / len(it.required)))
+    layout = max(layouts, key=lambda it: it.fitness(header))
     require_columns(cells.table, layout.required, cells.locate)
     return _read(cells, layout)
 

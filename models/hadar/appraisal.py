@@ -15,6 +15,7 @@ from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS
+from hetopt.models.hadar.prices import whole_slots
 from hetopt.models.hadar.round_market import Bid, GPUMarket, Level, ServerGPUs, Types
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
@@ -93,7 +94,7 @@ def appraise(
         placed = now.get(job.name, ())
         value = _values(instance, job, seconds, settings, bool(placed), horizon)
         kept, moved, last = value[: len(paces)], value[len(paces) : -1], value[-1]
-        slots = [max(1, math.ceil(s / settings.round_seconds - WORK)) for s in seconds]
+        slots = [whole_slots(s / settings.round_seconds) for s in seconds]
         levels = tuple(
             Level(v, types, slots[i] if settings.whole else 1, moved[i], kept[i]) for i, (v, types) in enumerate(paces)
         )

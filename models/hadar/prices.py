@@ -128,7 +128,7 @@ def printed_prices(problem: OfflineProblem, eta: float | None = None) -> Prices:
         ``eta`` is not positive.
     """
     worth = {j: problem.value[j][problem.value[j] > 0].min() for j in _in_time(problem)}
-    slowest = {j: math.ceil(problem.work[j] / min(problem.levels(j)) - WORK) for j in worth}
+    slowest = {j: whole_slots(problem.work[j] / min(problem.levels(j))) for j in worth}
     if eta is None:
         eta = float(problem.capacity.sum()) / min(slowest[j] * int(problem.demand[j]) for j in worth)
     at_least(eta, "eta", 0.0, InvalidOption, strict=True)
@@ -180,6 +180,11 @@ def largest_fraction(problem: OfflineProblem) -> float:
     able = (problem.speed > 0)[:, problem.gpu_type]
     taken = np.minimum(problem.demand[:, None], problem.capacity) / problem.capacity
     return float(np.where(able, taken, 0.0).max())
+
+
+def whole_slots(slots: float) -> int:
+    """Whole slots (or rounds) that hold this number of slots, at least one; rounding errors do not count."""
+    return max(1, math.ceil(slots - WORK))
 
 
 def limits(problem: OfflineProblem, delta: float) -> Integers:

@@ -20,6 +20,7 @@ from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadar.appraisal import RoundSettings, levels_of, open_market, placed_gpus
 from hetopt.models.hadar.hadar_policy import placed_plan
+from hetopt.models.hadar.prices import whole_slots
 from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, Types, find_offer
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility, utility_of
 from hetopt.models.hadare.corrected_throughput import ThroughputEstimates
@@ -123,7 +124,7 @@ class ForkingRound:
         already = rate if self.added else 0.0
         gain = self.worth(j, already + copy.steady) - (self.worth(j, already) if self.added else 0.0)
         left = self.instance.work_left(self.jobs.names[j])
-        slots = max(1, math.ceil(left / (rate + copy.steady) / self.settings.round_seconds - WORK))
+        slots = whole_slots(left / (rate + copy.steady) / self.settings.round_seconds)
         return gain - slots * market.cost(copy.gpus)
 
 

@@ -1,4 +1,7 @@
-"""Copies of forked jobs: their numbers (Job Forker) and the steps they have done (Job Tracker) [Hadar, section V]."""
+"""Job Forker and Job Tracker [Hadar, section V]: numbers of copies, and their whole steps, for a training loop.
+
+The policy does not use them: it divides work, not steps, among the copies (:mod:`hetopt.models.hadare.hadare_policy`).
+"""
 
 from __future__ import annotations
 
