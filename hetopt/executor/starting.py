@@ -85,7 +85,7 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
         )
     if round_seconds is None:
         return system
-    return fitted(replace(system, round_seconds=round_seconds), round_seconds, None)
+    return replace(fitted(system, round_seconds, None), round_seconds=round_seconds)
 
 
 def _check_ttl(terms: LeaseTimeouts, *, shared: bool) -> None:
