@@ -265,7 +265,7 @@ def prune(
     directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
     events = counted(found.events, "event")
     done = "would go" if dry_run else "went"
-    console.print_line(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} of the books {done}")
+    console.print_line(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} {done}")
     for problem in found.problems:
         console.note(f"{problem}; it stays for now")
     if found.problems:
