@@ -394,7 +394,7 @@ class System:
         check_round_seconds(self, or_none=True)
         check_no_classes(self, "rounder", "selection", "placer")
         if self.round_seconds is not None:
-            object.__setattr__(self, "policy", _with_round_seconds(self.policy, self.round_seconds))
+            object.__setattr__(self, "policy", with_settings(self.policy, round_seconds=self.round_seconds))
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
         """The policy's result, before the steps that follow."""
@@ -420,14 +420,16 @@ class System:
         return cls(policy, **given)
 
 
-def _with_round_seconds(policy: Policy, seconds: float) -> Policy:
-    """``policy`` with its setting ``round_seconds``, if it has one: it then computes with the rounds that it gets."""
+def with_settings(policy: Policy, **settings: float) -> Policy:
+    """``policy`` with those of ``settings`` that are fields of it, or of the policy that an :class:`OnChange` calls."""
     if isinstance(policy, OnChange):
-        policy = replace(policy, policy=_with_round_seconds(policy.policy, seconds))
-    if not is_dataclass(policy) or "round_seconds" not in {item.name for item in fields(policy) if item.init}:
+        policy = replace(policy, policy=with_settings(policy.policy, **settings))
+    if not is_dataclass(policy):
         return policy
-    settings: Any = policy
-    return policy if settings.round_seconds == seconds else replace(settings, round_seconds=seconds)
+    known: Any = policy
+    names = {item.name for item in fields(policy) if item.init}
+    changed = {key: value for key, value in settings.items() if key in names and getattr(policy, key) != value}
+    return replace(known, **changed) if changed else policy
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import pickle
 import time
@@ -15,7 +14,7 @@ from sqlalchemy import RowMapping
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
-from hetopt.decisions.system import Decision, DecisionSteps, OnChange, System
+from hetopt.decisions.system import Decision, DecisionSteps, OnChange, System, with_settings
 from hetopt.errors import InvalidPlan
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence
@@ -111,23 +110,16 @@ def fitted(system: System, round_seconds: float | None, restart_seconds: float |
 
     So FFT's penalty for switching is what switching was measured to cost here [FFT, section 4.2.3].
     """
-    wanted = {"round_seconds": round_seconds, "restart_seconds": restart_seconds}
-    return replace(system, policy=_with(system.policy, {k: v for k, v in wanted.items() if v is not None}))
-
-
-def _with(policy: Any, settings: Mapping[str, float]) -> Any:
-    if isinstance(policy, OnChange):
-        own = {k: v for k, v in settings.items() if k == "round_seconds"}
-        factor = policy.factor or SPEED_FACTOR
-        return replace(policy, policy=_with(policy.policy, settings), factor=factor, **own)
-    if not dataclasses.is_dataclass(policy) or isinstance(policy, type):
-        return policy
-    fields = {f.name for f in dataclasses.fields(policy) if f.init}
-    length = settings.get("round_seconds", traits_of(policy).round_seconds or math.inf)
-    own = {key: value for key, value in settings.items() if key in fields}
-    if "restart_seconds" in fields:  # as long as a round it would forbid every move
-        own["restart_seconds"] = min(own.get("restart_seconds", getattr(policy, "restart_seconds", 0.0)), 0.9 * length)
-    return replace(policy, **own) if own else policy
+    policy: Any = system.policy
+    if isinstance(policy, OnChange) and policy.factor is None:
+        policy = replace(policy, factor=SPEED_FACTOR)
+    settings = {} if round_seconds is None else {"round_seconds": round_seconds}
+    called = policy.policy if isinstance(policy, OnChange) else policy
+    cost = getattr(called, "restart_seconds", None) if restart_seconds is None else restart_seconds
+    if cost is not None:  # as long as a round it would forbid every move
+        length = round_seconds or traits_of(policy).round_seconds or math.inf
+        settings["restart_seconds"] = min(cost, 0.9 * length)
+    return replace(system, policy=with_settings(policy, **settings))
 
 
 def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | None:
