@@ -22,6 +22,7 @@ from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
+from hetopt.metrics.definitions import Unit
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import VISIBLE
 
@@ -34,14 +35,17 @@ class Column:
     ----------
     meaning:
         Description of the number.
-    whole:
-        Whether it counts something.
+    unit:
+        Its unit.
+    title:
+        Its heading; empty: its key.
     least, most:
         Bounds of a fairness property; a value visibly beyond one violates the property.
     """
 
     meaning: str
-    whole: bool = False
+    unit: Unit = Unit.NONE
+    title: str = ""
     least: float = -inf
     most: float = inf
 
@@ -52,34 +56,40 @@ class Column:
 
 COLUMNS: Mapping[str, Column] = {
     "total": Column(
-        "total normalised throughput: speedups of tenants; of jobs, relative to the slowest type that runs them"
+        "total normalised throughput: speedups of tenants; of jobs, relative to the slowest type that runs them",
+        Unit.SPEEDUP_GPUS,
     ),
-    "least": Column("least normalised throughput per weight"),
+    "least": Column("least normalised throughput per weight", Unit.SPEEDUP_GPUS),
     "sharing": Column(
-        "least rate / rate with the fair part of every GPU type (sharing ratio); from 1 on: fair",
+        "least rate / rate with the fair part of every GPU type (sharing ratio); fair from 1 on",
         least=1.0,
     ),
     "envy": Column(
-        "largest gain with another's GPUs, relative to the own rate (relative envy); 0: envy-free", most=0.0
+        "largest gain with another's GPUs, as a part of the own rate (relative envy); 0: envy-free",
+        Unit.SHARE,
+        most=0.0,
     ),
     "pareto": Column(
         "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
+        Unit.SHARE,
         most=0.0,
     ),
-    "gpus": Column("GPUs in use, on average over time"),
-    "seconds": Column("wall time from the instance to the result"),
+    "gpus": Column("GPUs in use, on average over time", Unit.GPUS),
+    "seconds": Column("wall time from the instance to the result", Unit.SECONDS, "time"),
 }
 """Columns of the table of results."""
 
 PLACED: Mapping[str, Column] = {
-    "running": Column("jobs that run in the first round, each with all its GPUs", whole=True),
-    "waiting": Column("jobs that wait", whole=True),
-    "gpus": Column("whole GPUs in use", whole=True),
-    "total": Column("total normalised throughput of the jobs that run"),
-    "given up": Column("part of the total above that this round lacks; below 0: more now, less in other rounds"),
+    "running": Column("jobs that run in the first round, each with all its GPUs", Unit.COUNT),
+    "waiting": Column("jobs that wait", Unit.COUNT),
+    "gpus": Column("whole GPUs in use", Unit.GPUS),
+    "total": Column("total normalised throughput of the jobs that run", Unit.SPEEDUP_GPUS),
+    "given up": Column(
+        "part of the total above that this round lacks; below 0: more now, less in other rounds", Unit.SHARE
+    ),
     "servers": Column("servers per running job"),
-    "spread": Column("jobs that run on several servers", whole=True),
-    "extra": Column("servers that these jobs use beyond the fewest that an empty cluster would need", whole=True),
+    "spread": Column("jobs that run on several servers", Unit.COUNT),
+    "extra": Column("servers that these jobs use beyond the fewest that an empty cluster would need", Unit.COUNT),
 }
 """Columns of the table after rounding and placement."""
 
@@ -139,6 +149,54 @@ class Comparison:
             placed=append(self.placed, other.placed),
             unplaced=add(self.unplaced, other.unplaced),
         )
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The policy that a comparison recommends, and why.
+
+    Attributes
+    ----------
+    policy:
+        The policy: of those with the fewest violated properties, the one with the highest total.
+    violated:
+        Fairness properties (columns) that it violates.
+    equals:
+        Number of policies that violate as few properties, itself included.
+    total:
+        Its total normalised throughput.
+    highest:
+        The policy with the highest total of all, and this total.
+    """
+
+    policy: str
+    violated: tuple[str, ...]
+    equals: int
+    total: float
+    highest: tuple[str, float]
+
+
+def recommend(comparison: Comparison) -> Recommendation | None:
+    """The recommended policy of a comparison; None if no result was measured."""
+    table = comparison.table
+    if table.empty:
+        return None
+    violated = {str(name): violations(dict(row)) for name, row in table.iterrows()}
+    total = {str(name): float(value) for name, value in table["total"].items()}
+    best, highest = ranked(comparison)[0], max(total, key=lambda name: total[name])
+    equals = sum(len(own) == len(violated[best]) for own in violated.values())
+    return Recommendation(best, violated[best], equals, total[best], (highest, total[highest]))
+
+
+def ranked(comparison: Comparison) -> list[str]:
+    """Measured policies: the fewest violated properties first, then the highest total."""
+    order = {str(name): (len(violations(dict(row))), -row["total"]) for name, row in comparison.table.iterrows()}
+    return sorted(order, key=lambda name: order[name])
+
+
+def violations(row: Mapping[str, float]) -> tuple[str, ...]:
+    """Fairness properties (columns) that a row of the table violates."""
+    return tuple(key for key, column in COLUMNS.items() if column.is_violated(float(row[key])))
 
 
 def by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ class Unit(StrEnum):
     SECONDS = "seconds"
     PER_HOUR = "per hour"
     SPEEDUP_GPUS = "GPUs of speedup 1"
+    GPUS = "GPUs"
 
     @property
     def label(self) -> str:

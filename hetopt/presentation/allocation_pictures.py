@@ -8,34 +8,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import TwoSlopeNorm
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from hetopt.data import saving
 from hetopt.data.entities import Entities
 from hetopt.data.rates import relative_envy
 from hetopt.errors import InvalidOption
-from hetopt.presentation.fonts import font_settings, heading, label, labels
+from hetopt.presentation.fonts import heading, label, labels
+from hetopt.presentation.formatting import format_number
+from hetopt.presentation.pictures import PANEL, Picture, draw_boxes, panel, picture
+from hetopt.presentation.style import HEAT, INK, PAGE, QUIET, SeriesStyle, canvas, letters_on
+from hetopt.presentation.tables import Key
 from hetopt.results.allocation import Allocation, Plan
+from hetopt.tolerances import VISIBLE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = (".png", ".svg", ".pdf")
-COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB", "#332288", "#999933", "#882255")
-"""Paul Tol's bright scheme, extended: distinct for colour-blind readers and in print."""
 MOST_BARS = 40
-"""Most bars, and rows of the envy matrix, of a picture."""
+"""Most bars of a picture."""
+
+MOST_ENVY = 20
+"""Most rows of the envy matrix."""
+
 NUMBERED = 10
 """Most entities of an envy matrix that shows numbers."""
-FIGURE_WIDTH = 11.5
-"""Width in inches of the text of the report, so that letters keep their size."""
+
+ENVY_LEVELS = (VISIBLE, 0.1, 0.5, 1.0, 2.0)
+"""Relative envy above which each colour of :data:`~hetopt.presentation.style.HEAT` after the first begins."""
+
+ENVY_KEYS = tuple(
+    Key(text, f"h{i}") for i, text in enumerate(("no envy", "gain to 10 %", "to 50 %", "to 100 %", "to 200 %", "more"))
+)
 
 
-def _shown(entities: Entities) -> list[int]:
-    """Positions of at most :data:`MOST_BARS` entities, evenly spread."""
+def _shown(entities: Entities, most: int = MOST_BARS) -> list[int]:
+    """Positions of at most ``most`` entities, evenly spread."""
     n = len(entities.names)
-    return [int(i) for i in np.unique(np.linspace(0, n - 1, min(n, MOST_BARS)).round())]
+    return [int(i) for i in np.unique(np.linspace(0, n - 1, min(n, most)).round())]
 
 
 def _labels(entities: Entities, shown: list[int], most: int = 20) -> list[str]:
@@ -48,52 +60,55 @@ def _of(entities: Entities, shown: list[int]) -> str:
     return entities.kind if len(shown) == n else f"{len(shown)} of {n} {entities.kind}"
 
 
+def type_labels(types: tuple[str, ...]) -> list[str]:
+    """Names of GPU types in pictures."""
+    return [label(gpu_type, k + 1, 16) for k, gpu_type in enumerate(types)]
+
+
 def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
     """GPUs of each tenant or job, stacked by GPU type."""
     entities, gpus = result.entities, result.gpu_array
     shown = _shown(entities)
-    left = np.zeros(len(shown))
-    places = np.arange(len(shown))
-    bars = []
+    left, types = np.zeros(len(shown)), type_labels(entities.types)
     for k in range(len(entities.types)):
         width = gpus[shown, k]
-        colour = COLOURS[k % len(COLOURS)]
-        bars.append(axes.barh(places, width, left=left, color=colour, edgecolor="white", linewidth=0.5))
+        boxes = [(left[i], left[i] + width[i], i - 0.4, i + 0.4) for i in np.flatnonzero(width > 0).tolist()]
+        if boxes:
+            draw_boxes(axes, boxes, linewidth=0.5, label=types[k], **SeriesStyle(k).bar())
         left = left + width
-    axes.set_yticks(places, _labels(entities, shown))
+    axes.set_yticks(range(len(shown)), _labels(entities, shown))
+    axes.tick_params(length=0)
+    axes.grid(axis="x")
     axes.set_ylim(len(shown) - 0.5, -0.5)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, float(left.max(initial=0.0)) * 1.02 or 1.0)
     axes.set_xlabel("GPUs")
     axes.set_title(f"GPUs of {_of(entities, shown)}")
-    types = [label(gpu_type, k + 1, 16) for k, gpu_type in enumerate(entities.types)]
-    axes.legend(bars, types, title="GPU type", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
-    """Rates with another's GPUs relative to one's own rate: white is equal, red is envy."""
+    """Relative envy, on one scale for all results: what the row would gain with the GPUs of the column."""
     entities = result.entities
-    shown = _shown(entities)
-    ratio = 1.0 + relative_envy(entities, result.gpu_array, shown)[:, shown]
-    top = max(1.05, float(np.max(ratio[np.isfinite(ratio)], initial=1.05)))
-    drawn = np.minimum(ratio, top)
-    norm = TwoSlopeNorm(1.0, min(0.0, float(drawn.min()) - 0.01), top)
-    image = axes.imshow(drawn, cmap="RdBu_r", norm=norm)
-    names = _labels(entities, shown, 18)
-    size = 10 if len(names) <= 20 else 7
-    upright = 90 if len(names) * max(map(len, names)) > 36 else 0
-    axes.set_xticks(range(len(names)), names, rotation=upright, fontsize=size)
-    axes.set_yticks(range(len(names)), names, fontsize=size)
-    if len(names) <= NUMBERED:
-        for (i, j), value in np.ndenumerate(ratio):
-            dark = abs(float(norm(float(drawn[i, j]))) - 0.5) > 0.35
-            shown_value = f"{value:.2f}" if np.isfinite(value) else "∞"
-            colour = "white" if dark else "black"
-            axes.text(j, i, shown_value, ha="center", va="center", fontsize=min(11, 80 / len(names)), color=colour)
-    axes.set_xlabel("with the GPUs of")
-    axes.set_ylabel("rate of")
-    axes.set_title(f"Envy between {_of(entities, shown)}")
-    axes.figure.colorbar(image, ax=axes, shrink=0.6, label="rate with another's GPUs / own rate")
+    shown = _shown(entities, MOST_ENVY)
+    envy = relative_envy(entities, result.gpu_array, shown)[:, shown]
+    level = np.searchsorted(ENVY_LEVELS, envy, side="left")
+    for i, colour in enumerate(HEAT):
+        cells = np.argwhere(level == i).tolist()
+        if cells:
+            boxes = [(j - 0.5, j + 0.5, i - 0.5, i + 0.5) for i, j in cells]
+            draw_boxes(axes, boxes, facecolor=colour, edgecolor=PAGE, linewidth=1.0)
+    names, many = _labels(entities, shown, 18), len(shown)
+    upright = 90 if many * max(map(len, names)) > 36 else 0
+    axes.set_xticks(range(many), names, rotation=upright)
+    axes.set_yticks(range(many), names)
+    axes.tick_params(length=0)
+    axes.set(xlim=(-0.5, many - 0.5), ylim=(many - 0.5, -0.5), xlabel="with the GPUs of", ylabel="gain of")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    if many <= NUMBERED:
+        for (i, j), value in np.ndenumerate(envy):
+            if level[i, j]:
+                text = format_number(float(f"{100 * value:.2g}"))
+                axes.text(j, i, text, ha="center", va="center", fontsize=9, color=letters_on(HEAT[level[i, j]]))
+    axes.set_title(f"Envy between {_of(entities, shown)}: gain with another's GPUs (%)")
 
 
 def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
@@ -101,13 +116,15 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
     prices = _prices(result)
     if prices is None:
         return
-    places = range(len(prices))
-    axes.barh(places, prices.to_numpy(), color=[COLOURS[k % len(COLOURS)] for k in places])
-    axes.set_yticks(places, [label(str(gpu_type), k + 1, 16) for k, gpu_type in enumerate(prices.index)])
-    axes.invert_yaxis()
+    for k, value in enumerate(prices.tolist()):
+        draw_boxes(axes, [(0.0, value, k - 0.4, k + 0.4)], **SeriesStyle(k).bar())
+    axes.set_xlim(min(0.0, 1.02 * prices.min()), max(1.02 * prices.max(), 1e-9))
+    axes.set_ylim(len(prices) - 0.5, -0.5)
+    axes.set_yticks(range(len(prices)), type_labels(tuple(map(str, prices.index))))
+    axes.tick_params(length=0)
+    axes.grid(axis="x")
     axes.set_xlabel("gain of the objective per additional GPU")
     axes.set_title("Prices of the GPU types")
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _prices(result: Allocation | Plan) -> pd.Series[float] | None:
@@ -116,41 +133,65 @@ def _prices(result: Allocation | Plan) -> pd.Series[float] | None:
     return result.certificate.prices
 
 
-def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan | None = None) -> Figure:
-    """Draw shares, envy and, if the result has them, prices in one figure.
+def heights(result: Allocation | Plan, judged: Allocation | Plan) -> dict[str, float]:
+    """Heights in inches of the pictures of a result: shares, envy and, if it has them, prices."""
+    found = {
+        "shares": 0.9 + 0.19 * len(_shown(result.entities)),
+        "envy": 1.2 + max(0.2 * len(_shown(judged.entities, MOST_ENVY)), 1.2),
+    }
+    return found if _prices(result) is None else found | {"prices": 0.8 + 0.24 * len(result.entities.types)}
+
+
+DRAWERS = {"shares": draw_shares, "envy": draw_envy, "prices": draw_prices}
+
+
+def result_pictures(result: Allocation | Plan, name: str, judged: Allocation | Plan | None = None) -> list[Picture]:
+    """The pictures of a result on a page; without legends, which are those of :func:`result_keys` for all results.
 
     Parameters
     ----------
-    result:
-        The result to draw.
-    title:
-        Title of the figure.
+    name:
+        Name of the result in text alternatives.
     judged:
         Result for the envy matrix, e.g. over tenants if ``result`` is over their jobs; default: ``result``.
     """
     judged = result if judged is None else judged
-    priced = _prices(result) is not None
-    bars = 1.2 + 0.27 * len(_shown(result.entities))  # inches high
-    matrix = 4.7 if len(_shown(judged.entities)) <= 20 else 6.0
-    below = 1.2 + 0.3 * len(result.entities.types) if priced else 0.0
-    under_bars = bars + below <= matrix + 1
-    height = max(matrix, bars + below) if under_bars else max(bars, matrix + below)
-    with font_settings((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
-        figure = Figure(figsize=(FIGURE_WIDTH, height + 0.4 * bool(title)), layout="constrained")
-        left, right = figure.subfigures(1, 2, squeeze=False)[0]
-        shares, *rest = _column(left, [height - below, below] if under_bars and priced else [height])
-        envy, *more = _column(right, [height - below, below] if priced and not under_bars else [height])
+    found = []
+    with canvas((*result.entities.names, *result.entities.types, *judged.entities.names)):
+        for what, height in heights(result, judged).items():
+            figure, axes = panel(height)
+            DRAWERS[what](axes, judged if what == "envy" else result)
+            found.append(picture(figure, f"{what} of {name}"))
+    return found
+
+
+def type_keys(types: tuple[str, ...]) -> list[Key]:
+    """Legend of the GPU types."""
+    return [Key(gpu_type, SeriesStyle(k).variable) for k, gpu_type in enumerate(types)]
+
+
+def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan | None = None) -> Figure:
+    """Draw shares, envy and, if the result has them, prices in one figure with legends; arguments as above."""
+    judged = result if judged is None else judged
+    own = heights(result, judged)
+    left, right = own["shares"] + 0.3, own["envy"] + 0.6 + own.get("prices", 0.0)
+    with canvas((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
+        figure = Figure(
+            figsize=(2.2 * PANEL, max(left, right) + 0.4 * bool(title)), layout="constrained", facecolor=PAGE
+        )
+        columns = figure.subfigures(1, 2, squeeze=False)[0]
+        shares = columns[0].subplots()
         draw_shares(shares, result)
-        draw_envy(envy, judged)
-        for axes in (*rest, *more):
-            draw_prices(axes, result)
-        figure.suptitle(heading(title, FIGURE_WIDTH))
+        columns[0].legend(title="GPU type", loc="outside lower center", ncols=4)
+        below = [key for key in own if key != "shares"]
+        grid = columns[1].subplots(len(below), 1, height_ratios=[own[key] for key in below], squeeze=False)[:, 0]
+        for axes, key in zip(grid, below, strict=True):
+            DRAWERS[key](axes, judged if key == "envy" else result)
+        squares = [Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=QUIET) for colour in HEAT]
+        columns[1].legend(squares, [key.label for key in ENVY_KEYS], loc="outside lower center", ncols=3)
+        figure.suptitle(heading(title, 2.2 * PANEL), color=INK)
         figure.draw_without_rendering()  # lays out with these fonts
     return figure
-
-
-def _column(figure: SubFigure, heights: list[float]) -> list[Axes]:
-    return list(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
 
 
 def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
@@ -177,11 +218,12 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     UnusableFile
         It cannot be written.
     """
-    target, picture = Path(path), BytesIO()
+    target, drawn = Path(path), BytesIO()
     check_picture_path(target)
-    with font_settings(()):
-        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=120)
-    saving.save(picture.getvalue(), target, overwrite=True)
+    with canvas(()):
+        metadata = {"Date": None} if target.suffix.lower() == ".svg" else None
+        figure.savefig(drawn, format=target.suffix[1:].lower(), dpi=120, facecolor=PAGE, metadata=metadata)
+    saving.save(drawn.getvalue(), target, overwrite=True)
     return target
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import codecs
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
 
-from rich.box import HEAVY_HEAD, SIMPLE
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from hetopt.presentation.formatting import format_rounded, format_significant
-
-if TYPE_CHECKING:
-    import pandas as pd
+from hetopt.presentation.tables import Cell, Mark, Table
 
 # Names are arbitrary, so no text is parsed as markup. Output to a file or a pipe has a fixed width.
 OUT = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False)
@@ -28,7 +25,16 @@ MOST_ROWS = 60
 TEXT_WIDTH = 100
 """Width in which sentences are wrapped, unless the terminal is narrower."""
 
-LETTERS = {"∞": "inf", "…": "...", "—": "-", "\N{EN DASH}": "-", "\N{NARROW NO-BREAK SPACE}": " ", "µ": "u"}
+LETTERS = {
+    "∞": "inf",
+    "…": "...",
+    "—": "-",
+    "\N{EN DASH}": "-",
+    "\N{NARROW NO-BREAK SPACE}": " ",
+    "µ": "u",
+    "✗": "x",
+    "✓": "v",
+}
 """Letters of the command line's own output -> replacement for encodings that lack them."""
 
 
@@ -95,53 +101,74 @@ def versions() -> dict[str, str]:
     return {**packages, "python": platform.python_version()}
 
 
-def show_frame(
-    frame: pd.DataFrame,
-    title: str,
-    formatter: Callable[[Any], str] = format_rounded,
-    *,
-    significant: Sequence[str] = (),
-) -> None:
-    """Print a DataFrame as a table; rows beyond :data:`MOST_ROWS` are counted.
+def show(table: Table, *, meaning: bool = True) -> None:
+    """Print a table: names, then numbers; one that is too wide is cut into blocks of columns, never numbers or names.
 
     Parameters
     ----------
-    formatter:
-        Formats the cells.
-    significant:
-        Columns that are formatted by :func:`~hetopt.presentation.formatting.format_significant` instead.
+    meaning:
+        Whether the meaning of the columns follows.
     """
-    formatters = [format_significant if column in significant else formatter for column in frame.columns]
-    rows = [[str(name), *(f(v) for f, v in zip(formatters, row, strict=True))] for name, row in frame.iterrows()]
-    if len(rows) > MOST_ROWS:
-        rows = [*rows[:MOST_ROWS], [f"… {len(rows) - MOST_ROWS} more", *[""] * len(frame.columns)]]
-    show_table(title, [str(frame.index.name or ""), *map(str, frame.columns)], rows)
+    if table.title:
+        print_line((table.title, "italic"))  # the table's own title would be wrapped at its width
+    rows = table.rows[:MOST_ROWS]
+    left_out = len(table.rows) - len(rows)
+    words = any(column.text for column in table.columns[1:])
+    for block in _blocks(table, rows):
+        shown = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+        for i in block:
+            column = table.columns[i]
+            whole = not column.text or _one_word([row[i] for row in rows])
+            heading = Text(readable(column.name)) + Text(readable(f"\n{column.unit}" if column.unit else ""), "dim")
+            shown.add_column(
+                heading,
+                justify="left" if i == 0 or column.text else "right",
+                no_wrap=whole,
+                overflow="fold",
+                vertical="top",
+            )
+        for number, row in enumerate(rows):
+            shown.add_row(*(_styled(row[i]) for i in block), style="bold" if number in table.marked else "")
+        OUT.print(shown, width=min(OUT.width, TEXT_WIDTH) if words else None)
+    if left_out:
+        print_line(f"… {left_out} more")
+    if meaning:
+        for name, text in table.meanings.items():
+            print_line("  ", (name, "bold"), f": {text}")
 
 
-def _one_word(cells: Sequence[str]) -> bool:
+STYLES = {Mark.BAD: "red", Mark.GOOD: "green", Mark.WARN: "yellow", Mark.QUIET: "dim", Mark.BEST: "bold"}
+SIGNS = {Mark.BAD: "✗", Mark.GOOD: "✓"}
+"""Signs before marked numbers and words, for terminals and readers without colours."""
+
+
+def _styled(cell: Cell) -> Text:
+    sign = f"{SIGNS[cell.mark]} " if cell.mark in SIGNS else ""
+    style = "" if cell.mark is None else STYLES[cell.mark]
+    return Text(readable("\n".join((f"{sign}{cell.text}", *cell.notes))), style)
+
+
+def _blocks(table: Table, rows: Sequence[Sequence[Cell]]) -> list[list[int]]:
+    """Positions of the columns of each block that fits the width; every block begins with the names."""
+
+    def width(i: int) -> int:
+        column = table.columns[i]
+        if column.text and not _one_word([row[i] for row in rows]):
+            return max(20, len(column.name))
+        cells = (line for row in rows for line in _styled(row[i]).plain.split("\n"))
+        return max([len(column.name), len(column.unit), *map(cell_len, cells)])
+
+    widths = [width(i) for i in range(len(table.columns))]
+    blocks, left = [[0]], OUT.width - widths[0]
+    for i in range(1, len(widths)):
+        if widths[i] + 2 > left and len(blocks[-1]) > 1:
+            blocks.append([0])
+            left = OUT.width - widths[0]
+        blocks[-1].append(i)
+        left -= widths[i] + 2
+    return blocks
+
+
+def _one_word(cells: Sequence[Cell]) -> bool:
     """Whether cells are single words, such as keys of claims, that fit beside a column of sentences."""
-    return all(" " not in cell and len(cell) <= OUT.width / 2 for cell in cells)
-
-
-def show_table(
-    title: str, head: Sequence[str], rows: Iterable[Sequence[str | Text]], *, sentences: int = 0, light: bool = False
-) -> None:
-    """Print a table: names first, then numbers; in a narrow terminal long names are folded rather than cut.
-
-    Parameters
-    ----------
-    sentences:
-        Number of last columns with text, which is wrapped at :data:`TEXT_WIDTH`.
-    light:
-        Whether to omit lines between columns.
-    """
-    print_line((title, "italic"))  # the table's own title would be wrapped at its width
-    table = Table(box=SIMPLE if light else HEAVY_HEAD, pad_edge=not light)
-    rows = list(rows)
-    for i, name in enumerate(head):
-        text = i == 0 or i >= len(head) - sentences
-        whole = not text or (sentences > 0 and _one_word([str(row[i]) for row in rows]))
-        table.add_column(name, overflow="fold", justify="left" if text else "right", no_wrap=whole)
-    for row in rows:
-        table.add_row(*row)
-    OUT.print(table, width=min(OUT.width, TEXT_WIDTH) if sentences else None)
+    return all(" " not in cell.text and len(cell.text) <= OUT.width / 2 for cell in cells)

@@ -1,43 +1,157 @@
-"""Formatting of numbers, durations and bytes, for all output."""
+"""Formatting of numbers, durations and bytes, for terminals, pages and pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite
+from math import floor, isfinite, log10
 from statistics import median
-from typing import Any
+
+from hetopt.metrics.definitions import Unit
 
 MISSING = "\N{EN DASH}"
-"""Text for a missing number on pages."""
+"""Text for a missing number."""
+
+SPACE = "\N{NARROW NO-BREAK SPACE}"
+"""Separates thousands."""
 
 Units = tuple[tuple[float, str], ...]
 """Units from the largest to the smallest: size and name."""
 
-DURATIONS: Units = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1 / 1000, "ms"))
-FRACTIONS: Units = ((1.0, "s"), (1 / 10**3, "ms"), (1 / 10**6, "µs"))
+DURATIONS: Units = (
+    (86_400.0, "d"),
+    (3600.0, "h"),
+    (60.0, "min"),
+    (1.0, "s"),
+    (1 / 10**3, "ms"),
+    (1 / 10**6, "µs"),
+)
 BYTES: Units = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
-ALMOST = 1 - 0.5 / 10**4
-"""Fraction of a unit that four digits round up to it: 999.96 kB are 1 MB, never 1000 kB."""
+DIGITS = 4
+"""Significant digits of the largest number of a column, and of an amount with a unit."""
 
-MOST_WRITTEN_OUT = 1e9
-"""Multiples of the largest unit from which an exponent is kept."""
+MOST_DECIMALS = 3
+"""Most decimals of a column."""
+
+ALMOST = 1 - 0.5 / 10**DIGITS
+"""Fraction of a unit that these digits round up to it: 999.96 kB are 1 MB, never 1000 kB."""
+
+EXPONENT = 1e9
+"""Numbers from which an exponent is written."""
 
 
-# Numbers
-
-
-def format_number(value: float) -> str:
-    """Format with three significant digits or more; exponents only for very small or large numbers."""
+def format_number(value: float, digits: int = DIGITS) -> str:
+    """Format with so many significant digits at most; with an exponent if very small or large, ``∞`` or a dash."""
     if not isfinite(value):
-        return MISSING
+        return _not_finite(value)
     size = abs(value)
-    if size >= 10**9 or 0 < size < 1 / 1000:
-        return f"{value:.2e}"
-    if size >= 1000 or value == int(value):
-        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    return f"{value:.{1 if size >= 100 else 2 if size >= 1 else 3}f}"
+    if size >= EXPONENT or 0 < size < 1 / 10**digits:
+        return f"{value:.{digits - 1}g}"
+    decimals = max(0, digits - 1 - floor(log10(size))) if size else 0
+    text = _grouped(value, decimals)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _grouped(value: float, decimals: int) -> str:
+    text = f"{value:,.{decimals}f}".replace(",", SPACE) if abs(value) >= 10_000 else f"{value:.{decimals}f}"
+    return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
+
+
+def _not_finite(value: float) -> str:
+    return MISSING if value != value else "∞" if value > 0 else "-∞"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a time in the largest unit, from days to microseconds, of which it has one or more: ``3.69 h``."""
+    return _in_largest_unit(seconds, DURATIONS, 3) if seconds else "0 s"
+
+
+def format_bytes(value: float) -> str:
+    """Format in the largest unit not exceeding the value: ``9e6`` as ``9 MB`` (decimal units)."""
+    return _in_largest_unit(value, BYTES, DIGITS)
+
+
+def format_percent(share: float) -> str:
+    """Format a share from 0 to 1: ``30 %``."""
+    return f"{format_number(100 * share, 3)}{SPACE}%" if isfinite(share) else MISSING
+
+
+def _in_largest_unit(value: float, units: Units, digits: int) -> str:
+    if not isfinite(value):
+        return _not_finite(value)
+    almost = 1 - 0.5 / 10**digits
+    size, name = next((pair for pair in units if abs(value) >= pair[0] * almost), units[-1])
+    return f"{format_number(float(f'{value / size:.{digits}g}'), digits)} {name}"
+
+
+@dataclass(frozen=True)
+class ColumnFormat:
+    """The common unit and the decimals of several numbers, so that they align and compare.
+
+    Attributes
+    ----------
+    size:
+        Size of the unit, in the unit of the numbers.
+    name:
+        Name of the unit; may be empty.
+    decimals:
+        Number of decimals.
+    """
+
+    size: float = 1.0
+    name: str = ""
+    decimals: int = 0
+
+    def format(self, value: float) -> str:
+        """A number in this unit, without the name of the unit."""
+        if not isfinite(value):
+            return _not_finite(value)
+        scaled = value / self.size
+        if abs(scaled) >= EXPONENT:
+            return f"{scaled:.{DIGITS - 1}g}"
+        return _grouped(scaled, self.decimals)
+
+    def format_range(self, least: float, most: float) -> str:
+        """Two numbers in this unit as a range, without the name of the unit."""
+        return f"{self.format(least)} \N{EN DASH} {self.format(most)}"
+
+
+def column_format(values: Iterable[float], unit: Unit | str = Unit.NONE) -> ColumnFormat:
+    """The format of a column: seconds in a unit of time that suits the median, shares in per cent.
+
+    The largest number has :data:`DIGITS` significant digits, all have the same decimals, and whole numbers have none.
+    """
+    known = [abs(float(value)) for value in values if isfinite(value)]
+    size, name = display_unit(known, unit)
+    largest = max((value / size for value in known), default=0.0)
+    if all(value / size == round(value / size) for value in known):
+        decimals = 0
+    else:
+        decimals = max(0, min(MOST_DECIMALS, DIGITS - 1 - floor(log10(largest))))
+    return ColumnFormat(size, name, decimals)
+
+
+def display_unit(values: Iterable[float], unit: Unit | str) -> tuple[float, str]:
+    """Size and name of the unit in which these values are shown."""
+    if unit is Unit.SECONDS:
+        return unit_of_time(values)
+    if unit is Unit.SHARE:
+        return 0.01, "%"
+    return 1.0, unit.label if isinstance(unit, Unit) else unit
+
+
+def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:
+    """Size in seconds and name of the largest unit of time not exceeding the median (without zeros and NaN)."""
+    known = [abs(value) for value in seconds if isfinite(value) and value != 0]
+    middle = float(median(known)) if known else 1.0
+    return next((pair for pair in DURATIONS if middle >= pair[0] * ALMOST), DURATIONS[-1])
+
+
+# Replaced by the above as modules move to tables.Table
+
+
+FRACTIONS: Units = ((1.0, "s"), (1 / 10**3, "ms"), (1 / 10**6, "µs"))
 
 
 def format_decimals(value: float, *, whole: bool = False) -> str:
@@ -50,7 +164,7 @@ def format_decimals(value: float, *, whole: bool = False) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def format_rounded(value: Any) -> str:
+def format_rounded(value: object) -> str:
     """Format a float with up to four decimals, for shares and GPUs; other values by ``str``."""
     if not isinstance(value, float):
         return str(value)
@@ -58,30 +172,9 @@ def format_rounded(value: Any) -> str:
     return "0" if text == "-0" else text
 
 
-def format_significant(value: Any) -> str:
+def format_significant(value: object) -> str:
     """Format a float with six significant digits, for speeds and rates; other values by ``str``."""
     return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)
-
-
-# Durations and bytes
-
-
-def format_seconds(value: float) -> str:
-    """Format the time of an iteration with four digits in s, ms or µs: ``0.03644`` as ``36.44 ms``."""
-    return _in_largest_unit(float(value), FRACTIONS) if value else "0 s"
-
-
-def format_bytes(value: float) -> str:
-    """Format with four digits in the largest unit not exceeding the value: ``9e6`` as ``9 MB`` (decimal units)."""
-    return _in_largest_unit(float(value), BYTES)
-
-
-def _in_largest_unit(value: float, units: Units) -> str:
-    size, name = next((pair for pair in units if abs(value) >= pair[0] * ALMOST), units[-1])
-    text = f"{value / size:.4g}"
-    if "e" in text and abs(value / size) < MOST_WRITTEN_OUT:
-        text = f"{value / size:.0f}"
-    return f"{text} {name}"
 
 
 @dataclass(frozen=True)
@@ -117,7 +210,6 @@ def time_unit(seconds: Iterable[float]) -> DisplayUnit:
     return next((DisplayUnit(*pair) for pair in DURATIONS if middle >= 2 * pair[0]), DisplayUnit(*DURATIONS[-1]))
 
 
-def format_duration(seconds: float) -> str:
-    """Format a time in the largest unit, from days to milliseconds, of which it has two or more."""
-    unit = time_unit([seconds])
-    return f"{unit.format(seconds)} {unit.name}" if isfinite(seconds) else MISSING
+def format_seconds(value: float) -> str:
+    """Format the time of an iteration."""
+    return _in_largest_unit(float(value), FRACTIONS, DIGITS) if value else "0 s"

@@ -10,14 +10,13 @@ from math import ceil
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hetopt.data.array_types import Floats
-from hetopt.presentation.allocation_pictures import COLOURS, FIGURE_WIDTH
-from hetopt.presentation.fonts import font_settings, heading, label, labels
-from hetopt.presentation.formatting import format_bytes, format_seconds
+from hetopt.presentation.fonts import heading, label, labels
+from hetopt.presentation.formatting import format_bytes, format_duration
+from hetopt.presentation.style import INK, LIGHT, PAGE, QUIET, canvas, letters_on
 from hetopt.stages.mapping import GPUMapping
 
 MOST_PANELS = 12
@@ -25,12 +24,14 @@ MOST_PANELS = 12
 MOST_EDGES = 5000
 """Edges drawn of one job: the heaviest."""
 SHAPES = {"o": 1.0, "s": 0.8, "D": 0.6, "h": 1.1, "p": 1.1, "8": 1.0}
-"""Marker -> its area relative to a circle that looks as large; markers change when the ten colours repeat."""
+"""Marker -> its area relative to a circle that looks as large; markers change when the colours repeat."""
 NODE, ROW, LEAST_COLUMN, MOST_COLUMN = 0.32, 0.5, 0.64, 1.5
 """Inches: a node's diameter, the distance of rows, and of columns."""
 LEFT, TOP, LINE = 0.6, 1.1, 0.3
 """Inches: left of the first column, above the first row, and from line to line of the legend."""
-WITHIN, BETWEEN = "#222222", "#888888"
+WITHIN, BETWEEN = INK, QUIET
+FIGURE_WIDTH = 11.5
+"""Width of a wide picture in inches."""
 DASH = np.array([4.0, 2.5])
 """Points: strokes and gaps of edges between servers, whatever their width."""
 
@@ -67,8 +68,8 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
     width = max([FIGURE_WIDTH * (0.66 if len(used) <= 12 else 1), *(panel.width for panel in panels)])
     above = 0.45 * bool(title)
     height = above + sum(panel.height(width) for panel in panels)
-    with font_settings((title, *used, *(one.graph.pipeline.name for one in shown))):
-        figure = Figure(figsize=(width, height))
+    with canvas((title, *used, *(one.graph.pipeline.name for one in shown))):
+        figure = Figure(figsize=(width, height), facecolor=PAGE)
         if title:
             figure.text(0.5, 1 - 0.28 / height, heading(title, width), ha="center", va="center", fontsize=13)
         bottom = height - above
@@ -134,7 +135,7 @@ class _Panel:
         every = graph.weight.sum()
         between = f"{format_bytes(mapping.cut_bytes)} of {format_bytes(every)} per iteration go between servers"
         return (
-            f"{label(graph.pipeline.name, 1, 40)}{method}: {format_seconds(mapping.iteration_seconds)} per iteration",
+            f"{label(graph.pipeline.name, 1, 40)}{method}: {format_duration(mapping.iteration_seconds)} per iteration",
             between if every else "its replicas exchange nothing",
         )
 
@@ -182,18 +183,16 @@ class _Panel:
 
     def _heads(self, axes: Axes) -> None:
         page, replicas = self.page, self.mapping.graph.pipeline.replicas.tolist()
-        paper = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+        paper = {"boxstyle": "square,pad=0.1", "facecolor": PAGE, "edgecolor": "none"}
         for s, (x, y) in enumerate(zip(page.head_x.tolist(), page.head_y.tolist(), strict=True)):
             text = f"S{s + 1}, {replicas[s]} replicas" if page.split and replicas[s] > 1 else f"S{s + 1}"
             at = LEFT + self.column * x, TOP + ROW * y - (0.37 if page.split else 0.27)
-            axes.text(*at, text, fontsize=8, ha="center", va="center", color="#444444", bbox=paper, zorder=2)
+            axes.text(*at, text, fontsize=8, ha="center", va="center", color=QUIET, bbox=paper, zorder=2)
         if page.split or max(replicas) == 1:
             return
         for top, rows in page.bands:
             for r in range(rows):
-                axes.text(
-                    0.3, TOP + ROW * (top + r), f"R{r + 1}", fontsize=8, ha="center", va="center", color="#444444"
-                )
+                axes.text(0.3, TOP + ROW * (top + r), f"R{r + 1}", fontsize=8, ha="center", va="center", color=QUIET)
 
     def _legend(self, axes: Axes, top: float, width: float) -> None:
         across = self._across(width)
@@ -227,30 +226,24 @@ def _nodes(axes: Axes, places: Floats, numbers: list[int], size: float = 1.0) ->
     given: NDArray[np.int64] = np.array(numbers) - 1
     shapes = list(SHAPES)
     for shape in range(len(shapes)):
-        own = np.flatnonzero(given // len(COLOURS) % len(shapes) == shape)
+        own = np.flatnonzero(given // len(LIGHT) % len(shapes) == shape)
         if len(own):
             area = (72 * NODE * size) ** 2 * SHAPES[shapes[shape]]
-            fill = [COLOURS[i] for i in given[own] % len(COLOURS)]
+            fill = [LIGHT[i] for i in given[own] % len(LIGHT)]
             axes.scatter(
                 places[own, 0],
                 places[own, 1],
                 s=area,
                 c=fill,
                 marker=shapes[shape],
-                edgecolors="white",
+                edgecolors=PAGE,
                 linewidths=0.8,
                 zorder=3,
             )
     for (x, y), number in zip(places, numbers, strict=True):
         letters = 9.5 if number < 100 else 7
-        colour = _ink(COLOURS[(number - 1) % len(COLOURS)])
+        colour = letters_on(LIGHT[(number - 1) % len(LIGHT)])
         axes.text(x, y, str(number), fontsize=letters * size, ha="center", va="center_baseline", color=colour, zorder=4)
-
-
-def _ink(fill: str) -> str:
-    """Black or white, by contrast with the fill colour."""
-    red, green, blue = to_rgb(fill)
-    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
 
 
 MOST_COLUMNS = 16

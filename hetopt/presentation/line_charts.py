@@ -11,11 +11,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
-from hetopt.presentation.allocation_pictures import COLOURS
-from hetopt.presentation.fonts import font_settings, label
-
-LINES = ("-", "--", ":", "-.")
-"""Line styles in turn, so that coinciding lines stay visible."""
+from hetopt.presentation.fonts import label
+from hetopt.presentation.style import PAGE, SeriesStyle, canvas
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SMALLEST = 0.001
@@ -23,10 +20,9 @@ SMALLEST = 0.001
 
 
 def _axes(title: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor=PAGE)
     axes = figure.subplots()
     axes.set_title(title)
-    axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
@@ -38,18 +34,17 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
     """
     work = vector_of(actual, "actual")
     grid = np.linspace(0.0, 1.0, 201)
-    with font_settings((title, *predicted)):
+    with canvas((title, *predicted)):
         figure, axes = _axes(title)
         for i, (name, values) in enumerate(predicted.items()):
             off = relative_errors(values, work, name)
             shares = [100 * share_within(off, p) for p in grid]
-            style = LINES[i % len(LINES)]
-            axes.plot(100 * grid, shares, style, color=COLOURS[i % len(COLOURS)], label=label(name, i + 1, 40))
+            axes.plot(100 * grid, shares, label=label(name, i + 1, 40), **SeriesStyle(i).line())
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 102)
         axes.set_xlabel("error of the prediction, at most (% of the job's work)")
         axes.set_ylabel("jobs (%)")
-        axes.legend(frameon=False, loc="lower right")
+        axes.legend(loc="lower right")
         figure.draw_without_rendering()
     return figure
 
@@ -69,11 +64,11 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
     Figure
         :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
     """
-    with font_settings((title, size, *map(str, table.columns))):
+    with canvas((title, size, *map(str, table.columns))):
         figure, axes = _axes(title)
         for i, name in enumerate(table.columns):
-            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-            axes.plot(table.index, table[name], color=colour, marker=marker, label=label(str(name), i + 1, 40))
+            style = SeriesStyle(i).line() | {"marker": MARKERS[i % len(MARKERS)]}
+            axes.plot(table.index, table[name], label=label(str(name), i + 1, 40), **style)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_ylim(min(SMALLEST, float(table.min().min())), max(1.0, float(table.max().max())))
@@ -82,7 +77,7 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
         axes.minorticks_off()
         axes.set_xlabel(size)
         axes.set_ylabel("seconds of one decision")
-        axes.grid(axis="y", alpha=0.3)
-        axes.legend(frameon=False, loc="upper left")
+        axes.grid(axis="y")
+        axes.legend(loc="upper left")
         figure.draw_without_rendering()
     return figure

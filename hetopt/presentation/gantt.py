@@ -1,0 +1,181 @@
+"""Bars in rows: Gantt charts of servers, GPUs and jobs over time, and GPUs divided among tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator
+
+from hetopt.presentation.fonts import cut, label, text_width
+from hetopt.presentation.formatting import format_duration, unit_of_time
+from hetopt.presentation.pictures import WIDE, Box, draw_boxes
+from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle, letters_on
+
+LETTER = 0.068
+"""Width of a letter in inches: the mean with a margin."""
+
+NAME = 24
+"""Most letters of the name of a row."""
+
+LABELLED = 0.15
+"""Least height in inches of a bar with a label."""
+
+
+@dataclass(frozen=True)
+class GanttRow:
+    """A row with one or more lines, e.g. a server with a line for each GPU."""
+
+    name: str
+    lines: int = 1
+
+
+@dataclass(frozen=True)
+class GanttBar:
+    """A bar in adjacent lines of a row.
+
+    Attributes
+    ----------
+    row, line, lines:
+        Position of the row, the first line in it, and the number of lines.
+    start, end:
+        Edges in the unit of the axis.
+    style:
+        Its colour; None: that of the rest.
+    label:
+        Text in it, if there is room.
+    tip:
+        Text shown when it is pointed at; only with ``tips``, see :func:`draw_bars`.
+    begun:
+        Until here it is starting or moving; None: from its start it is in full use.
+    pale:
+        Whether it is pale and hatched, e.g. because it profiles only.
+    """
+
+    row: int
+    line: int
+    lines: int
+    start: float
+    end: float
+    style: SeriesStyle | None
+    label: str = ""
+    tip: str = ""
+    begun: float | None = None
+    pale: bool = False
+
+
+def gantt_figure(
+    rows: Sequence[GanttRow], line_height: float, width: float = WIDE, top: float = 0.3
+) -> tuple[Figure, Axes]:
+    """A figure for rows whose lines have this height, with a margin for their names; lengths in inches."""
+    high = max(line_height * sum(row.lines for row in rows), 0.3)
+    left = 0.15 + LETTER * max((text_width(label(row.name, i, NAME)) for i, row in enumerate(rows, 1)), default=1)
+    whole = high + top + 0.42
+    figure = Figure(figsize=(width, whole))
+    axes = figure.add_axes((left / width, 0.42 / whole, 1 - (left + 0.15) / width, high / whole))
+    return figure, axes
+
+
+def draw_bars(
+    axes: Axes,
+    rows: Sequence[GanttRow],
+    bars: Iterable[GanttBar],
+    window: tuple[float, float],
+    tips: list[str] | None = None,
+    *,
+    rasterized: bool = False,
+) -> None:
+    """Draw rows and bars on the axes of :func:`gantt_figure`.
+
+    Parameters
+    ----------
+    window:
+        Limits of the axis; bars are cut there.
+    tips:
+        If given, every bar is a shape of its own, and its tip is appended, for
+        :func:`~hetopt.presentation.pictures.picture`.
+    rasterized:
+        Whether bars become pixels, for very many of them.
+    """
+    tops, top = [], 0
+    for row in rows:
+        tops.append(top)
+        axes.axhline(top, color=GRID, linewidth=0.6, zorder=0)
+        top += row.lines
+    axes.set(xlim=window, ylim=(max(top, 1), 0))
+    middles = [y + row.lines / 2 for y, row in zip(tops, rows, strict=True)]
+    axes.set_yticks(middles, [label(row.name, i, NAME) for i, row in enumerate(rows, 1)])
+    across, down = (
+        axes.bbox.width / axes.figure.dpi / (window[1] - window[0]),
+        axes.bbox.height / axes.figure.dpi / max(top, 1),
+    )
+    high = min((row.lines for row in rows), default=1) * down
+    axes.tick_params(axis="y", length=0, labelsize=min(9.0, max(5.0, 72 * high * 0.95)))
+    axes.grid(axis="x", zorder=0)
+    axes.spines["left"].set_visible(False)
+    shapes: dict[tuple[str, str, float], list[Box]] = {}
+    for bar in bars:
+        start, end = max(bar.start, window[0]), min(bar.end, window[1])
+        if start >= end:
+            continue
+        low = tops[bar.row] + bar.line
+        box = (start, end, low + 0.04, low + bar.lines - 0.04)
+        colour, hatch = (REST, "") if bar.style is None else (bar.style.colour, bar.style.hatch)
+        key = (colour, "////" if bar.pale else hatch, 0.55 if bar.pale else 1.0)
+        if tips is None:
+            shapes.setdefault(key, []).append(box)
+        else:
+            _draw(axes, [box], *key, rasterized=rasterized).set_gid(f"tip{len(tips)}")
+            tips.append(bar.tip)
+        if bar.begun is not None and bar.begun > start:
+            shapes.setdefault((INK, "", 0.6), []).append((start, min(bar.begun, end), *box[2:]))
+        room = int(((end - start) * across - 0.08) / LETTER)
+        if bar.label and bar.lines * down >= LABELLED and room >= 3 and not bar.pale:
+            axes.text(start + 0.04 / across, low + bar.lines / 2, cut(bar.label, room), va="center",
+                      color=letters_on(colour), zorder=3)  # fmt: skip
+    for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):
+        _draw(axes, boxes, *key, rasterized=rasterized)
+
+
+def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float, *, rasterized: bool) -> PathPatch:
+    patch = draw_boxes(
+        axes, boxes, facecolor=colour, edgecolor=PAGE, linewidth=0.5, hatch=hatch or None, alpha=alpha, zorder=2
+    )
+    patch.set_rasterized(rasterized)
+    return patch
+
+
+def draw_presence(axes: Axes, spans: Iterable[tuple[int, float, float]], window: tuple[float, float]) -> None:
+    """A thin line in the middle of a row (position, start, end), e.g. from the arrival of a job to its finish."""
+    for row, start, end in spans:
+        ends = max(start, window[0]), min(end, window[1])
+        if ends[0] < ends[1]:
+            axes.plot(ends, (row + 0.5, row + 0.5), color=QUIET, linewidth=0.7, zorder=1)
+
+
+def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> None:
+    """Limits in seconds and round ticks, in a unit that suits the length; ``ago``: before the end of the axis."""
+    size, name = unit_of_time([end - begin])
+    if end - begin < 2 * size and size > 1:
+        size, name = unit_of_time([(end - begin) / 60])
+    steps = (s * 10.0**e for e in range(-9, 18) for s in (1, 2, 5))
+    step = size * next(s for s in steps if end - begin <= 12 * s * size)
+    axes.set_xlim(begin, end)
+    if ago:
+        ticks = [end - i * step for i in range(int((end - begin) / step) + 1)]
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        shown = FuncFormatter(lambda at, _: "now" if end - at < step / 2 else f"{format_duration(end - at)} ago")
+    else:
+        axes.xaxis.set_major_locator(MultipleLocator(step))
+        shown = FuncFormatter(lambda at, _: f"{at / size:g}")
+        axes.set_xlabel(f"time ({name})")
+    axes.xaxis.set_major_formatter(shown)
+
+
+def ground(axes: Axes, rows: Sequence[GanttRow]) -> None:
+    """A soft ground behind all rows."""
+    low, high = axes.get_xlim()
+    draw_boxes(axes, [(low, high, 0, sum(row.lines for row in rows))], facecolor=SOFT, linewidth=0, zorder=0)

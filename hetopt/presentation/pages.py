@@ -1,0 +1,84 @@
+"""HTML pages from templates: one base, one style, one set of filters; a page is one file that loads nothing else."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from hetopt.checks import counted
+from hetopt.presentation import formatting, style
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "number": formatting.format_number,
+    "duration": formatting.format_duration,
+    "bytes": formatting.format_bytes,
+    "percent": formatting.format_percent,
+    "counted": lambda items, word: counted(items if isinstance(items, int) else len(items), word),
+}
+"""Filters of all templates, besides those of Jinja."""
+
+
+@cache
+def environment(package: str = "hetopt.presentation") -> Environment:
+    """The templates of a package (in its folder ``templates``), which may extend and import those of this package."""
+    folders = dict.fromkeys((package, "hetopt.presentation"))
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(folder) for folder in folders]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= FILTERS
+    made.globals |= {"style": stylesheet(), "script": script}
+    return made
+
+
+def render(template: str, /, *, package: str = "hetopt.presentation", **values: Any) -> str:
+    """The text of a page.
+
+    Parameters
+    ----------
+    template:
+        Name of a file in the folder ``templates`` of ``package``.
+    values:
+        What the template shows; text is escaped unless it is :class:`markupsafe.Markup`.
+    """
+    return environment(package).get_template(template).render(values)
+
+
+@cache
+def stylesheet() -> Markup:
+    """The style of all pages."""
+    source = Environment(autoescape=False, loader=PackageLoader("hetopt.presentation")).get_template("style.css.j2")
+    return Markup(
+        _compact(source.render(light=style.declared(0), dark=style.declared(1), series=range(len(style.LIGHT))))
+    )
+
+
+@cache
+def script(name: str) -> Markup:
+    """A script from the folder of templates."""
+    loader = PackageLoader("hetopt.presentation")
+    return Markup(loader.get_source(environment(), name)[0])
+
+
+def source_hash(text: str) -> str:
+    """The source of a Content-Security-Policy that allows this style or script."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _compact(css: str) -> str:
+    return re.sub(r"\s*\n\s*", "\n", re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)).strip()
+
+
+def slug(name: str) -> str:
+    """A name as the anchor of a link."""
+    return re.sub(r"[^\w.-]+", "-", name)

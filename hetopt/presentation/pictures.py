@@ -1,0 +1,147 @@
+"""Pictures on pages: a figure of Matplotlib as SVG in the colours of the page, with a legend and a caption."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from hetopt.presentation.style import VARIABLES, SeriesStyle
+from hetopt.presentation.tables import Key
+
+PANEL, WIDE = 5.0, 10.0
+"""Width in inches of a picture beside others, and of one that has a row of its own and scrolls on narrow screens."""
+
+Box = tuple[float, float, float, float]
+"""Left, right, lower and upper edge."""
+
+_COLOURS = {light: f"var(--{name})" for name, (light, _) in VARIABLES.items()}
+
+
+def line_key(label: str, own: SeriesStyle) -> Key:
+    """The entry of a line."""
+    return Key(label, own.variable, own.dash, line=True)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture on a page.
+
+    Attributes
+    ----------
+    svg:
+        The drawing.
+    caption:
+        Text below it.
+    keys:
+        Legend above it.
+    wide:
+        Whether it has a row of its own.
+    """
+
+    svg: Markup
+    caption: str = ""
+    keys: tuple[Key, ...] = ()
+    wide: bool = False
+
+
+def panel(height: float, width: float = PANEL) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes; height and width in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def picture(
+    figure: Figure, text: str, caption: str = "", keys: Sequence[Key] = (), tips: Sequence[str] = ()
+) -> Picture:
+    """A figure of a page.
+
+    Parameters
+    ----------
+    text:
+        Text alternative for screen readers.
+    tips:
+        Texts shown at artists: the artist with the group id ``tip3`` gets the text of position 3.
+    """
+    wide = float(figure.get_figwidth()) > PANEL
+    return Picture(inline_svg(figure, text, tips), caption, tuple(keys), wide)
+
+
+def inline_svg(figure: Figure, text: str, tips: Sequence[str] = ()) -> Markup:
+    """A figure as an SVG element with the colours of the page and no style sheet; equal figures give equal text."""
+    buffer = StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": text, "svg.fonttype": "none", "path.simplify": False}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none")
+    svg = buffer.getvalue()
+    svg = re.sub(
+        r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL
+    )
+    svg = re.sub(r"(<[^>]+>)\s*", lambda found: _compact(found[1]), svg)
+    svg = re.sub(r'<path d="[^"]*" fill="none"/>|<defs></defs>|<g [^>]*/>', "", svg)
+    svg = _ungrouped(re.sub(r'<g id="tip(\d+)">', lambda found: f"<g title={found[1]}>", svg))
+    svg = re.sub(r"<g title=(\d+)>", lambda found: f"<g><title>{escape(tips[int(found[1])])}</title>", svg)
+    return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text, quote=True)}" ', 1))
+
+
+def _ungrouped(svg: str) -> str:
+    """The SVG without groups that have no attributes besides an id."""
+    kept: list[bool] = []
+
+    def tag(found: re.Match[str]) -> str:
+        if found[0] == "</g>":
+            return "</g>" if kept.pop() else ""
+        kept.append(not re.fullmatch(r'<g(?: id="[^"]*")?>', found[0]))
+        return found[0] if kept[-1] else ""
+
+    return re.sub(r"</g>|<g[ >][^>]*>|<g>", tag, svg)
+
+
+def _compact(tag: str) -> str:
+    """A tag with attributes in place of styles, one decimal, and variables in place of colours."""
+    tag = " ".join(tag.split())
+    if tag.startswith("<svg "):
+        return re.sub(r' (?:width|height|version|xmlns:xlink|xmlns)="[^"]*"', "", tag)
+    tag = re.sub(r' style="([^"]*)"', lambda found: _attributes(found[1]), tag.replace("xlink:href", "href"))
+    tag = re.sub(r"(?<![#\w])-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), tag)
+    tag = re.sub(r"#[0-9a-f]{6}\b", lambda found: _COLOURS.get(found[0], found[0]), tag)
+    if tag.startswith("<text "):
+        tag = re.sub(r' transform="rotate\(-?0 [^"]*"| font-size="9"| fill="var\(--ink\)"', "", tag)
+    if tag.startswith("<path "):
+        tag = re.sub(r' d="([^"]*)"', lambda found: f' d="{_short(found[1])}"', tag)
+    return tag
+
+
+def _short(path: str) -> str:
+    """A path without spaces around its commands."""
+    return re.sub(r" ?([A-Za-z]) ?", r"\1", path.strip())
+
+
+def _attributes(declarations: str) -> str:
+    """Declarations of a style as attributes; the family of fonts is the page's."""
+    pairs = (one.partition(":") for one in declarations.split(";") if one.strip())
+    kept = ((key.strip(), value.strip().removesuffix("px")) for key, _, value in pairs)
+    return "".join(f' {key}="{value}"' for key, value in kept if key not in INHERITED)
+
+
+INHERITED = ("font-family", "stroke-miterlimit", "stroke-linejoin", "stroke-linecap")
+"""Properties that the style of the page sets for all pictures."""
+
+
+def draw_boxes(axes: Axes, boxes: Iterable[Box], **settings: Any) -> PathPatch:
+    """Draw boxes (left, right, lower, upper) as one shape, which keeps pictures small."""
+    corners = [((a, low), (b, low), (b, high), (a, high), (a, low)) for a, b, low, high in boxes]
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(corners)
+    patch = PathPatch(Path([point for box in corners for point in box], codes), **settings)
+    axes.add_patch(patch)
+    patch.set_clip_on(False)
+    return patch

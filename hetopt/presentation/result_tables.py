@@ -1,0 +1,242 @@
+"""Results as tables: allocations, audits, instances, comparisons, placements and mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hetopt.data.instance import Instance
+from hetopt.metrics.definitions import Unit
+from hetopt.presentation.formatting import column_format, format_bytes, format_duration, format_number
+from hetopt.presentation.tables import (
+    Cell,
+    Column,
+    Mark,
+    Table,
+    joined,
+    number_cell,
+    number_column,
+    table_of,
+)
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.stages.mapping import GPUMapping
+
+if TYPE_CHECKING:
+    from hetopt.auditing import Audit
+    from hetopt.decisions.first_round import FirstRound
+    from hetopt.experiments import comparison
+
+SHARES = {
+    "tenants": ("GPUs", "normalised throughput", Unit.SPEEDUP_GPUS),
+    "jobs": ("part of the time that its gang runs on the type", "work per second", Unit.NONE),
+}
+"""Kind -> meaning of a share, meaning of a rate, unit of a rate: shares of tenants are GPUs, those of jobs are time."""
+
+PROPERTIES = {
+    "envy_free": "no tenant or job would do better with another's GPUs, scaled by weight",
+    "sharing_incentive": "every tenant or job does at least as well as with its own part of the cluster, by weight",
+    "pareto_efficient": "no tenant or job can gain without loss to others",
+    "strategy_proof": "no tenant gains by misreporting its speeds (searched, so never proven)",
+    "capacity": "no more GPUs are allocated than exist",
+    "adjacent_types": "the GPU types of each tenant or job are adjacent in the cluster's order [OEF, Theorem 5.2]",
+    "even split": "per tenant: its GPUs are divided evenly among its job types",
+    "free reuse": "per tenant: its GPUs go to the job type that gains most",
+}
+"""Meaning of the properties of an audit, and of the two ways of auditing whole tenants."""
+
+
+def frame_table(frame: pd.DataFrame, title: str = "", unit: Unit | str = Unit.NONE) -> Table:
+    """A table of numbers (or fractions) in one unit; the index has the names of the rows."""
+    names = (Column(str(frame.index.name or ""), text=True), [Cell(str(name)) for name in frame.index])
+    return joined(names, *(_column(str(key), frame[key], unit) for key in frame.columns), title=title)
+
+
+def _column(name: str, values: pd.Series[float], unit: Unit | str, meaning: str = "") -> tuple[Column, list[Cell]]:
+    if pd.api.types.is_numeric_dtype(values):
+        return number_column(name, [float(value) for value in values], unit, meaning)
+    return Column(name, "", meaning), [Cell(str(value), float(value)) for value in values]  # fractions
+
+
+def result_table(result: Allocation | Plan, title: str = "") -> Table:
+    """Shares and rates of an allocation, or the whole GPUs of a plan; a row for each tenant or job."""
+    if isinstance(result, Plan):
+        return frame_table(result.gpus, title or "GPUs in this round", Unit.GPUS)
+    share, rate, unit = SHARES[result.entities.kind]
+    frame = result.exact if result.certificate.exact else result.share
+    names = (Column(result.entities.kind[:-1], text=True), [Cell(str(name)) for name in frame.index])
+    types = [key for key in frame.columns if key != "rate"]
+    shares = [_column(str(key), frame[key], Unit.GPUS if result.entities.kind == "tenants" else "") for key in types]
+    rates = _column("rate", frame.get("rate", result.rate), unit, rate)
+    return joined(names, *shares, rates, title=title or f"Shares: {share} of each type")
+
+
+def certificate_text(result: Allocation | Plan) -> str:
+    """What is known about the optimality of a result; empty if it has no certificate."""
+    certificate = result.certificate
+    if certificate is None:
+        return ""
+    text = (
+        f"{certificate.status}: objective {certificate.objective:.6g}, bound {certificate.bound:.6g}, "
+        f"violation {certificate.violation:.1e}, {format_duration(certificate.seconds)} with {certificate.solver} "
+        f"({certificate.method})"
+    )
+    if certificate.exact is not None:
+        text += f"; proven in rational numbers: objective {certificate.exact.objective}"
+    return text
+
+
+VERDICTS = {"holds": Mark.GOOD, "fails": Mark.BAD}
+
+
+def audit_table(verdicts: Audit, title: str = "") -> Table:
+    """A row for each property, with the reason in words; slacks are parts of what their unit says."""
+    table = verdicts.table
+    form = column_format(table["slack"].astype(float).tolist(), Unit.SHARE)
+    rows = [
+        [
+            Cell(str(name)),
+            Cell(row["verdict"], mark=VERDICTS.get(row["verdict"])),
+            number_cell(
+                row["slack"], form, notes=(f"of the {row['unit'].removeprefix('part of the ')}",) * bool(row["unit"])
+            ),
+            Cell(row["explanation"]),
+        ]
+        for name, row in table.iterrows()
+    ]
+    columns = (
+        Column("property", text=True),
+        Column("verdict", text=True),
+        Column("slack", form.name, "distance to a violation; below 0 if violated"),
+        Column("why", text=True),
+    )
+    return table_of(columns, rows, title)
+
+
+def properties_in(verdicts: Audit) -> dict[str, str]:
+    """Property -> meaning, of the properties in an audit."""
+    shown = {str(key) for _, verdict in verdicts for key in (verdict.name, verdict.level)}
+    return {name: text for name, text in PROPERTIES.items() if name in shown}
+
+
+def instance_tables(instance: Instance) -> list[Table]:
+    """The cluster, and the speeds of tenants and jobs."""
+    found = [frame_table(pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type"), "Cluster")]
+    if instance.tenants:
+        entities = instance.entities("tenants")
+        found.append(frame_table(entities.frame(entities.speed), "Tenants: speedup on each GPU type"))
+    if instance.jobs:
+        entities = instance.entities("jobs")
+        found.append(
+            frame_table(entities.frame(entities.speed), "Jobs: work per second of the whole gang on each type")
+        )
+    return found
+
+
+def comparison_table(
+    frame: pd.DataFrame,
+    columns: Mapping[str, comparison.Column],
+    title: str = "",
+    links: Mapping[str, str] | None = None,
+) -> Table:
+    """A row per policy and a column per measure; violated properties are marked.
+
+    Parameters
+    ----------
+    links:
+        Policy -> target of the link at its name.
+    """
+    names = list(map(str, frame.index))
+    found = [(Column("policy", text=True), [Cell(name, link=(links or {}).get(name, "")) for name in names])]
+    for key, own in columns.items():
+        values = frame[key].astype(float).tolist()
+        bad = {i: Mark.BAD for i, value in enumerate(values) if own.is_violated(value)}
+        found.append(number_column(own.title or key, values, own.unit, own.meaning, bad))
+    return joined(*found, title=title)
+
+
+WORDS = {
+    "sharing": "gives every tenant at least its fair part",
+    "envy": "leaves no reason to envy",
+    "pareto": "wastes nothing",
+}
+"""Property of a comparison -> what a policy does that has it."""
+
+
+def reason_of(found: comparison.Recommendation) -> str:
+    """The reason of a recommendation, a phrase that begins after the policy's name."""
+    kept = [text for key, text in WORDS.items() if key not in found.violated]
+    lacks = f" It fails on: {', '.join(found.violated)}." if found.violated else ""
+    among = f"Of {found.equals} policies that do so, it has" if found.equals > 1 else "It is the only one, with"
+    highest, total = found.highest
+    compared = (
+        "the highest total throughput of all"
+        if highest == found.policy
+        else f"the highest total throughput: {format_number(found.total)}, {100 * found.total / total:.0f} % of the "
+        f"{format_number(total)} of {highest}, which is not as fair"
+    )
+    says = f" {', '.join(kept[:-1])}{' and ' if len(kept) > 1 else ''}{kept[-1]}. " if kept else ". "
+    return f"{says}{among} {compared}.{lacks}"
+
+
+def placement_table(first: FirstRound, title: str = "", iteration: Mapping[str, str] | None = None) -> Table:
+    """Jobs with their GPUs and servers in a first round; jobs that wait have the reason.
+
+    Parameters
+    ----------
+    iteration:
+        Job -> time of an iteration, if known.
+    """
+    known = {} if iteration is None else {"iteration": iteration}
+    runs = [
+        [job, ", ".join(gpus), ", ".join(servers), *(of.get(job, "") for of in known.values())]
+        for job, gpus, servers in first.rows
+    ]
+    waits = [[job, Cell("waits", mark=Mark.WARN), str(why), *([""] * len(known))] for job, why in first.waiting.items()]
+    return table_of(("job", "GPUs", "servers, or why it waits", *known), [*runs, *waits], title)
+
+
+MOST_SERVERS = 10
+"""Largest number of servers that get a column each; more servers are listed in one cell per stage."""
+
+
+def replica_table(mapping: GPUMapping, title: str = "") -> Table:
+    """Replicas of stages on servers; consecutive stages with equal replicas share a row."""
+    table, runs = mapping.table, []
+    for row, equal in groupby(enumerate(table.to_numpy().tolist(), 1), key=lambda pair: pair[1]):
+        stages = [number for number, _ in equal]
+        runs.append((f"S{stages[0]}" if len(stages) == 1 else f"S{stages[0]}-S{stages[-1]} each", row))
+    names = [str(name) for name in table.columns]
+    if len(names) <= MOST_SERVERS:
+        rows = [[stages, *(Cell(str(n) if n else "", float(n)) for n in row)] for stages, row in runs]
+        return table_of((Column("stage", text=True), *map(Column, names)), rows, title)
+    listed = [[stages, ", ".join(f"{m}: {n}" for m, n in zip(names, row, strict=True) if n)] for stages, row in runs]
+    return table_of(("stage", "servers"), listed, title)
+
+
+STATUS = {"gap": "within the requested gap", "time_limit": "stopped by the time limit"}
+
+
+def mapping_facts(mapping: GPUMapping) -> dict[str, str]:
+    """What is known about a mapping: time of an iteration, traffic, and how it was found."""
+    least, apart = iteration_limits(mapping)
+    found = f"{STATUS.get(mapping.status, mapping.status)}, found in {format_duration(mapping.seconds)}"
+    if mapping.bound is not None and mapping.minimises == "seconds":
+        found += f"; no mapping takes less than {format_duration(mapping.bound)}: gap {mapping.gap:.2%}"
+    elif mapping.bound is not None:
+        found += f"; no mapping sends less than {format_bytes(mapping.bound)}: gap {mapping.gap:.2%}"
+    sent, total = format_bytes(mapping.cut_bytes), format_bytes(mapping.graph.weight.sum())
+    return {
+        "iteration": f"{format_duration(mapping.iteration_seconds)}; {format_duration(least)} if all replicas were "
+        f"together, {format_duration(apart)} if each were on a separate server",
+        "between servers": f"{sent} of {total} per iteration",
+        mapping.method or "method": found,
+    }
+
+
+def iteration_limits(mapping: GPUMapping) -> tuple[float, float]:
+    """Lower bound of the time of an iteration, and its time with every replica on its own server, in seconds."""
+    pipeline, servers = mapping.graph.pipeline, mapping.servers
+    return float(mapping.timing.least(pipeline, servers)), float(mapping.timing.most(pipeline, servers))

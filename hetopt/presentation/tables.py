@@ -1,0 +1,197 @@
+"""Tables: what columns mean and what cells say, for terminals, pages and notebooks alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from markupsafe import Markup
+
+from hetopt.metrics.definitions import Unit
+from hetopt.presentation.formatting import MISSING, ColumnFormat, column_format
+
+
+class Mark(StrEnum):
+    """What distinguishes a cell."""
+
+    BEST = "best"
+    BAD = "bad"
+    GOOD = "good"
+    WARN = "warn"
+    QUIET = "quiet"
+
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend.
+
+    Attributes
+    ----------
+    label:
+        Its text.
+    variable:
+        The variable of its colour.
+    dash:
+        On and off of its line in line widths.
+    opacity:
+        Opacity of its sample.
+    line:
+        Whether the sample is a line rather than a square.
+    """
+
+    label: str
+    variable: str
+    dash: tuple[float, ...] = ()
+    opacity: float = 1.0
+    line: bool = False
+
+    @property
+    def dashes(self) -> str:
+        """``stroke-dasharray`` of the sample."""
+        return " ".join(f"{1.7 * width:.3g}" for width in self.dash)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes
+    ----------
+    text:
+        What it shows.
+    value:
+        The number with all digits, by which the column is sorted; None: by the text.
+    notes:
+        Small lines below the text.
+    mark:
+        Its distinction.
+    link:
+        Target of a link; empty for none.
+    key:
+        Sample of a colour before the text on pages.
+    picture:
+        Small drawing before the text on pages, e.g. of progress.
+    """
+
+    text: str
+    value: float | None = None
+    notes: tuple[str, ...] = ()
+    mark: Mark | None = None
+    link: str = ""
+    key: Key | None = None
+    picture: Markup | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name:
+        Its heading.
+    unit:
+        Unit of its numbers, in the heading and in the meaning; empty for none.
+    meaning:
+        A phrase below the table; empty for none.
+    text:
+        Whether it has words: aligned to the left and, if they are sentences, wrapped.
+    """
+
+    name: str
+    unit: str = ""
+    meaning: str = ""
+    text: bool = False
+
+    @property
+    def heading(self) -> str:
+        """Name and unit in one line."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes
+    ----------
+    columns:
+        Its columns; the first one names the rows.
+    rows:
+        Cells by row.
+    title:
+        A phrase above it; empty for none.
+    marked:
+        Positions of rows that are highlighted.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    title: str = ""
+    marked: frozenset[int] = frozenset()
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """Heading -> meaning with its unit, of columns that have one."""
+        return {c.name: f"{c.meaning} ({c.unit})" if c.unit else c.meaning for c in self.columns if c.meaning}
+
+
+def table_of(
+    columns: Iterable[Column | str], rows: Iterable[Iterable[Cell | str]], title: str = "", *, words: int | None = None
+) -> Table:
+    """A table of cells and texts; a column given by its name has words.
+
+    Parameters
+    ----------
+    words:
+        If given, only the first column and so many last columns have words, of those given by name.
+    """
+    given = list(columns)
+    many = len(given)
+
+    def column(i: int, own: Column | str) -> Column:
+        return own if isinstance(own, Column) else Column(own, text=words is None or i == 0 or i >= many - words)
+
+    cells = tuple(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in row) for row in rows)
+    return Table(tuple(column(i, own) for i, own in enumerate(given)), cells, title)
+
+
+def number_cell(value: float, form: ColumnFormat, mark: Mark | None = None, notes: Sequence[str] = ()) -> Cell:
+    """A cell with a number; NaN is a dash."""
+    if value != value:
+        return Cell(MISSING, None, tuple(notes), Mark.QUIET)
+    return Cell(form.format(value), float(value), tuple(notes), mark)
+
+
+def number_column(
+    name: str,
+    values: Sequence[float],
+    unit: Unit | str = Unit.NONE,
+    meaning: str = "",
+    marks: Mapping[int, Mark] | None = None,
+) -> tuple[Column, list[Cell]]:
+    """A column of numbers in one format, and its cells.
+
+    Parameters
+    ----------
+    values:
+        One number per row; NaN is a dash.
+    marks:
+        Row -> distinction of its cell.
+    """
+    form = column_format(values, unit)
+    cells = [number_cell(value, form, (marks or {}).get(i)) for i, value in enumerate(values)]
+    return Column(name, form.name, meaning), cells
+
+
+def joined(first: tuple[Column, Sequence[Cell]], *others: tuple[Column, Sequence[Cell]], title: str = "") -> Table:
+    """A table of columns with their cells."""
+    every = (first, *others)
+    rows = zip(*(cells for _, cells in every), strict=True)
+    return Table(tuple(column for column, _ in every), tuple(map(tuple, rows)), title)
+
+
+def with_marked(table: Table, rows: Iterable[int]) -> Table:
+    """The table with these rows highlighted."""
+    return replace(table, marked=frozenset(rows))

@@ -1,0 +1,46 @@
+// Sorts a table by a click on a heading and filters long tables. Pages are complete without it.
+(() => {
+  "use strict";
+  const key = (row, column) => {
+    const cell = row.cells[column];
+    return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
+  };
+  const compare = (a, b) => {
+    const numbers = typeof a === "number" && typeof b === "number";
+    if (numbers) return a - b;
+    if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;  // rows without a number come last
+    return a.localeCompare(b, undefined, {numeric: true});
+  };
+  const sort = (table, column, heading) => {
+    const down = heading.ariaSort === "ascending";
+    for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+    heading.ariaSort = down ? "descending" : "ascending";
+    const body = table.tBodies[0], rows = [...body.rows];
+    rows.sort((a, b) => {
+      const [x, y] = [key(a, column), key(b, column)];
+      return typeof x === typeof y && down ? compare(y, x) : compare(x, y);
+    });
+    body.append(...rows);
+  };
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((heading, column) => {
+      heading.tabIndex = 0;
+      heading.addEventListener("click", () => sort(table, column, heading));
+      heading.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        sort(table, column, heading);
+      });
+    });
+    if (table.tBodies[0].rows.length < 15) continue;
+    const box = document.createElement("input");
+    box.type = "search";
+    box.className = "filter";
+    box.placeholder = box.ariaLabel = "Filter rows";
+    box.addEventListener("input", () => {
+      const wanted = box.value.toLowerCase();
+      for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    });
+    table.closest(".scroll").before(box);
+  }
+})();
