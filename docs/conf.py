@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 
 import hetopt
 
-sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, claims.py, mathematics.py
+sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, claims.py, mathematics.py, trade_off.py
 
 project = "hetopt"
 author = "the hetopt team"
@@ -24,12 +24,14 @@ extensions = [
     "mathml",
     "claims",
     "mathematics",
+    "trade_off",
+    "sphinx_design",
 ]
 html_math_renderer = "mathml"
 highlight_language = "text"  # of literal blocks: formulas in docstrings
 html_static_path = ["static"]
 html_css_files = ["mathematics.css"]
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 html_theme = "furo"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,20 @@ def test_the_page_of_a_computed_claim_shows_its_pictures(monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(ROOT / "docs")
     claim = all_claims()["fft/fig-2-moving"]
     assert "<svg" in importlib.import_module("claims").section(claim)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_counts_of_printed_claims_are_those_of_the_ledger(page: str) -> None:
+    printed = Counter(str(claim.expected) for claim in all_claims().values() if claim.printed)
+    text = " ".join((ROOT / page).read_text().split())
+    assert re.search(rf"{printed.total()} claims that the four papers print", text)
+    for verdict in ("false", "true"):
+        assert re.search(rf"{printed[verdict]} (are )?{verdict}", text)
+    assert re.search(rf"{printed['untestable']} cannot be decided", text)
+    if page.startswith("docs"):
+        assert f"{len(all_claims()) - printed.total()} further claims" in text
+
+
+def test_the_readme_lists_every_policy() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in policy_names() if f"`{name}`" not in text] == []
