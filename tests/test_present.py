@@ -86,7 +86,7 @@ def test_a_simulation_takes_jobs_that_arrive_later() -> None:
     ],
 )
 def test_a_kind_that_does_not_exist_is_refused(make: Any, key: str) -> None:
-    with pytest.raises(InvalidOption, match=rf"^{key} is .*; it must be 'tenants', 'jobs' or None$"):
+    with pytest.raises(InvalidOption, match=rf"^{key} is .*; it must be 'tenants' or 'jobs'$"):
         make()
 
 

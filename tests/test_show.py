@@ -93,7 +93,7 @@ def test_the_kind_can_be_chosen_where_there_is_a_choice(run: Run) -> None:
     for words, part in {
         ("oef-cooperative", "--kind", "jobs"): "OEF cooperative is for tenants, not jobs",
         ("hadar-p1", "--kind", "jobs"): "'hadar-p1' is no formulation and has no kind to choose; leave out jobs",
-        ("ceei", "--kind", "users"): "kind is 'users'; it must be 'tenants', 'jobs' or None",
+        ("ceei", "--kind", "users"): "kind is 'users'; it must be 'tenants' or 'jobs'",
     }.items():
         assert run("show", *words) == (2, "", f"hetopt: {part}\n")
 

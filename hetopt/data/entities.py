@@ -25,7 +25,7 @@ Number = TypeVar("Number", bound=np.generic)
 def check_kind(key: str, kind: str | None) -> None:
     """Raise :class:`~hetopt.errors.InvalidOption` unless ``kind`` is a :data:`Kind` or None."""
     if not (kind is None or (isinstance(kind, str) and kind in get_args(Kind))):
-        raise InvalidOption(f"is {kind!r}; it must be 'tenants', 'jobs' or None", key)
+        raise InvalidOption(f"is {kind!r}; it must be 'tenants' or 'jobs'", key)
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:

@@ -110,7 +110,9 @@ MATHEMATICS = Mathematics.read(
 
 @dataclass(frozen=True)
 class MinimumAlpha:
-    """Minimise the iteration time of [ASRPT, eq. 7] over all mappings; ``print(MinimumAlpha().mathematics)`` shows how.
+    """Minimise the iteration time of [ASRPT, eq. 7] over all mappings, exactly.
+
+    ``print(MinimumAlpha().mathematics)`` shows the integer program.
 
     Only counts matter (:mod:`hetopt.models.asrpt.placement_costs`), so replicas of a stage are interchangeable. Choices
     that are slower than the start even with the best neighbours on the same server are omitted.

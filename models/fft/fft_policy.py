@@ -75,7 +75,9 @@ class FFTState:
 
 @dataclass(frozen=True)
 class FFT:
-    """FFT's policy: ``FFT()(instance, state) -> (Plan, FFTState)``, to be called once a round.
+    """FFT: each round an integer program that trades completion time, switching and fairness compensation.
+
+    Called once a round: ``FFT()(instance, state) -> (Plan, FFTState)``.
 
     Parameters
     ----------

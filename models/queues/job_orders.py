@@ -151,7 +151,7 @@ class SRTF(PreemptiveQueuePolicy):
 
 @dataclass(frozen=True)
 class SRSF(PreemptiveQueuePolicy):
-    """Shortest remaining service first: remaining time (as :class:`SRTF`) times GPUs, Tiresias' ideal (NSDI'19)."""
+    """Shortest remaining service first: remaining time times GPUs, the ideal of Tiresias (NSDI'19)."""
 
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, None]:
         """Remaining GPU-seconds, and no state."""
