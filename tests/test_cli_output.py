@@ -19,7 +19,7 @@ from hetopt.cli import core_commands as cli
 from hetopt.cli import main as command_line
 from hetopt.data.instance import read
 from hetopt.data.instance_files import write
-from hetopt.plugins import COMMANDS, GENERATORS, MAPPERS, PLACERS, POLICIES, PREDICTORS, SYSTEMS, TRACES
+from hetopt.plugins import COMMANDS, MAPPERS, POLICIES, PREDICTORS, SYSTEMS
 from hetopt.presentation import allocation_pictures as pictures
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_rounded, format_significant
@@ -285,6 +285,6 @@ def test_a_command_of_the_executor_imports_no_solver(tmp_path: Path) -> None:
 
 
 def test_descriptions_in_lists_are_plain_text() -> None:
-    lists = (POLICIES, SYSTEMS, MAPPERS, PREDICTORS, PLACERS, GENERATORS, TRACES)
+    lists = (POLICIES, SYSTEMS, MAPPERS, PREDICTORS)
     described = {f"{own.what} {name}": text for own in lists for name, text in own.descriptions().items()}
     assert {name: text for name, text in described.items() if "`" in text or "()" in text or not text} == {}
