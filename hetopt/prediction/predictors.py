@@ -50,7 +50,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Perfect:
-    """The truth: A-SRPT-Perfect of [ASRPT, section V-A]. The only predictor that uses ``Job.work``."""
+    """The truth: A-SRPT-Perfect of [ASRPT, section V-A]. The only predictor that uses the work of the job itself."""
 
     def learner(self) -> Learner:
         """A learner that predicts ``Job.work``."""
