@@ -101,17 +101,19 @@ def versions() -> dict[str, str]:
     return {**packages, "python": platform.python_version()}
 
 
-def show(table: Table, *, meaning: bool = True) -> None:
+def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) -> None:
     """Print a table: names, then numbers; one that is too wide is cut into blocks of columns, never numbers or names.
 
     Parameters
     ----------
     meaning:
         Whether the meaning of the columns follows.
+    most:
+        Rows beyond are only counted; None: all rows.
     """
     if table.title:
         print_line((table.title, "italic"))  # the table's own title would be wrapped at its width
-    rows = table.rows[:MOST_ROWS]
+    rows = table.rows[:most]
     left_out = len(table.rows) - len(rows)
     words = any(column.text for column in table.columns[1:])
     for block in _blocks(table, rows):

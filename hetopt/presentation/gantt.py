@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator
 from hetopt.presentation.fonts import cut, label, text_width
 from hetopt.presentation.formatting import format_duration, unit_of_time
 from hetopt.presentation.pictures import WIDE, Box, draw_boxes
-from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle, letters_on
+from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle
 
 LETTER = 0.068
 """Width of a letter in inches: the mean with a margin."""
@@ -46,7 +46,7 @@ class GanttBar:
     style:
         Its colour; None: that of the rest.
     label:
-        Text in it, if there is room.
+        Text in it, if there is room and it has a colour without a hatch.
     tip:
         Text shown when it is pointed at; only with ``tips``, see :func:`draw_bars`.
     begun:
@@ -131,11 +131,13 @@ def draw_bars(
             _draw(axes, [box], *key, rasterized=rasterized).set_gid(f"tip{len(tips)}")
             tips.append(bar.tip)
         if bar.begun is not None and bar.begun > start:
-            shapes.setdefault((INK, "", 0.6), []).append((start, min(bar.begun, end), *box[2:]))
+            begun = min(bar.begun, end)
+            shapes.setdefault((INK, "", 0.6), []).append((start, begun, *box[2:]))
+            start = begun
         room = int(((end - start) * across - 0.08) / LETTER)
-        if bar.label and bar.lines * down >= LABELLED and room >= 3 and not bar.pale:
-            axes.text(start + 0.04 / across, low + bar.lines / 2, cut(bar.label, room), va="center",
-                      color=letters_on(colour), zorder=3)  # fmt: skip
+        if bar.label and bar.style is not None and not key[1] and bar.lines * down >= LABELLED and room >= 3:
+            at = start + 0.04 / across, low + bar.lines / 2
+            axes.text(*at, cut(bar.label, room), va="center", color=bar.style.letters, zorder=3)
     for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):
         _draw(axes, boxes, *key, rasterized=rasterized)
 
@@ -148,7 +150,7 @@ def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float, *
     return patch
 
 
-def draw_presence(axes: Axes, spans: Iterable[tuple[int, float, float]], window: tuple[float, float]) -> None:
+def draw_presence(axes: Axes, spans: Iterable[tuple[float, float, float]], window: tuple[float, float]) -> None:
     """A thin line in the middle of a row (position, start, end), e.g. from the arrival of a job to its finish."""
     for row, start, end in spans:
         ends = max(start, window[0]), min(end, window[1])
@@ -162,7 +164,7 @@ def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> Non
     if end - begin < 2 * size and size > 1:
         size, name = unit_of_time([(end - begin) / 60])
     steps = (s * 10.0**e for e in range(-9, 18) for s in (1, 2, 5))
-    step = size * next(s for s in steps if end - begin <= 12 * s * size)
+    step = size * next(s for s in steps if end - begin <= (7 if ago else 12) * s * size)
     axes.set_xlim(begin, end)
     if ago:
         ticks = [end - i * step for i in range(int((end - begin) / step) + 1)]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from hetopt.presentation.style import VARIABLES, SeriesStyle
+from hetopt.presentation.style import LIGHT, VARIABLES, SeriesStyle
 from hetopt.presentation.tables import Key
 
 PANEL, WIDE = 5.0, 10.0
@@ -26,6 +26,7 @@ Box = tuple[float, float, float, float]
 """Left, right, lower and upper edge."""
 
 _COLOURS = {light: f"var(--{name})" for name, (light, _) in VARIABLES.items()}
+_COLOURS |= {SeriesStyle(i).letters: f"var(--t{i})" for i in range(len(LIGHT))}
 
 
 def line_key(label: str, own: SeriesStyle) -> Key:

@@ -102,6 +102,11 @@ class SeriesStyle:
         """Hatch of its bars; empty for none."""
         return HATCHES[self.number // len(LIGHT) % len(HATCHES)]
 
+    @property
+    def letters(self) -> str:
+        """Colour of letters on it; each colour has its own black or white, which pages replace by a variable."""
+        return letters_on(self.colour)[:-1] + "89abcd"[self.number % len(LIGHT)]
+
     def line(self) -> dict[str, Any]:
         """Settings of a line."""
         return {"color": self.colour, "linestyle": (0, self.dash) if self.dash else "-", "linewidth": 1.7}

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from markupsafe import Markup
-
 from hetopt.metrics.definitions import Unit
 from hetopt.presentation.formatting import MISSING, ColumnFormat, column_format
 
@@ -38,6 +36,8 @@ class Key:
         Opacity of its sample.
     line:
         Whether the sample is a line rather than a square.
+    hatched:
+        Whether the square is hatched.
     """
 
     label: str
@@ -45,11 +45,48 @@ class Key:
     dash: tuple[float, ...] = ()
     opacity: float = 1.0
     line: bool = False
+    hatched: bool = False
 
     @property
     def dashes(self) -> str:
         """``stroke-dasharray`` of the sample."""
         return " ".join(f"{1.7 * width:.3g}" for width in self.dash)
+
+
+@dataclass(frozen=True)
+class Meter:
+    """A small bar.
+
+    Attributes
+    ----------
+    filled, paler:
+        Parts of its length, from 0 to 1: up to the first it is full, from there to the second pale.
+    """
+
+    filled: float
+    paler: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sparkline:
+    """A small line without axes.
+
+    Attributes
+    ----------
+    points:
+        Its points in order of x, two or more.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    @property
+    def places(self) -> str:
+        """The points in a box of 100 by 30."""
+        xs, ys = zip(*self.points, strict=True)
+        across, up = (max(xs) - min(xs)) or 1.0, (max(ys) - min(ys)) or 1.0
+        return " ".join(
+            f"{100 * (x - min(xs)) / across:.1f},{28 - 26 * (y - min(ys)) / up:.1f}" for x, y in self.points
+        )
 
 
 @dataclass(frozen=True)
@@ -71,7 +108,9 @@ class Cell:
     key:
         Sample of a colour before the text on pages.
     picture:
-        Small drawing before the text on pages, e.g. of progress.
+        Small drawing before the text on pages.
+    tip:
+        Text shown when the cell is pointed at on pages.
     """
 
     text: str
@@ -80,7 +119,8 @@ class Cell:
     mark: Mark | None = None
     link: str = ""
     key: Key | None = None
-    picture: Markup | None = None
+    picture: Meter | Sparkline | None = None
+    tip: str = ""
 
 
 @dataclass(frozen=True)
