@@ -115,7 +115,7 @@ def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy
     assert why in err
     assert "stopped\n" in err
     assert why.split(":")[-1].split()[0] in status(run)["undecided"]
-    assert "it cannot decide" in run("status")[1] or "no controller runs" in run("status")[1]
+    assert "The policy cannot decide" in run("status")[1] or "No controller runs" in run("status")[1]
     assert run("run", "--policy", "fifo", "--no-profile", *QUICK)[0] == 0
     assert jobs_of(run)["train"]["state"] == "done"
     assert status(run)["undecided"] is None

@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from hetopt import Cluster, Instance, Job
 from hetopt.executor import tables
-from hetopt.executor.dashboard import curves, gantt, history, job_fairness, tenants
+from hetopt.executor.dashboard import curves, history, job_fairness, pictures
 from hetopt.executor.lease_directory import LOSSES
 from hetopt.executor.snapshot import Snapshot
 from hetopt.metrics.finish_time import finish_time_fairness
@@ -41,7 +41,7 @@ def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
         (100.0, 200.0, 110.0, False, 3, "it moves"),
         (150.0, 300.0, None, True, 4, ""),
     ]
-    assert [[s.number for s in run] for run in gantt.runs(spans)] == [[0, 1], [0]]
+    assert [[s.number for s in run] for run in pictures.runs(spans)] == [[0, 1], [0]]
 
 
 def test_gpus_that_are_counted_anew_keep_their_rows(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_rounds_and_what_the_policy_could_give(tmp_path: Path) -> None:
     with books.store.reading() as connection:
         found = history.rounds(connection, 150.0)
     assert [one.number for one in found] == [2, 3, 4]
-    assert tenants.capacity(found, 150.0, 400.0, 9) == [(150.0, 4.0), (200.0, 6.0)]
-    assert tenants.capacity([], 150.0, 400.0, 9) == [(150.0, 9.0)]
+    assert pictures.capacity(found, 150.0, 400.0, 9) == [(150.0, 4.0), (200.0, 6.0)]
+    assert pictures.capacity([], 150.0, 400.0, 9) == [(150.0, 9.0)]
 
 
 def test_the_engine_is_that_of_the_newest_controller(tmp_path: Path) -> None:

@@ -1,133 +1,116 @@
-"""The dashboard in a real browser, where there is one."""
+"""The dashboard in headless Chromium: layout, renewal, and what it reports when the server does not answer."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from dashboard_books import Books, busy
+from dashboard_books import Books, busy, seen
 from dashboard_server import TOKEN, closed_server, open_server, served, some_books  # noqa: F401 - fixtures
+from pages_in_browser import chromium, opened, problems_of
 from waiting import PATIENCE
 
 from hetopt.errors import UnusableFile
-from hetopt.executor.dashboard import server as serving
+from hetopt.executor.dashboard.page import page
 from hetopt.executor.dashboard.server import DashboardServer
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-browser = pytest.mark.skipif(CHROMIUM is None, reason="none of chromium, chromium-browser, google-chrome is on PATH")
+WAIT = 1000 * PATIENCE
 
 
-def browse(server: DashboardServer, folder: Path, *words: str, query: str = "") -> tuple[str, list[str], set[str]]:
-    """The document after twelve (virtual) seconds, what the console said, and hosts that the page asked for anything.
-
-    What the browser wants for itself finds no host.
-    """
-    assert CHROMIUM is not None
-    log = folder / "net.json"
-    process = subprocess.run(
-        [
-            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--enable-logging=stderr",
-            f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}",
-            "--window-size=1280,900", "--virtual-time-budget=12000", *words, "--dump-dom", f"{server.url}{query}",
-        ],
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
-    console = re.findall(r"CONSOLE[^ ]*\] (.*)", process.stderr)
-    own = rf'"initiator":"{re.escape(server.url.rstrip("/"))}".*"url":"([a-z]+://[^/"]*)'
-    asked = set(re.findall(own, log.read_text(errors="replace")))
-    return process.stdout, console, asked
+@pytest.fixture(name="browser", scope="module")
+def one_browser() -> Iterator[Any]:
+    with chromium() as made:
+        yield made
 
 
-class Then:
-    """Looks as before, but does something between one look and the next."""
-
-    def __init__(self, server: DashboardServer, monkeypatch: pytest.MonkeyPatch, *then: object) -> None:
-        self.look, self.then, self.lock = server.reader.look, list(then), threading.Lock()
-        monkeypatch.setattr(server.reader, "look", self)
-
-    def __call__(self) -> object:
-        with self.lock:
-            found = self.look()
-            if self.then and callable(do := self.then.pop(0)):
-                do()
-            return found
+def wait_for(tab: Any, selector: str, text: str) -> None:
+    tab.locator(selector, has_text=text).wait_for(timeout=WAIT)
 
 
-@browser
-def test_a_browser_shows_what_has_changed(
-    books: Books, server: DashboardServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["busy", "empty"])
+def test_pages_fit_and_can_be_read_at_all_widths(browser: Any, tmp_path: Path, kind: str) -> None:
+    books = busy(tmp_path / "s") if kind == "busy" else Books(tmp_path / "s")
+    path = tmp_path / "page.html"
+    path.write_text(page(seen(books), live=False))
+    assert problems_of(browser, path) == []
+
+
+def test_the_page_renews_itself(browser: Any, books: Books, server: DashboardServer) -> None:
+    with opened(browser, server.url, 1400, "light") as tab:
+        messages: list[str] = []
+        tab.on("console", lambda message: messages.append(message.text))
+        tab.reload()
+        books.job("came-later")
+        wait_for(tab, "#pending", "came-later")
+        assert tab.title() == "1 running, 1 pending: hetopt"
+        assert tab.inner_text("#beat") == "renewed every 3 s"
+        assert messages == [], "nothing breaks the Content-Security-Policy"
+
+
+def test_the_cookie_stands_for_the_token(browser: Any, books: Books, closed: DashboardServer) -> None:
+    with opened(browser, closed.url, 1400, "light") as tab:
+        assert "asks for a token" in tab.inner_text("main")
+        tab.goto(f"{closed.url}?token={TOKEN}")
+        books.job("came-later")
+        wait_for(tab, "#pending", "came-later")
+        assert TOKEN not in tab.content()
+        assert TOKEN not in tab.url
+
+
+@pytest.mark.parametrize("what", ["stops", "fails"])
+def test_the_page_reports_that_the_server_does_not_answer(
+    browser: Any, server: DashboardServer, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    Then(server, monkeypatch, lambda: books.job("came-later"))
-    dom, console, asked = browse(server, tmp_path, f"--screenshot={tmp_path / 'page.png'}")
-    assert "came-later" in dom
-    assert "<title>1 running, 1 waiting: hetopt</title>" in dom
-    assert "renewed every 3 s" in dom
-    assert console == []
-    assert asked == {server.url.rstrip("/")}
-    assert (tmp_path / "page.png").stat().st_size > 10_000
-
-
-@browser
-def test_a_browser_comes_in_with_the_token_and_goes_on_with_the_cookie(
-    books: Books, closed: DashboardServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Then(closed, monkeypatch, lambda: books.job("came-later"))
-    dom, console, _ = browse(closed, tmp_path, query=f"?token={TOKEN}")
-    assert "came-later" in dom
-    assert console == []
-    assert TOKEN not in dom
-
-
-@browser
-@pytest.mark.parametrize("what", ["stops", "breaks"])
-def test_a_browser_says_that_nobody_answers(
-    books: Books, server: DashboardServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    def stops() -> None:
-        server.shutdown()
-        server.socket.close()
-
-    def breaks() -> None:
+    def fails() -> None:
         raise UnusableFile("the disk <b>is</b> gone")
 
-    Then(server, monkeypatch, None, {"stops": stops, "breaks": breaks}[what], *[breaks] * 50)
-    dom, _, _ = browse(server, tmp_path)
-    said = {"stops": "The server has not answered since ", "breaks": "the disk &lt;b&gt;is&lt;/b&gt; gone"}[what]
-    assert said in dom
-    assert '<body class="stale">' in dom
-    assert "early-bird" in dom, "what was there before is still shown"
+    with opened(browser, server.url, 1400, "light") as tab:
+        if what == "stops":
+            server.shutdown()
+            server.server_close()
+        else:
+            monkeypatch.setattr(server.reader, "look", fails)
+        text = {"stops": "The server has not answered since ", "fails": "the disk <b>is</b> gone"}[what]
+        wait_for(tab, "#problem", text)
+        assert tab.get_attribute("#live", "class") == "stale"
+        assert "early-bird" in tab.inner_text("#running"), "the last state stays"
 
 
-@browser
-def test_a_browser_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page, a table within it and the focus stay where they were, though a line comes in above."""
-    probe = """<script>
-      setTimeout(() => {
-        document.getElementById("scroll-queue").scrollTop = 77;
-        document.getElementById("scroll-queue").focus({preventScroll: true});
-        document.getElementById("over").scrollIntoView();
-        window.before = document.getElementById("over").getBoundingClientRect().top;
-      }, 500);
-      setTimeout(() => {
-        const moved = Math.abs(document.getElementById("over").getBoundingClientRect().top - window.before);
-        document.documentElement.dataset.probe = [
-          document.getElementById("scroll-queue").scrollTop, document.activeElement.id, moved < 2, scrollY > 99].join();
-      }, 9000);
-    </script>"""
+def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path) -> None:
+    """A table within it, its place, its focus and open details stay although rows come in above."""
     books = busy(tmp_path / "state")
-    kind, make = serving.PLACES["/"]
-    monkeypatch.setitem(serving.HEADERS, "Content-Security-Policy", "default-src 'unsafe-inline' 'self' data:")
-    monkeypatch.setattr(serving, "PLACES", {**serving.PLACES, "/": (kind, lambda look: f"{make(look)}{probe}")})
-    with served(books.store.folder) as server:
-        Then(server, monkeypatch, lambda: [books.node(f"new-{i}", {"K80": 1}) for i in range(4)])
-        dom, console, _ = browse(server, tmp_path)
-    assert console == []
-    assert "new-3" in dom
-    assert 'data-probe="77,scroll-queue,true,true"' in dom
+    with served(books.store.folder) as server, opened(browser, server.url, 1400, "light") as tab:
+        tab.evaluate("""() => {
+            document.querySelector("#running details").open = true;
+            const table = document.getElementById("scroll-pending");
+            table.scrollTop = 77;
+            table.focus({preventScroll: true});
+            document.getElementById("finished").scrollIntoView();
+        }""")
+        place = "document.getElementById('finished').getBoundingClientRect().top"
+        before = tab.evaluate(place)
+        for i in range(4):
+            books.node(f"new-{i}", {"K80": 1})
+        wait_for(tab, "#nodes", "new-3")
+        assert abs(tab.evaluate(place) - before) < 2
+        assert tab.evaluate("scrollY") > 99
+        assert tab.evaluate("document.getElementById('scroll-pending').scrollTop") == 77
+        assert tab.evaluate("document.activeElement.id") == "scroll-pending"
+        assert tab.evaluate("document.querySelector('#running details').open")
+        tab.evaluate("getSelection().selectAllChildren(document.querySelector('#nodes h2'))")
+        books.node("while-selected", {"K80": 1})
+        for _ in range(2):  # the first may have been requested before
+            with tab.expect_response("**/fragment", timeout=WAIT):
+                pass
+        assert tab.evaluate("getSelection().toString()") == "Nodes"
+        assert "while-selected" not in tab.inner_text("#nodes")
+        tab.evaluate("getSelection().removeAllRanges()")
+        wait_for(tab, "#nodes", "while-selected")
+
+
+def test_the_page_is_complete_without_scripts(browser: Any, server: DashboardServer) -> None:
+    with opened(browser, server.url, 390, "dark", scripts=False) as tab:
+        assert "early-bird" in tab.inner_text("#running")
+        assert "Scripts are off" in tab.inner_text("body")

@@ -24,8 +24,8 @@ from hetopt.errors import HetoptError, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.dashboard import server as serving
 from hetopt.executor.dashboard.command import dashboard
+from hetopt.executor.dashboard.page import POLICY
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.script import POLICY
 from hetopt.executor.dashboard.server import HEADERS, MOST_AT_ONCE, DashboardServer
 from hetopt.executor.store import DATABASE, StateStore
 

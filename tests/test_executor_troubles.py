@@ -13,13 +13,13 @@ from executor_scenes import form, node
 from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
+from hetopt.executor.dashboard.page import fragment
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.sections import head
 from hetopt.executor.prometheus import metrics_of
 from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import GIVEN, snapshot
+from hetopt.executor.status_view import show
 from hetopt.executor.store import StateStore
-from hetopt.executor.telling import rendered
 from hetopt.presentation import console
 
 Make = Callable[..., Stage]
@@ -28,7 +28,7 @@ Make = Callable[..., Stage]
 def shown(store: StateStore) -> str:
     """What `hetopt status` prints."""
     with console.OUT.capture() as printed:
-        console.OUT.print(rendered(snapshot(store)))
+        show(snapshot(store))
     return " ".join(printed.get().split())
 
 
@@ -44,7 +44,7 @@ def test_an_engine_that_is_down_is_said_to_be_as_long_as_it_is(stage: Make) -> N
     assert snapshot(lab.store).troubles == [why]
     assert why in shown(lab.store)
     reader = Reader(lab.store.folder)
-    assert why in str(head(reader.look()))
+    assert why in fragment(reader.look())
     reader.close()
     assert metrics(lab.store)["hetopt_troubles"] == 1.0
     lab.engine.down = ""
@@ -93,7 +93,7 @@ def test_a_round_that_is_late_is_said_to_be(stage: Make) -> None:
     late = snapshot(lab.store).overdue
     assert late is not None
     assert 85.0 < late <= 100.0
-    assert "overdue by 1m" in shown(lab.store)
+    assert "overdue by 1." in shown(lab.store)
     assert metrics(lab.store)["hetopt_round_overdue_seconds"] == pytest.approx(late, abs=5.0)
 
 

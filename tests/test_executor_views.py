@@ -29,7 +29,6 @@ from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import snapshot
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import restart_seconds
-from hetopt.executor.telling import age
 from hetopt.metrics import summary
 
 
@@ -226,13 +225,6 @@ def test_a_clock_on_the_wall_that_is_set_is_noticed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(clocks.time, "time", lambda: real() + 3600)
     assert wall.jumped() == pytest.approx(3600, abs=1)
     assert wall.jumped() == 0.0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0s"), (59.6, "1m00s"), (75, "1m15s"), (3725, "1h02m"), (90000, "1d01h")]
-)
-def test_ages(seconds: float, text: str) -> None:
-    assert age(seconds) == text
 
 
 def test_nothing_happened(store: StateStore) -> None:

@@ -162,7 +162,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show nodes and jobs."""
-    from hetopt.executor import telling
+    from hetopt.executor import status_view
     from hetopt.executor.snapshot import snapshot
 
     pause = seconds(every, "--every")
@@ -170,9 +170,9 @@ def status(
         if as_json:
             print(json.dumps(snapshot(store).plain(), indent=2))
         elif watch:
-            telling.watch(lambda: snapshot(store), every=pause, everything=everything)
+            status_view.watch(lambda: snapshot(store), every=pause, everything=everything)
         else:
-            console.OUT.print(telling.rendered(snapshot(store), everything=everything))
+            status_view.show(snapshot(store), everything=everything)
 
 
 def logs(
@@ -199,7 +199,7 @@ def losses(
 ) -> None:
     """Show the losses that jobs have told, and draw them."""
     from hetopt.executor import losses as curves
-    from hetopt.presentation.allocation_pictures import check_picture_path
+    from hetopt.presentation.allocation_pictures import check_picture_path, save_figure
 
     if plot is not None:
         check_picture_path(plot)
@@ -217,7 +217,7 @@ def losses(
             said = f"{job}: {first['loss']:.4g} at step {first['step']:.0f}"
             console.print_line(f"{said}, {last['loss']:.4g} at {last['step']:.0f}{whose}")
     if plot is not None:
-        curves.draw([pair for pair in found if len(pair[1])]).savefig(plot, dpi=150)
+        save_figure(curves.draw([pair for pair in found if len(pair[1])]), plot)
         if not as_json:
             console.print_line(f"picture: {plot}")
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
+from hetopt.presentation.fonts import label
+from hetopt.presentation.pictures import panel
+from hetopt.presentation.style import SeriesStyle, canvas
 
 COLUMNS = ["step", "loss", "copy", "own", "seconds"]
 
@@ -70,19 +72,16 @@ def curve(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
     """Loss over training steps, one line for each job."""
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes: Axes = figure.subplots()
-    for i, (name, table) in enumerate(tables_of):
-        color = f"C{i}"
-        copies = table[table["copy"] > 0]
-        axes.plot(copies["step"], copies["loss"], ".", color=color, alpha=0.25, markersize=3)
-        line = curve(table)
-        label = f"{name} (forked; dots: its copies)" if len(copies) else name
-        axes.plot(line["step"], line["loss"], color=color, linewidth=1.6, label=label)
-    axes.set_xlabel("training steps of the job, all copies together")
-    axes.set_ylabel("loss")
-    axes.set_yscale("log")
-    axes.grid(alpha=0.3)
-    if axes.has_data():
-        axes.legend()
+    with canvas([name for name, _ in tables_of]):
+        figure, axes = panel(4.0, 7.0)
+        for i, (name, table) in enumerate(tables_of):
+            style, copies, line = SeriesStyle(i), table[table["copy"] > 0], curve(table)
+            axes.plot(copies["step"], copies["loss"], ".", color=style.colour, alpha=0.25, markersize=3)
+            text = f"{label(name, i + 1)} (forked; dots: its copies)" if len(copies) else label(name, i + 1)
+            axes.plot(line["step"], line["loss"], **style.line(), label=text)
+        axes.set(xlabel="training steps of the job, all copies together", ylabel="loss", yscale="log")
+        axes.grid()
+        if tables_of:
+            axes.legend()
+        figure.draw_without_rendering()  # lays out with these fonts
     return figure

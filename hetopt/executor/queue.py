@@ -22,6 +22,8 @@ from hetopt.executor.store import StateStore
 QUEUED, DONE, FAILED, CANCELLED = "queued", "done", "failed", "cancelled"
 """States of a job. One that runs is queued and has an open lease."""
 
+FINISHED = (DONE, FAILED, CANCELLED)
+
 
 def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
     """Take in a job; its name.

@@ -10,8 +10,8 @@ import numpy as np
 
 from hetopt.data.array_types import Floats
 from hetopt.data.rates import rate_with
+from hetopt.executor.queue import FINISHED
 from hetopt.executor.snapshot import Snapshot
-from hetopt.executor.telling import ENDED
 from hetopt.metrics.step_functions import present_over_time, range_sums
 
 
@@ -103,7 +103,7 @@ def _shared(job: Mapping[str, Any]) -> float | None:
     """Seconds from submission to finish, foreseen where it is still to come."""
     if job["state"] == "done":
         return float(job["seconds"])
-    if job["state"] in ENDED:
+    if job["state"] in FINISHED:
         return None
     left = job["left_seconds"]
     if left is None:

@@ -30,7 +30,7 @@ MOST_CURVES = 40
 """Jobs whose losses are read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Look:
     """All that the page shows.
 

@@ -16,10 +16,8 @@ from urllib.parse import urlsplit
 
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.dashboard.access import Access, address, check_token
-from hetopt.executor.dashboard.markup import joined, tag
-from hetopt.executor.dashboard.page import fragment, notice, page
+from hetopt.executor.dashboard.page import POLICY, fragment, notice, page
 from hetopt.executor.dashboard.reader import Look, Reader
-from hetopt.executor.dashboard.script import POLICY
 
 MOST_AT_ONCE = 32
 """Requests that are answered at a time; more are turned away."""
@@ -177,7 +175,7 @@ class Handler(BaseHTTPRequestHandler):
             text = make(self.server.reader.look())
         except HetoptError as problem:
             said = f"The state of the cluster cannot be read: {problem}."
-            body = said if path != "/" else notice("no answer from the books", said, again=AGAIN)
+            body = said if path != "/" else notice("the state cannot be read", said, again=AGAIN)
             return self._send(503, HTML if path == "/" else TEXT, body, {"Retry-After": str(AGAIN)})
         except Exception:  # whatever it is, the server goes on; nothing of the request is in it
             traceback.print_exc()
@@ -190,8 +188,8 @@ class Handler(BaseHTTPRequestHandler):
         if status == 405:
             more["Allow"] = "GET, HEAD"
             self._read_body()
-        go_on = joined(said, " ", tag("a", "Come with the token already? Go on.", href="./")) if status == 401 else said
-        self._send(status, HTML, notice(HTTPStatus(status).phrase.lower(), go_on), more)
+        link = {"target": "./", "text": "Continue with the cookie."} if status == 401 else None
+        self._send(status, HTML, notice(HTTPStatus(status).phrase.lower(), said, link=link), more)
 
     def _read_body(self) -> None:
         """So that the client hears the answer before the connection ends."""
