@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from hetopt.data.array_types import Floats
 from hetopt.executor.dashboard.history import Round, Span, granted_to
@@ -22,6 +23,9 @@ MOST_GPUS = 400
 
 HEIGHTS = ((40, 0.2), (100, 0.14), (MOST_GPUS, 0.07))
 """Number of lines -> height of a line in inches."""
+
+NAMED = 0.12
+"""Least height of a row, which has a name."""
 
 MOST_MARKS = 80
 """Rounds that are marked."""
@@ -102,27 +106,17 @@ def leases(look: Look) -> Picture | None:
     by_job = len(tenants) == 1
     bars = []
     for run in runs(look.spans):
-        span = run[0]
+        span, profiles = run[0], run[0].kind == PROFILE
         where = span.node, span.gpu_type
         lines = min(len(run), shown.get(where, 0) - span.number)
+        end = max(span.until, span.granted + THIN * (now - look.since))
+        style = jobs[span.job] if by_job else tenants[span.tenant]
+        begun = None if profiles else span.until if span.first_tick is None else span.first_tick
         if lines > 0:
-            bars.append(
-                GanttBar(
-                    positions[where],
-                    span.number,
-                    lines,
-                    span.granted,
-                    max(span.until, span.granted + THIN * (now - look.since)),
-                    jobs[span.job] if by_job else tenants[span.tenant],
-                    span.job,
-                    lease_tip(run, now),
-                    None if span.kind == PROFILE else span.until if span.first_tick is None else span.first_tick,
-                    span.kind == PROFILE,
-                )
-            )
+            place = positions[where], span.number, lines, span.granted, end
+            bars.append(GanttBar(*place, style, span.job, lease_tip(run, now), begun, profiles))
     total = sum(shown.values())
-    height = next(high for upto, high in HEIGHTS if total <= upto)
-    height = max(height, 0.12 / min(shown.values()))
+    height = max(next(high for upto, high in HEIGHTS if total <= upto), NAMED / min(shown.values()))
     marks = [one for one in look.rounds if look.since <= one.time <= now]
     tips: list[str] = []
     with canvas((*names, *jobs)):
@@ -139,7 +133,7 @@ def leases(look: Look) -> Picture | None:
 
 
 def _draw_rounds(
-    axes: Any, marks: Sequence[Round], lines: int, height: float, window: tuple[float, float], tips: list[str]
+    axes: Axes, marks: Sequence[Round], lines: int, height: float, window: tuple[float, float], tips: list[str]
 ) -> None:
     """A line down from each round with a handle that has a tip, and its number where there is room."""
     chosen, length = marks[:: max(1, -(-len(marks) // MOST_MARKS))], window[1] - window[0]
