@@ -365,7 +365,7 @@ def test_the_command(lab: Path, run: Run) -> None:
     assert run("prune", "--older", "0.001s")[1] == out.replace("would go", "went")
     assert run("logs", "bad")[:2] == (0, "what bad has printed is not there any more: pruned\n")
     assert run("logs", "good", "--all")[0] == 0
-    assert "told no loss yet" in run("losses", "bad")[1]
+    assert "no loss reported" in run("losses", "bad")[1]
     assert run("status", "--all")[0] == 0
     assert len(list((lab / "state" / "leases").glob("*/checkpoints/step-60/model.json"))) == 1
     assert run("retry", "bad")[0] == 0

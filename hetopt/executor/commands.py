@@ -208,14 +208,7 @@ def losses(
     if as_json:
         print(json.dumps({job: json.loads(table.to_json(orient="records")) for job, table in found}, indent=2))
     else:
-        for job, table in found:
-            if table.empty:
-                console.print_line(f"{job} has told no loss yet (job.tick(step, loss=...)), or what it told was pruned")
-                continue
-            first, last = table.iloc[0], table.iloc[-1]
-            whose = f" (of copy {last['copy']:.0f} alone)" if last["copy"] and last["own"] else ""
-            said = f"{job}: {first['loss']:.4g} at step {first['step']:.0f}"
-            console.print_line(f"{said}, {last['loss']:.4g} at {last['step']:.0f}{whose}")
+        console.show(curves.losses_table(found))
     if plot is not None:
         save_figure(curves.draw([pair for pair in found if len(pair[1])]), plot)
         if not as_json:

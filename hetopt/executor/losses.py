@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
 from hetopt.presentation.fonts import label
+from hetopt.presentation.formatting import format_number
 from hetopt.presentation.pictures import panel
 from hetopt.presentation.style import SeriesStyle, canvas
+from hetopt.presentation.tables import Cell, Table, table_of
 
 COLUMNS = ["step", "loss", "copy", "own", "seconds"]
 
@@ -70,6 +73,20 @@ def curve(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["own"] == 0] if bool((table["copy"] > 0).any()) else table
 
 
+def losses_table(frames: Sequence[tuple[str, pd.DataFrame]]) -> Table:
+    """The first and the last loss of each job; a job without any has a note."""
+    rows: list[list[Cell | str]] = []
+    for job, frame in frames:
+        if frame.empty:
+            rows.append([job, "", "", "", "", "no loss reported with job.tick(step, loss=...), or it was pruned"])
+            continue
+        ends = [frame.iloc[0], frame.iloc[-1]]
+        numbers = [format_number(row[key]) for row in ends for key in ("step", "loss")]
+        alone = ends[1]["copy"] and ends[1]["own"]
+        rows.append([job, *numbers, f"last loss: of copy {ends[1]['copy']:.0f} alone" if alone else ""])
+    return table_of(("job", "first step", "first loss", "last step", "last loss", "note"), rows, words=1)
+
+
 def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
     """Loss over training steps, one line for each job."""
     with canvas([name for name, _ in tables_of]):
@@ -80,6 +97,9 @@ def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
             text = f"{label(name, i + 1)} (forked; dots: its copies)" if len(copies) else label(name, i + 1)
             axes.plot(line["step"], line["loss"], **style.line(), label=text)
         axes.set(xlabel="training steps of the job, all copies together", ylabel="loss", yscale="log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(lambda value, _: format_number(value))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.grid()
         if tables_of:
             axes.legend()
