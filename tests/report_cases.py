@@ -74,7 +74,7 @@ class Table:
         }
 
 
-VOID = {"meta", "wbr", "br", "path", "use", "line", "rect"}
+VOID = {"meta", "link", "br", "path", "use", "line", "rect"}
 
 
 class Page(HTMLParser):
@@ -107,10 +107,9 @@ class Page(HTMLParser):
             self.tables.append(Table(self.headings[-1]))
         if tag == "tr" and "tbody" in self.open:
             self.tables[-1].rows.append(Row())
-        if tag == "data":
-            self._number = float(str(found["value"])) if self._number is None else self._number
-        if tag in ("th", "td", "h1", "h2", "h3", "h4"):
-            self._cell, self._number = "", None
+        if tag in ("th", "td", "h1", "h2", "h3", "h4", "summary"):
+            self._cell = ""
+            self._number = float(str(found["data-value"])) if "data-value" in found else None
         if tag == "th":
             assert found.get("scope") in ("row", "col"), found
 
@@ -125,24 +124,24 @@ class Page(HTMLParser):
         assert self.open
         assert self.open.pop() == tag, f"{tag} is closed out of order"
         if tag in ("h1", "h2", "h3", "h4"):
-            self.headings.append(self._cell)
+            self.headings.append(self._cell.strip())
         if tag == "th" and "thead" in self.open:
             self.tables[-1].head.append(self._cell.strip())
         elif tag == "th":
-            self.tables[-1].rows[-1].name = self._cell
+            self.tables[-1].rows[-1].name = self._cell.strip()
         if tag == "td":
-            self.tables[-1].rows[-1].cells.append((self._cell, self._number))
+            self.tables[-1].rows[-1].cells.append((self._cell.strip(), self._number))
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.words.append(data)
         if "small" not in self.open:
             self._cell += data
 
     @property
     def text(self) -> str:
-        """All that can be read."""
-        return "".join(self.words)
+        """All that can be read, without line breaks."""
+        return " ".join("".join(self.words).split())
 
     def of(self, section: str) -> Table:
         """The first table below this heading."""

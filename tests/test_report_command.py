@@ -42,9 +42,9 @@ def test_options_reach_the_page(run: Run, folder: Path, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     found = Page((tmp_path / "a.html").read_text())
     assert "Relative to srtf" in found.headings
-    assert "from 0 to 10 min: as requested" in found.text
+    assert "from 0 s to 10 min: as requested" in found.text
     assert "gandiva-fair" not in found.text
-    assert "ftf_exclusive_mean" in found.of("Main numbers").head
+    assert "Finish-time fairness (exclusive)" in found.text
 
 
 def test_json_has_the_numbers(run: Run, folder: Path) -> None:

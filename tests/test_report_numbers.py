@@ -20,8 +20,7 @@ from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics import completion, efficiency
 from hetopt.metrics.definitions import METRICS, Better, Theme, Unit, by_theme, metric_of
-from hetopt.presentation.formatting import format_number
-from hetopt.presentation.simulation_report.axes import unit_of
+from hetopt.presentation.formatting import column_format, format_number
 from hetopt.presentation.simulation_report.time_series import (
     cumulative_distribution,
     in_use,
@@ -98,7 +97,7 @@ def test_every_metric_has_a_theme_and_a_unit() -> None:
     assert sorted(name for names in found.values() for name in names) == sorted([*METRICS, "new"])
     assert found[Theme.OTHER] == ["new"]
     assert set(found) == set(Theme)
-    assert {metric.unit for metric in METRICS.values()} == set(Unit)
+    assert {metric.unit for metric in METRICS.values()} == set(Unit) - {Unit.GPUS}
     assert metric_of("jct_mean").unit is Unit.SECONDS
     assert [metric_of(name).better for name in ("jct_mean", "utilisation", "jobs", "ftf_gavel_below_1", "new")] == [
         Better.LOWER,
@@ -113,27 +112,33 @@ def test_numbers_are_written_to_be_read() -> None:
     expected = {
         0.0: "0",
         3.0: "3",
-        0.5: "0.500",
-        2.346: "2.35",
+        0.5: "0.5",
+        2.34567: "2.346",
         123.456: "123.5",
         12345.678: "12\N{NARROW NO-BREAK SPACE}346",
         2.0**-16: "1.53e-05",
-        2e9: "2.00e+09",
+        2e9: "2e+09",
         -1.25: "-1.25",
-        math.inf: "\N{EN DASH}",
+        math.inf: "∞",
     }
     assert {value: format_number(value) for value in expected} == expected
     assert format_number(math.nan) == "\N{EN DASH}"
 
 
-def test_the_unit_of_a_column_suits_its_middle() -> None:
-    assert unit_of("jct_mean", [60.0, 7200.0, 1e6]).name == "h"
-    assert unit_of("jct_mean", [60.0, math.nan]).name == "s"
-    assert unit_of("decision_mean", [0.002]).name == "ms"
-    assert unit_of("jct_mean", [0.0]).name == "s"
-    assert unit_of("gru", [0.5]).name == ""
-    assert unit_of("throughput", [5.0]).name == "GPUs of speedup 1"
-    assert unit_of("jct_mean", [7200.0]).format(5400.0) == "1.50"
+@pytest.mark.parametrize(
+    ("values", "unit", "name", "shown"),
+    [
+        ([60.0, 7200.0, 1e6], Unit.SECONDS, "h", ["0.0", "2.0", "277.8"]),
+        ([60.0, math.nan], Unit.SECONDS, "min", ["1", "\N{EN DASH}"]),
+        ([0.002], Unit.SECONDS, "ms", ["2"]),
+        ([0.0], Unit.SECONDS, "s", ["0"]),
+        ([0.5, 0.12345], Unit.SHARE, "%", ["50.00", "12.35"]),
+        ([5.0], Unit.SPEEDUP_GPUS, "GPUs of speedup 1", ["5"]),
+    ],
+)
+def test_the_unit_of_a_column_suits_its_middle(values: list[float], unit: Unit, name: str, shown: list[str]) -> None:
+    form = column_format(values, unit)
+    assert (form.name, [form.format(value) for value in values]) == (name, shown)
 
 
 MOMENTS = st.integers(0, 64)
@@ -161,7 +166,7 @@ def test_areas_under_the_curves_are_those_of_the_metrics(case: tuple[Log, Instan
     edges = interval_edges([log], 7)
     length = np.diff(edges)
     trained = (log.spans["end"] - log.spans["start"] - log.spans["lost"]).clip(lower=0.0) @ log.spans["gpus"]
-    assert np.nansum(in_use(log, edges) * length) * log.capacity == pytest.approx(trained)
+    assert np.nansum(in_use(log, edges) * length) * log.capacity / 100 == pytest.approx(trained)
     assert np.nansum(waiting(log, edges) * length) == pytest.approx(completion(log, instance)["queueing"].sum())
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -16,24 +14,17 @@ from hypothesis import strategies as st
 from metric_cases import NAN, by_hand, log_of, seated, simulations
 from report_cases import MIX, TRACE, Page
 
-from hetopt import InvalidOption, Log
+from hetopt import Instance, InvalidOption, Log
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_folder import RunFolder
 from hetopt.experiments.run_store import RunStore
-from hetopt.presentation.simulation_report import timelines
+from hetopt.presentation.gantt import GanttBar
+from hetopt.presentation.simulation_report import gantt_charts
+from hetopt.presentation.simulation_report.gantt_charts import bars_of_jobs, bars_on_servers, largest, spans_in
 from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns
 from hetopt.presentation.simulation_report.report_page import ReportOptions, page
-from hetopt.presentation.simulation_report.timelines import (
-    GanttBar,
-    bars_of_jobs,
-    bars_on_servers,
-    busiest_window,
-    check_window,
-    chosen_jobs,
-    demands,
-    parse_window,
-    server_sizes,
-)
+from hetopt.presentation.simulation_report.windows import busiest_window, parse_window, windows_of
+from hetopt.presentation.style import SeriesStyle, series_styles
 
 
 @pytest.mark.parametrize(
@@ -54,12 +45,18 @@ def test_windows_that_are_none(text: str) -> None:
         parse_window(text)
 
 
-def test_windows_that_show_nothing() -> None:
+def test_a_window_that_shows_nothing() -> None:
+    """One workload lasts from 0 to 24, the other from 0 to 64; of the third nothing ran."""
     log, _ = by_hand()
-    check_window((23.0, 99.0), [log], "it")
-    for window in ((24.0, 30.0), (-5.0, 0.0)):
-        with pytest.raises(InvalidOption, match="it lasts from 0 to 24; choose one within it"):
-            check_window(window, [log], "it")
+    loaded = {
+        name: LoadedRuns(0, logs=logs) for name, logs in (("a", {"s": log}), ("b", {"s": log_with([])}), ("c", {}))
+    }
+    assert windows_of(loaded, (23.0, 99.0)) == {"a": (23.0, 99.0), "b": (23.0, 99.0), "c": None}
+    assert windows_of(loaded, (24.0, 30.0)) == {"a": None, "b": (24.0, 30.0), "c": None}
+    for window in ((64.0, 70.0), (-5.0, 0.0)):
+        with pytest.raises(InvalidOption, match="a lasts from 0 to 24; b lasts from 0 to 64; choose one within it"):
+            windows_of(loaded, window)
+    assert windows_of({"c": loaded["c"]}, (0.0, 1.0)) == {"c": None}
 
 
 JOBS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 24), st.integers(1, 8)), min_size=1, max_size=6)
@@ -105,55 +102,46 @@ def test_the_standard_window_is_a_quarter_from_one_to_four_hours() -> None:
         assert busiest_window([replace(log, rounds=rounds, events=log.events.iloc[:0])]) == (0.0, length * hour)
 
 
-def test_what_jobs_ask_for_by_hand() -> None:
-    """Of three jobs the last is unfinished: it is there until the end."""
-    begins, ends, gpus = demands([log_with([(0, 8, 2), (4, 8, 1), (16, 0, 4)])])
-    assert (begins.tolist(), ends.tolist(), gpus.tolist()) == ([0.0, 4.0, 16.0], [8.0, 12.0, 64.0], [2, 1, 4])
+LIFE = (-1.0, 1e9)
+"""A window in which everything is."""
 
 
 def test_bars_by_hand() -> None:
     """One GPU of b-0 and both of a-0; x moves to one GPU of a-0 and loses 2 s; z takes its place on b-0."""
-    log, instance = by_hand()
-    log = seated(log)
-    room = server_sizes([log], instance)
-    assert room == {"a-0": 2, "b-0": 2}
-    assert server_sizes([log], None) == {"a-0": 2, "b-0": 1}
-    bars = bars_on_servers(log, (0.0, 24.0), room)
-    assert bars == [
-        GanttBar("x", "x", 0.0, 0.0, 8.0, 1, 0, 1),
-        GanttBar("y", "y", 0.0, 0.0, 8.0, 0, 0, 2),
-        GanttBar("x", "x", 8.0, 10.0, 14.0, 0, 0, 1),
-        GanttBar("y", "y", 16.0, 17.0, 20.0, 0, 0, 2),
-        GanttBar("z", "z", 16.0, 16.0, 24.0, 1, 0, 1),
+    log = seated(by_hand()[0])
+    spans = spans_in(log, (0.0, 24.0))
+    x, y = SeriesStyle(0), SeriesStyle(1)
+    assert bars_on_servers(spans, {"a-0": 2, "b-0": 2}, series_styles(["x", "y"])) == [
+        GanttBar(1, 0, 1, 0.0, 8.0, x, "x", begun=0.0),
+        GanttBar(0, 0, 2, 0.0, 8.0, y, "y", begun=0.0),
+        GanttBar(0, 0, 1, 8.0, 14.0, x, "x", begun=10.0),
+        GanttBar(0, 0, 2, 16.0, 20.0, y, "y", begun=17.0),
+        GanttBar(1, 0, 1, 16.0, 24.0, None, "z", begun=16.0),
     ]
-    assert bars_on_servers(log, (14.0, 16.0), room) == []
-    assert chosen_jobs([log], (0.0, 24.0), 2) == ["x", "y"]
-    assert chosen_jobs([log], (16.0, 24.0)) == ["y", "z"]
-    assert bars_of_jobs(log, (16.0, 24.0), ["z", "y"]) == [
-        GanttBar("y", "A", 16.0, 17.0, 20.0, 1, 0, 1),
-        GanttBar("z", "B", 16.0, 16.0, 24.0, 0, 0, 1),
+    assert spans_in(log, (14.0, 16.0)).empty
+    assert largest([spans], "job", 2) == ["y", "x"], "24 and 14 GPU-seconds; z has 8"
+    late = spans_in(log, (18.0, 24.0))
+    assert late["held"].tolist() == [4.0, 6.0]
+    assert bars_of_jobs(late, ["z", "y"], series_styles(["A", "B"])) == [
+        GanttBar(1, 0, 1, 16.0, 20.0, SeriesStyle(0), begun=17.0),
+        GanttBar(0, 0, 1, 16.0, 24.0, SeriesStyle(1), begun=16.0),
     ]
-
-
-def test_without_servers_there_are_no_rows_of_them() -> None:
-    log, instance = by_hand()
-    assert server_sizes([replace(log, spans=log.spans.assign(servers=""))], instance) is None
 
 
 @given(simulations())
-def test_bars_are_the_spans(case: tuple[Log, object]) -> None:
+def test_bars_are_the_spans(case: tuple[Log, Instance]) -> None:
     """As many GPUs as the span has, on its servers; and no two jobs on one GPU, where all gangs are on one server."""
     log, instance = case
-    room = server_sizes([log], instance)  # type: ignore[arg-type]
-    if room is None:
+    if (log.spans["servers"] == "").any():
         return
-    bars = bars_on_servers(log, (-1.0, 1e9), room)
-    names = list(room)
+    sizes = {server.name: int(sum(server.gpus.values())) for server in instance.cluster.servers}
+    bars = bars_on_servers(spans_in(log, LIFE), sizes, {})
+    names = list(sizes)
     found: dict[tuple[str, float, float, str], int] = {}
     for bar in bars:
-        assert 0 <= bar.row < bar.row + bar.height <= room[names[bar.group]]
-        key = (bar.job, bar.start, bar.end, names[bar.group])
-        found[key] = found.get(key, 0) + bar.height
+        assert 0 <= bar.line < bar.line + bar.lines <= sizes[names[bar.row]]
+        key = (bar.label, bar.start, bar.end, names[bar.row])
+        found[key] = found.get(key, 0) + bar.lines
     expected = {
         (span.job, span.start, span.end, server): sum(here.values())
         for span in log.spans.itertuples()
@@ -161,22 +149,22 @@ def test_bars_are_the_spans(case: tuple[Log, object]) -> None:
     }
     assert found == expected
     for a, b in combinations(bars, 2):
-        apart = a.group != b.group or a.row + a.height <= b.row or b.row + b.height <= a.row
+        apart = a.row != b.row or a.line + a.lines <= b.line or b.line + b.lines <= a.line
         assert apart or a.end <= b.start or b.end <= a.start
-    seen = server_sizes([log], None) or {}
-    assert all(seen[server] <= number for server, number in room.items() if server in seen)
 
 
 @given(simulations())
-def test_copies_in_a_row_do_not_hide_each_other(case: tuple[Log, object]) -> None:
+def test_copies_in_a_row_do_not_hide_each_other(case: tuple[Log, Instance]) -> None:
     log, _ = case
-    jobs = chosen_jobs([log], (-1.0, 1e9))
-    held = (log.spans["end"] - log.spans["start"]) * log.spans["gpus"]
-    assert set(jobs) == set(held.groupby(log.spans["job"]).sum().index)
-    bars = bars_of_jobs(log, (-1.0, 1e9), jobs)
+    if log.spans.empty:
+        return
+    spans = spans_in(log, LIFE)
+    jobs = largest([spans], "job", 40)
+    assert set(jobs) == set(log.spans["job"])
+    bars = bars_of_jobs(spans, jobs, {})
     assert len(bars) == len(log.spans)
     for a, b in combinations(bars, 2):
-        assert a.group != b.group or a.row != b.row or a.end <= b.start or b.end <= a.start
+        assert a.row != b.row or a.line != b.line or a.end <= b.start or b.end <= a.start
 
 
 def test_a_gang_on_several_servers_has_bars_on_each() -> None:
@@ -186,8 +174,8 @@ def test_a_gang_on_several_servers_has_bars_on_each() -> None:
     log = log_of(rows, spans, [0.0, 8.0], 4.0)
     seats = [{"a-0": {"A": 1}}, {"a-0": {"A": 1}, "a-1": {"A": 2}}]
     log = replace(log, spans=log.spans.assign(tenant=None, seats=[json.dumps(here) for here in seats]))
-    bars = bars_on_servers(log, (0.0, 8.0), {"a-0": 2, "a-1": 2})
-    assert [(bar.job, bar.group, bar.row, bar.height) for bar in bars] == [
+    bars = bars_on_servers(spans_in(log, (0.0, 8.0)), {"a-0": 2, "a-1": 2}, {})
+    assert [(bar.label, bar.row, bar.line, bar.lines) for bar in bars] == [
         ("x", 0, 0, 1),
         ("y", 0, 1, 1),
         ("y", 1, 0, 2),
@@ -203,32 +191,28 @@ def test_copies_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_many_servers_are_shown_by_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timelines, "MOST_GANTT_ROWS", 8)
+    monkeypatch.setattr(gantt_charts, "MOST_ROWS", 8)
     Experiment((TRACE,), (SystemVariant("fft"),)).run(RunStore(tmp_path))
     found = Page(page(RunFolder.of(tmp_path)))
     assert "A row per server" not in found.text
-    assert "A row per job: the 12 with most GPU time here" in found.text
+    assert "A row per job: the 8 with most GPU time here" in found.text
 
 
-def test_too_many_bars_become_dots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_bars_become_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same picture, without a shape for each colour in its text."""
     log, instance = by_hand()
-    log = replace(seated(log), jobs=log.jobs.assign(demand=1))
-    loaded = LoadedRuns(0, logs={"s": log}, instance=instance)
-    drawn = timelines.gantt_charts(loaded, None, "w")
-    monkeypatch.setattr(timelines, "DRAWN", 3)
-    dots = timelines.gantt_charts(loaded, None, "w")
-    assert "<image" in dots
-    assert "<image" not in drawn
-    assert drawn.count("<path") > dots.count("<path")
+    loaded = LoadedRuns(0, logs={"s": seated(log)}, instance=instance)
+    ((drawn,),) = (kind["pictures"] for kind in gantt_charts.gantt_charts(loaded, (0.0, 24.0), "w"))
+    monkeypatch.setattr(gantt_charts, "DRAWN", 3)
+    ((dots,),) = (kind["pictures"] for kind in gantt_charts.gantt_charts(loaded, (0.0, 24.0), "w"))
+    assert "<image" in dots.svg
+    assert "<image" not in drawn.svg
+    assert drawn.svg.count("<path") > dots.svg.count("<path")
 
 
-def test_rows_are_as_high_as_their_gpus() -> None:
-    """The picture is in inches: a bar of two of four GPUs is half its row."""
-    boxes = timelines._boxes([GanttBar("x", "", 0, 0, 1, 1, 1, 2)], (2, 4), by_row=True)
-    assert boxes == [(3, 5)]
-    shared = timelines._boxes(
-        [GanttBar("x", "", 0, 0, 1, 0, 0, 1), GanttBar("x", "", 0, 0, 1, 0, 1, 1)], (1,), by_row=False
-    )
-    assert np.allclose([low for low, _ in shared], [0.1, 0.5])
-    assert shared[1][1] - shared[1][0] == pytest.approx(float(Fraction(2, 5)))
+def test_jobs_are_rows_where_the_instance_is_not_known() -> None:
+    """The sizes of servers are not known either. A job that waits or is unfinished is a thin line: four jobs came."""
+    log, _ = by_hand()
+    ((kind),) = gantt_charts.gantt_charts(LoadedRuns(0, logs={"s": seated(log)}), (0.0, 24.0), "w")
+    assert (kind["rows"], kind["shown"]) == ("job", 3), "w never ran"
+    assert [key.label for key in kind["keys"]] == ["A", "B", "starting or moving"]

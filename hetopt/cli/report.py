@@ -46,7 +46,7 @@ def report(
     from hetopt.data.saving import check_writable
     from hetopt.experiments.run_folder import RunFolder
     from hetopt.presentation.simulation_report.report_page import ReportOptions, write
-    from hetopt.presentation.simulation_report.timelines import parse_window
+    from hetopt.presentation.simulation_report.windows import parse_window
 
     import_from_current_folder()  # workloads of module:Name
     options = ReportOptions(baseline, None if window is None else parse_window(window), seed, fairness)

@@ -18,8 +18,8 @@ DARK = ("#9a8cff", "#e8604c", "#66cc88", "#bfe6ff", "#dd66aa", "#ddcc55")
 DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 1.6), (1.3, 1.3), (6.0, 1.6, 1.3, 1.6))
 """Dashes for repeated colours: on and off in line widths."""
 
-HATCHES = ("", "////", "....", "xxxx")
-"""Hatches of bars for repeated colours."""
+HATCHES = ("", "////", "\\\\\\\\", "xxxx")
+"""Hatches of bars for repeated colours; dots would make pictures large."""
 
 INK, QUIET, GRID, PAGE, SOFT = "#1a1a1b", "#5a5a5b", "#dcdcdd", "#fefefe", "#f2f3f5"
 GOOD, BAD, WARN, REST = "#0b6b2e", "#b3003b", "#7a4d00", "#8b8f96"

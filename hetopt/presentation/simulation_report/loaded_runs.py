@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError
 from hetopt.experiments.run_folder import WorkloadRuns, check_same_jobs, instance_of
-from hetopt.experiments.run_store import StoredRun
 from hetopt.metrics.finish_time import finish_time_fairness
 from hetopt.simulation.log import Log
 
@@ -21,38 +19,17 @@ Step = Callable[[str], None]
 """Called with the name of each step when it starts."""
 
 
-@dataclass(frozen=True, eq=False)
-class JobSample:
-    """A number of each job, over all seeds.
-
-    Attributes
-    ----------
-    values:
-        (finished jobs,) the numbers.
-    jobs:
-        Number of jobs that arrived with work to do.
-    """
-
-    values: Floats
-    jobs: int
-
-    def __add__(self, other: JobSample) -> JobSample:
-        return JobSample(np.concatenate([self.values, other.values]), self.jobs + other.jobs)
-
-
-EMPTY = JobSample(np.empty(0), 0)
-
-
 @dataclass(eq=False)
 class LoadedRuns:
-    """The data that is drawn for one workload.
+    """The data that is drawn for one workload; systems are in the order of their mean completion time.
 
     Attributes
     ----------
     seed:
         The seed of the logs; None if nothing ran.
     jct, rho:
-        System -> completion times in seconds, and finish-time fairness (no unit), by mean completion time.
+        System -> (jobs with work of all seeds,) completion times in seconds, and finish-time fairness (no unit); NaN
+        of unfinished jobs.
     without:
         System -> why it has no finish-time fairness.
     logs:
@@ -62,17 +39,11 @@ class LoadedRuns:
     """
 
     seed: int | None
-    jct: dict[str, JobSample] = field(default_factory=dict)
-    rho: dict[str, JobSample] = field(default_factory=dict)
+    jct: dict[str, Floats] = field(default_factory=dict)
+    rho: dict[str, Floats] = field(default_factory=dict)
     without: dict[str, str] = field(default_factory=dict)
     logs: dict[str, Log] = field(default_factory=dict)
     instance: Instance | None = None
-
-    def sorted(self, systems: Sequence[str]) -> LoadedRuns:
-        """In the order of ``systems``; finish-time fairness only of systems that have it for all seeds."""
-        jct, logs = ({name: own[name] for name in systems if name in own} for own in (self.jct, self.logs))
-        rho = {name: self.rho[name] for name in systems if name in self.rho and name not in self.without}
-        return replace(self, jct=jct, logs=logs, rho=rho)  # type: ignore[arg-type]
 
 
 def load_runs(runs: WorkloadRuns, seed: int | None, fairness: str, step: Step = lambda _: None) -> LoadedRuns:
@@ -92,35 +63,26 @@ def load_runs(runs: WorkloadRuns, seed: int | None, fairness: str, step: Step = 
     InvalidInstance, UnusableFile
         A log cannot be read.
     """
-    found, made = LoadedRuns(seed), dict[str, Instance | HetoptError]()
+    systems, found = runs.statistics.systems, LoadedRuns(seed)
+    jct, rho = ({name: [np.empty(0)] for name in systems} for _ in range(2))
+    instances: dict[str, Instance] = {}
+    logs: dict[str, Log] = {}
     for run, log in runs.logs(seed):
         step(str(run.key))
-        system, jobs = run.key.system, log.jobs_with_work
-        found.jct[system] = found.jct.get(system, EMPTY) + JobSample(_known(jobs["jct"]), len(jobs))
-        key = json.dumps([run.record.settings.get("workload"), run.key.seed])
-        if key not in made:
-            made[key] = _instance(run)
-        try:
-            instance = made[key]
-            if isinstance(instance, HetoptError):
-                raise instance
-            check_same_jobs(instance, log)
-            rho = _known(finish_time_fairness(log, instance, fairness)["rho"])
-            found.rho[system] = found.rho.get(system, EMPTY) + JobSample(rho, len(jobs))
-        except HetoptError as problem:
-            instance, found.without[system] = None, " ".join(str(problem).split())
+        system, key = run.key.system, json.dumps([run.record.settings.get("workload"), run.key.seed])
+        jct[system].append(log.jobs_with_work["jct"].to_numpy(dtype=float))
         if run.key.seed == seed:
-            found.logs[system] = log
-            found.instance = found.instance or instance
-    return found.sorted(runs.statistics.systems)
-
-
-def _known(values: pd.Series[float]) -> Floats:
-    return np.asarray(values.dropna(), dtype=float)
-
-
-def _instance(run: StoredRun) -> Instance | HetoptError:
-    try:
-        return instance_of(run)
-    except HetoptError as problem:
-        return problem
+            logs[system] = log
+        try:
+            if key not in instances:
+                instances[key] = instance_of(run)
+            check_same_jobs(instances[key], log)
+            rho[system].append(finish_time_fairness(log, instances[key], fairness)["rho"].to_numpy(dtype=float))
+            if run.key.seed == seed:
+                found.instance = instances[key]
+        except HetoptError as problem:
+            found.without[system] = " ".join(str(problem).split())
+    found.logs = {name: logs[name] for name in systems if name in logs}
+    found.jct = {name: np.concatenate(jct[name]) for name in systems}
+    found.rho = {name: np.concatenate(rho[name]) for name in systems if name not in found.without}
+    return found

@@ -1,147 +1,125 @@
-"""HTML tables of the page: numbers of all systems with their range; the markup has all digits."""
+"""Tables of the page: numbers of all systems with their ranges over seeds, ratios, and results of papers."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import pandas as pd
 
 from hetopt.experiments.seed_statistics import SeedStatistics
-from hetopt.metrics.definitions import by_theme, metric_of
-from hetopt.presentation.formatting import MISSING, DisplayUnit, format_number
-from hetopt.presentation.simulation_report.axes import unit_of
-from hetopt.presentation.simulation_report.report_style import SystemStyle
+from hetopt.metrics.definitions import Unit, metric_of
+from hetopt.presentation.formatting import column_format, format_number
+from hetopt.presentation.pictures import line_key
+from hetopt.presentation.style import SeriesStyle
+from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_cell, table_of
 
-HEAD = ("jct_mean", "jct_p99", "makespan", "starvation_max", "switches_mean", "lost_share", "utilisation")
-"""Metrics of the first table, without finish-time fairness."""
+Styles = Mapping[str, SeriesStyle]
+"""System -> its style."""
 
+MAIN = {
+    "jct_mean": "mean JCT",
+    "jct_p99": "99th percentile of JCT",
+    "makespan": "makespan",
+    "ftf_{}_mean": "mean finish-time fairness",
+    "starvation_max": "longest starvation",
+    "switches_mean": "switches per job",
+    "lost_share": "GPU time lost",
+    "utilisation": "utilisation",
+}
+"""Metric of the first table -> its title; ``{}`` is the definition of finish-time fairness."""
 
-def head_of(statistics: SeedStatistics, fairness: str) -> list[str]:
-    """Metrics of the first table with values."""
-    wanted = [*HEAD[:3], f"ftf_{fairness}_mean", *HEAD[3:]]
-    return [metric for metric in wanted if metric in statistics.metrics]
+ANSWER = ("jct_mean", "makespan", "ftf_{}_mean", "utilisation")
+"""Metrics of the answer at the top of the page."""
 
-
-def first_column(name: str, styles: Mapping[str, SystemStyle]) -> str:
-    """A table cell with a system and a sample of its line."""
-    return f"<th scope='row'>{styles[name].swatch()}{escape(name)}</th>"
-
-
-def number_cell(value: float, unit: DisplayUnit, more: str = "", best: bool = False) -> str:
-    """A table cell with a number, all digits of it in the markup; ``more``: HTML below it."""
-    if pd.isna(value):
-        return f"<td>{MISSING}</td>"
-    kind = " class='best' title='best'" if best else ""
-    return f"<td{kind}><data value='{float(value)!r}'>{unit.format(value)}</data>{more}</td>"
-
-
-def numbers(statistics: SeedStatistics, metrics: Sequence[str], styles: Mapping[str, SystemStyle], caption: str) -> str:
-    """Systems by metrics: mean over seeds, and below it the range."""
-    units = {metric: unit_of(metric, statistics.most[metric]) for metric in metrics}
-    best = {metric: statistics.best(metric) for metric in metrics}
-    body = []
-    for name in statistics.systems:
-        cells = "".join(
-            number_cell(
-                statistics.mean[metric][name],
-                units[metric],
-                _spread(statistics, name, metric, units[metric]),
-                name in best[metric],
-            )
-            for metric in metrics
-        )
-        body.append(f"<tr>{first_column(name, styles)}{cells}</tr>")
-    head = "".join(_heading(metric, units[metric].name) for metric in metrics)
-    return table(f"<th scope='col'>system</th>{head}", body, caption)
+MORE = {
+    "ftf_{}_max": "largest finish-time fairness",
+    "gru": "GRU",
+    "cru": "CRU",
+    "decision_mean": "mean time of a decision",
+}
+"""Metrics that are drawn, too."""
 
 
-def _heading(metric: str, unit: str) -> str:
-    title = escape(metric_of(metric).description, quote=True)
-    name = escape(metric).replace("_", "_<wbr>")
-    return f"<th scope='col' title='{title}'>{name}{f' <small>{escape(unit)}</small>' if unit else ''}</th>"
+def titles_of(statistics: SeedStatistics, titles: Mapping[str, str], fairness: str) -> dict[str, str]:
+    """Metric -> title, of those with values."""
+    named = {metric.format(fairness): title for metric, title in titles.items()}
+    return {metric: title for metric, title in named.items() if metric in statistics.metrics}
 
 
-def _spread(statistics: SeedStatistics, name: str, metric: str, unit: DisplayUnit) -> str:
-    """Range over seeds, and the number of seeds with a value if not all have one."""
-    known, runs = statistics.known[metric][name], len(statistics.seeds[name])
-    least, most = statistics.least[metric][name], statistics.most[metric][name]
-    more = f"<small>{unit.format_range(least, most)}</small>" if known > 1 else ""
-    return f"{more}<small>{known} of {runs} seeds</small>" if known < runs else more
+def system_cells(systems: Sequence[str], styles: Styles) -> list[Cell]:
+    """The names of systems, each with a sample of its line."""
+    return [Cell(name, key=line_key(name, styles[name])) for name in systems]
 
 
-def ratios(statistics: SeedStatistics, baseline: str, metrics: Sequence[str], styles: Mapping[str, SystemStyle]) -> str:
-    """Systems by metrics, each relative to the baseline with the same seed."""
-    each = statistics.ratios(baseline)[list(metrics)]
-    by_system = each.groupby("system")
-    mean, least, most, known = by_system.mean(), by_system.min(), by_system.max(), by_system.count()
-    plain, body = DisplayUnit(), []
-    for name in statistics.systems:
-        cells = []
-        for metric in metrics:
-            spread = ""
-            if name != baseline and known[metric][name] > 1:
-                spread = f"<small>{plain.format_range(least[metric][name], most[metric][name])}</small>"
-            cells.append(number_cell(mean[metric][name], plain, spread))
-        body.append(f"<tr>{first_column(name, styles)}{''.join(cells)}</tr>")
-    head = "".join(_heading(metric, "") for metric in metrics)
-    caption = f"Over {baseline} with the same seed: mean of these ratios, and from the least to the largest."
-    return table(f"<th scope='col'>system</th>{head}", body, escape(caption))
+def numbers_table(
+    statistics: SeedStatistics, titles: Mapping[str, str], styles: Styles, baseline: str | None = None
+) -> Table:
+    """Systems by metrics: means over seeds, with the range as a note; the best are marked.
+
+    Parameters
+    ----------
+    titles:
+        Metric -> heading of its column.
+    baseline:
+        If given, ratios to this system with the same seed, of which none is marked.
+    """
+    by_system = (statistics.ran if baseline is None else statistics.ratios(baseline)).groupby("system")
+    mean, least, most, many = by_system.mean(), by_system.min(), by_system.max(), by_system.count()
+
+    def column(metric: str, heading: str) -> tuple[Column, list[Cell]]:
+        own, cells = metric_of(metric), []
+        best = statistics.best(metric) if baseline is None else []
+        unit = own.unit if baseline is None else Unit.NONE
+        form = column_format([*mean[metric], *least[metric], *most[metric]], unit)
+        for name in statistics.systems:
+            known, runs = many[metric][name], len(statistics.seeds[name])
+            several = known > 1 and name != baseline
+            notes = [form.format_range(least[metric][name], most[metric][name])] if several else []
+            notes += [f"{known} of {runs} seeds"] if known < runs else []
+            cells.append(number_cell(mean[metric][name], form, Mark.BEST if name in best else None, notes))
+        return Column(heading, form.name, own.meaning if baseline is None else ""), cells
+
+    names = Column("system", text=True), system_cells(statistics.systems, styles)
+    return joined(names, *(column(*pair) for pair in titles.items()))
 
 
-def all_numbers(statistics: SeedStatistics, styles: Mapping[str, SystemStyle]) -> str:
-    """A table per theme, and the meaning of its columns."""
-    parts = []
-    for heading, metrics in by_theme(statistics.metrics).items():
-        caption = f"{heading}: mean over seeds, and from the least to the largest."
-        parts.append(f"<h4>{escape(heading)}</h4>{numbers(statistics, metrics, styles, caption)}{meaning(metrics)}")
-    if statistics.absent:
-        parts.append(f"<p class='quiet'>Not available for these systems: {escape(', '.join(statistics.absent))}.</p>")
-    return "".join(parts)
+def published_table(rows: pd.DataFrame) -> Table:
+    """Published results beside those of runs, see :func:`hetopt.experiments.paper_comparison.compare_with_papers`."""
+    names = ("result", "what", "workload", "systems", "printed", "published", "here", "here / published", "note")
+    columns = (Column(name, text=name not in ("published", "here", "here / published")) for name in names)
+    return table_of(columns, (_published(row) for row in rows.to_dict("records")))
 
 
-def meaning(metrics: Sequence[str]) -> str:
-    """Descriptions of metrics."""
-    listed = "".join(
-        f"<div><dt>{escape(metric)}</dt><dd>{escape(metric_of(metric).description)}</dd></div>" for metric in metrics
-    )
-    return f"<dl class='meaning'>{listed}</dl>"
+def _published(row: Mapping[Hashable, Any]) -> list[Cell | str]:
+    low, high, ours, ratio = (row[key] for key in ("claim", "claim_to", "ours_mean", "ratio_ours_over_claimed"))
+    notes = []
+    if row["pairs"] > 1:
+        notes.append(f"{format_number(row['ours_min'])} \N{EN DASH} {format_number(row['ours_max'])}")
+    if row["denominator"] and not low <= 1 <= high:
+        notes.append(f"{'same' if (ours > 1) == (low > 1) and ours != 1 else 'other'} side of 1")
+    return [
+        row["id"],
+        Cell(row["what"], notes=(f"{row['paper']}, {row['place']}",)),
+        row["workload"],
+        f"{row['numerator']} / {row['denominator']}" if row["denominator"] else row["numerator"],
+        row["printed"],
+        Cell(" to ".join(format_number(end) for end in dict.fromkeys((low, high))), low),
+        Cell(format_number(ours), ours, tuple(notes)),
+        Cell(format_number(ratio), ratio, (f"{100 * (ratio - 1):+.0f} %",)),
+        row["note"],
+    ]
 
 
-def published(rows: pd.DataFrame) -> str:
-    """Published results next to those of runs, see :func:`hetopt.experiments.paper_comparison.compare_with_papers`."""
-    names = ("claim", "what", "workload", "systems", "printed", "as a ratio", "here", "here / claim", "note")
-    head = "".join(f"<th scope='col'>{name}</th>" for name in names)
-    plain, body = DisplayUnit(), []
-    for row in rows.to_dict("records"):
-        pair = f"{row['numerator']} / {row['denominator']}" if row["denominator"] else row["numerator"]
-        claimed = " to ".join(format_number(end) for end in dict.fromkeys((row["claim"], row["claim_to"])))
-        words = (row["workload"], pair, row["printed"])
-        spread = f"<small>{plain.format_range(row['ours_min'], row['ours_max'])}</small>" if row["pairs"] > 1 else ""
-        place = f"<small>{escape(row['paper'])}, {escape(row['place'])}</small>"
-        cells = f"<td>{escape(row['what'])}{place}</td>" + "".join(f"<td>{escape(str(word))}</td>" for word in words)
-        cells += f"<td class='n'>{claimed}</td>{number_cell(row['ours_mean'], plain, spread + _side(row))}"
-        ratio = row["ratio_ours_over_claimed"]
-        percent = f"<small>{100 * (ratio - 1):+.0f} %</small>"
-        cells += f"<td class='n'><data value='{ratio!r}'>{format_number(ratio)}</data>{percent}</td>"
-        cells += f"<td class='quiet'>{escape(row['note'])}</td>"
-        body.append(f"<tr><th scope='row'>{escape(row['id'])}</th>{cells}</tr>")
-    return table(head, body, "", "words")
-
-
-def _side(row: Mapping[Hashable, Any]) -> str:
-    """HTML on whether the result is on the same side of 1 as the published one."""
-    low, high, ours = (float(row[key]) for key in ("claim", "claim_to", "ours_mean"))
-    if not row["denominator"] or low <= 1 <= high:
-        return ""
-    return f"<small>{'same' if (ours > 1) == (low > 1) and ours != 1 else 'other'} side of 1</small>"
-
-
-def table(head: str, body: Sequence[str], caption: str, kind: str = "") -> str:
-    """A table that scrolls if it is too wide; head and rows are HTML."""
-    above = f"<caption>{caption}</caption>" if caption else ""
-    return (
-        f"<div class='scroll'><table class='{kind}'>{above}<thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
+def best_systems(statistics: SeedStatistics, fairness: str, baseline: str) -> dict[tuple[str, ...], list[str]]:
+    """Systems -> phrases such as ``makespan (3.2 h, 0.8 of fft)``, for metrics of the answer in which they are best."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for metric, title in titles_of(statistics, {key: MAIN[key] for key in ANSWER}, fairness).items():
+        if best := statistics.best(metric):
+            value = statistics.mean[metric][best[0]]
+            form = column_format([value], metric_of(metric).unit)
+            text = f"{form.format(value)} {form.name}".strip()
+            if baseline not in best and metric_of(metric).unit is Unit.SECONDS:
+                text += f", {format_number(statistics.ratios(baseline)[metric][best[0]].mean(), 2)} of {baseline}"
+            found.setdefault(tuple(best), []).append(f"{title} ({text})")
+    return found

@@ -15,19 +15,20 @@ from hetopt.metrics.log_reading import end_of
 from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals
 
-INTERVALS = 240
+INTERVALS = 160
 """Number of intervals of a picture."""
 
 
-def begin_of(log: Log) -> float:
-    """The first second of a log: its first decision or arrival."""
-    return float(np.nanmin([log.rounds["start"].min(), log.jobs["arrival"].min()]))
+def extent(logs: Iterable[Log]) -> tuple[float, float]:
+    """The first decision or arrival of these logs, and their last second."""
+    every = list(logs)
+    begins = [np.nanmin([log.rounds["start"].min(), log.jobs["arrival"].min()]) for log in every]
+    return float(min(begins)), max(map(end_of, every))
 
 
 def interval_edges(logs: Iterable[Log], number: int = INTERVALS) -> Floats:
     """(number + 1,) edges of equal intervals from the first to the last second of the logs."""
-    every = list(logs)
-    return np.linspace(min(map(begin_of, every)), max(map(end_of, every)), number + 1)
+    return np.linspace(*extent(logs), number + 1)
 
 
 def means(begins: Floats, ends: Floats, values: Floats, edges: Floats) -> Floats:
@@ -41,11 +42,11 @@ def _until_end(values: Floats, log: Log, edges: Floats) -> Floats:
 
 
 def in_use(log: Log, edges: Floats) -> Floats:
-    """(intervals,) part of all GPUs that train; NaN after the end of the log."""
+    """(intervals,) share of all GPUs that train, in per cent; NaN after the end of the log."""
     begins = (log.spans["start"] + log.spans["lost"]).to_numpy(dtype=float)
     ends = np.maximum(log.spans["end"].to_numpy(dtype=float), begins)
     gpus = log.spans["gpus"].to_numpy(dtype=float)
-    return _until_end(means(begins, ends, gpus, edges) / log.capacity, log, edges)
+    return _until_end(100 * means(begins, ends, gpus, edges) / log.capacity, log, edges)
 
 
 def waiting(log: Log, edges: Floats) -> Floats:
