@@ -15,13 +15,13 @@ from hetopt.experiments.run_store import RunStore
 from hetopt.presentation.simulation_report.report_page import write
 
 LONG = "a-label-that-is-too-long-for-most-pictures[normalise=False, round_seconds=300, restarts=many]"
-NAMES = ("fft", LONG, "$x_1$", "调度器-中文名称-很长的名字", "<i>&amp;", "two words", *(f"p{i}" for i in range(8)))
+NAMES = ("fft", LONG, "$x_1$", "调度器-中文名称-很长的名字", "<i>&amp;", "two words", *(f"p{i}" for i in range(6)))
 POLICIES = ("fft", "srtf", "fifo", "tiresias", "gavel", "oef-cooperative")
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two systems with two seeds, which restart slowly; 14 systems with one seed, of which jobs do not finish."""
+    """Two systems with two seeds, which restart slowly; 12 systems with one seed, of which jobs do not finish."""
     folder = tmp_path_factory.mktemp("pages")
     few = tuple(SystemVariant(name) for name in ("fft", "oef-cooperative"))
     Experiment((TRACE,), few, (0, 1), EnvironmentSettings(restart_seconds=60.0)).run(RunStore(folder / "few"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,10 +24,6 @@ TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "
 
 CURVE = 1.5
 """Height in inches of a panel with a curve over time."""
-
-GREY: Mapping[str, Any] = MappingProxyType({"linewidth": 0.7})
-DASHED: Mapping[str, Any] = MappingProxyType({"linewidth": 1.1, "linestyle": (0, (4, 1.5))})
-"""Settings of grey curves: of another system, and of estimates."""
 
 APART = 20
 """Ratio of the longest to the median queue above which the common axis is logarithmic."""
@@ -100,7 +94,7 @@ def curves(
     what: str,
     styles: Styles,
     where: str,
-    grey: Mapping[str, Any] = GREY,
+    dashed: bool = False,
 ) -> list[Picture]:
     """A panel for each system with its curve over time, all on the same axes, logarithmic if they differ much.
 
@@ -109,7 +103,7 @@ def curves(
     values:
         System -> (intervals,) means.
     behind:
-        System -> another curve, drawn in grey with the settings ``grey``.
+        System -> another curve, drawn in thin grey or ``dashed``.
     edges:
         (intervals + 1,) edges of the intervals in seconds.
     what:
@@ -119,6 +113,7 @@ def curves(
         return []
     tops = [float(np.nanmax(curve, initial=0.0)) for curve in (*values.values(), *behind.values())]
     apart = max(tops) > APART * max(1.0, float(np.median(tops)))
+    grey = {"linewidth": 1.1, "linestyle": (0, (4, 1.5))} if dashed else {"linewidth": 0.7}
     found = []
     with canvas(values):
         for system, curve in values.items():

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import counted
-from hetopt.data.array_types import Floats
 from hetopt.metrics.log_reading import end_of, seats_of
 from hetopt.presentation.fonts import heading
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, draw_presence, gantt_figure, time_axis
@@ -31,7 +30,7 @@ COLOURS = 2 * len(LIGHT)
 DRAWN = 12_000
 """Number of bars above which a chart is rasterised, so that its size does not grow with them."""
 
-GPU_LINE, JOB_LINE, LEAST_ROW = 0.062, 0.15, 0.13
+GPU_LINE, JOB_LINE, LEAST_ROW = 0.062, 0.16, 0.16
 """Height in inches of the line of a GPU, of that of a job, and of the lowest row, whose name is legible."""
 
 Bars = list[GanttBar]
@@ -128,30 +127,13 @@ def bars_on_servers(spans: pd.DataFrame, sizes: Mapping[str, int], styles: Mappi
     span: Any
     for span in spans.itertuples():
         for server, here in span.on.items():
-            lines = _free_lines(busy[server], round(sum(here.values())), span.start)
+            until = np.where(busy[server] <= span.start, -np.inf, busy[server])  # free lines first, then by their end
+            lines = np.sort(np.argsort(until, kind="stable")[: round(sum(here.values()))])
             busy[server][lines] = span.end
-            for first, many in _adjacent(lines):
-                own = styles.get(span.owner)
-                at = position[server], first, many, span.start, span.end
-                bars.append(GanttBar(*at, own, label=span.job, begun=span.trains))
+            for run in np.split(lines, np.flatnonzero(np.diff(lines) > 1) + 1):  # adjacent lines
+                at = position[server], int(run[0]), len(run), span.start, span.end
+                bars.append(GanttBar(*at, styles.get(span.owner), label=span.job, begun=span.trains))
     return bars
-
-
-def _free_lines(busy: Floats, number: int, now: float) -> list[int]:
-    """``number`` lines of a server: the first free ones, then those that become free first."""
-    until = np.where(busy <= now, -np.inf, busy)
-    return [int(i) for i in np.argsort(until, kind="stable")[:number]]
-
-
-def _adjacent(lines: Sequence[int]) -> list[tuple[int, int]]:
-    """First line and number of lines of each run of adjacent lines."""
-    found: list[tuple[int, int]] = []
-    for line in sorted(lines):
-        if found and sum(found[-1]) == line:
-            found[-1] = found[-1][0], found[-1][1] + 1
-        else:
-            found.append((line, 1))
-    return found
 
 
 def bars_of_jobs(spans: pd.DataFrame, jobs: Sequence[str], styles: Mapping[str, SeriesStyle]) -> Bars:

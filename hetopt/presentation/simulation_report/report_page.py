@@ -174,5 +174,5 @@ def _over_time(loaded: LoadedRuns, baseline: str, styles: result_tables.Styles, 
         "compared": baseline in loaded.logs and len(loaded.logs) > 1,
         "in_use": panels(time_series.in_use, "GPUs that train"),
         "waiting": panels(time_series.waiting, "Jobs that wait"),
-        "estimates": charts.curves(actual, estimated, edges, what, styles, where, charts.DASHED),
+        "estimates": charts.curves(actual, estimated, edges, what, styles, where, dashed=True),
     }

@@ -86,8 +86,12 @@ def numbers_table(
 
 def published_table(rows: pd.DataFrame) -> Table:
     """Published results beside those of runs, see :func:`hetopt.experiments.paper_comparison.compare_with_papers`."""
-    names = ("result", "what", "workload", "systems", "printed", "published", "here", "here / published", "note")
-    columns = (Column(name, text=name not in ("published", "here", "here / published")) for name in names)
+    numbers = [Column(name) for name in ("published", "here", "here / published")]
+    columns = (
+        *(Column(name, text=True) for name in ("result", "what", "systems")),
+        *numbers,
+        Column("note", text=True),
+    )
     return table_of(columns, (_published(row) for row in rows.to_dict("records")))
 
 
@@ -101,10 +105,10 @@ def _published(row: Mapping[Hashable, Any]) -> list[Cell | str]:
     return [
         row["id"],
         Cell(row["what"], notes=(f"{row['paper']}, {row['place']}",)),
-        row["workload"],
-        f"{row['numerator']} / {row['denominator']}" if row["denominator"] else row["numerator"],
-        row["printed"],
-        Cell(" to ".join(format_number(end) for end in dict.fromkeys((low, high))), low),
+        f"{' / '.join(filter(None, (row['numerator'], row['denominator'])))} on {row['workload']}",
+        Cell(
+            " to ".join(format_number(end) for end in dict.fromkeys((low, high))), low, (f"printed: {row['printed']}",)
+        ),
         Cell(format_number(ours), ours, tuple(notes)),
         Cell(format_number(ratio), ratio, (f"{100 * (ratio - 1):+.0f} %",)),
         row["note"],
