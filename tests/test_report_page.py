@@ -219,6 +219,18 @@ def test_runs_that_are_not_alike_are_flagged(tmp_path: Path) -> None:
     assert "world.spreadtrue" in found.text
 
 
+def test_other_seeds_are_warned_of_and_not_drawn(tmp_path: Path) -> None:
+    """The baseline has no curve with the seed that is drawn."""
+    for name, seed in (("fft", 1), ("srtf", 0), ("fifo", 0)):
+        Experiment((TRACE,), (SystemVariant(name),), (seed,)).run(RunStore(tmp_path))
+    found = Page(page(RunFolder.of(tmp_path)))
+    listed = {"fft with 1", "srtf with 0", "fifo with 0"}
+    assert set(re.findall(r"over other traces: ([^.]*)\.", found.text)[0].split("; ")) == listed
+    assert "Relative to fft" in found.headings
+    assert "Seed 0, means over intervals of" in found.text
+    assert "Thin grey line" not in found.text
+
+
 def test_fairness_needs_only_the_jobs(runs: Path) -> None:
     """What is not read of other seeds does not matter for it."""
     for run in RunFolder.of(runs).runs:

@@ -177,39 +177,6 @@ def format_significant(value: object) -> str:
     return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)
 
 
-@dataclass(frozen=True)
-class DisplayUnit:
-    """A common unit for several values.
-
-    Attributes
-    ----------
-    size:
-        Its size in the unit of the values.
-    name:
-        Its name; may be empty.
-    """
-
-    size: float = 1.0
-    name: str = ""
-
-    def format(self, value: float) -> str:
-        """A value in this unit, without its name."""
-        return format_number(value / self.size)
-
-    def format_range(self, least: float, most: float) -> str:
-        """Two values in this unit as a range, without its name."""
-        return f"{self.format(least)} \N{EN DASH} {self.format(most)}"
-
-
-def time_unit(seconds: Iterable[float]) -> DisplayUnit:
-    """The largest unit of time not exceeding half of the median value (without zeros and NaN)."""
-    known = [abs(value) for value in seconds if isfinite(value) and value != 0]
-    if not known:
-        return DisplayUnit(1.0, "s")
-    middle = float(median(known))
-    return next((DisplayUnit(*pair) for pair in DURATIONS if middle >= 2 * pair[0]), DisplayUnit(*DURATIONS[-1]))
-
-
 def format_seconds(value: float) -> str:
     """Format the time of an iteration."""
     return _in_largest_unit(float(value), FRACTIONS, DIGITS) if value else "0 s"

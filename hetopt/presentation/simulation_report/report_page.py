@@ -163,8 +163,9 @@ def _over_time(loaded: LoadedRuns, baseline: str, styles: result_tables.Styles, 
 
     def panels(curve: Callable[[Log, Floats], Floats], what: str) -> list[Picture]:
         values = {system: curve(log, edges) for system, log in loaded.logs.items()}
-        others = [system for system in values if system != baseline and baseline in values]
-        return charts.curves(values, dict.fromkeys(others, values[baseline]), edges, what, styles, where)
+        others = [system for system in values if system != baseline]
+        behind = dict.fromkeys(others, values[baseline]) if baseline in values else {}
+        return charts.curves(values, behind, edges, what, styles, where)
 
     tenants = {name: time_series.throughput(log, edges) for name, log in loaded.logs.items() if len(log.estimated)}
     estimated, actual = ({name: pair[i] for name, pair in tenants.items()} for i in range(2))
