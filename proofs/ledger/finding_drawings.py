@@ -104,7 +104,7 @@ def draw_growth(what: GrowthCurve) -> Picture:
         for i, (size, value) in enumerate(what.points.items()):
             axes.plot(size, float(value), "o", color=SeriesStyle(0).colour, gid=f"tip{i}")
         axes.set_xlim(0, 1.03 * max(what.points))
-        axes.set_ylim(0, 1.05 * float(max(*what.points.values(), 1)))
+        axes.set_ylim(0, 1.05 * max(1.0, *map(float, what.points.values())))
         axes.set_xlabel(what.size)
         axes.locator_params(axis="x", integer=True)
         axes.grid()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from hetopt.data.rationals import number_text
 from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
-from hetopt.proofs.ledger.claim import HEADINGS, Claim, ClaimEvidence, ClaimVerdict
+from hetopt.proofs.ledger.claim import HEADINGS, ClaimEvidence, ClaimVerdict
 from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.verification import DecidedClaim
 
@@ -71,24 +69,6 @@ def overview(groups: Mapping[str, Mapping[str, Sequence[DecidedClaim]]]) -> Tabl
     return table_of(["paper", *map(Column, labels)], rows)
 
 
-def verdict_table(decided: Sequence[DecidedClaim]) -> pd.DataFrame:
-    """A row per claim: paper, place, key, verdict, whether it is as expected, evidence in a line, seconds."""
-    rows = [
-        (
-            d.claim.paper,
-            d.claim.place,
-            d.claim.key,
-            d.label,
-            d.as_expected,
-            d.evidence.summary,
-            d.evidence.seconds,
-        )
-        for d in decided
-    ]
-    columns = ["paper", "place", "claim", "verdict", "as expected", "evidence", "seconds"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def values_table(values: Mapping[str, tuple[str, str]]) -> Table:
     """Quantities as printed and as computed."""
     rows = ((name, *pair) for name, pair in values.items())
@@ -145,9 +125,3 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
         "values": {name: {"claimed": a, "computed": b} for name, (a, b) in evidence.values.items()},
         "seconds": evidence.seconds,
     }
-
-
-def expected_verdicts(claims: Sequence[Claim]) -> pd.DataFrame:
-    """A row per claim: paper, place, key, expected verdict."""
-    rows = [(claim.paper, claim.place, claim.key, claim.label) for claim in claims]
-    return pd.DataFrame(rows, columns=["paper", "place", "claim", "expected"])

@@ -137,13 +137,12 @@ def verify(
 
 
 def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
-    from hetopt.proofs.ledger.verdict_tables import expected_verdicts
-
-    frame = expected_verdicts(claims)
+    rows = [{"paper": c.paper, "place": c.place, "claim": c.key, "expected": c.label} for c in claims]
     if as_json:
-        print(frame.to_json(orient="records", indent=2))
+        print(json.dumps(rows, indent=2))
     else:
-        console.show(table_of(list(frame.columns), frame.to_numpy().tolist(), counted(len(frame), "claim")), most=None)
+        head = ["paper", "place", "claim", "expected"]
+        console.show(table_of(head, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:

@@ -77,7 +77,7 @@ def show(found: Sequence[MatrixRow]) -> None:
             console.print_line(f"{row.policy} does not support {row.kind}: {row.why}")
             continue
         rows = [(c.about.key, Cell(c.text, mark=MARKS.get(c.outcome)), _explanation(c)) for c in row.cells]
-        head = ["property", Column("on instances"), "meaning, or the counterexample"]
+        head = ("property", Column("on instances"), "meaning, or the counterexample")
         console.show(table_of(head, rows, _name(row)))
 
 
