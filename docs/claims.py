@@ -57,7 +57,7 @@ def section(claim: Claim) -> str:
         parts.append(pictures(map(draw_finding, found.finding.pictures)))
     if isinstance(claim.procedure, (ByComputation, Growth, Untestable)):
         there = claim.procedure.decide(claim, Effort(mechanical=False))
-        parts.append(f"{as_markdown(there.summary)}.")
+        parts.append(f"{as_markdown(there.summary.removesuffix('.'))}.")
         parts.append(pictures(drawings(there)))
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")

@@ -36,6 +36,7 @@ def test_words_become_html_and_markdown() -> None:
     assert 'display="block"' in as_html(first)
     assert as_html(second) == "<em>Next.</em> 2*3"
     assert as_markdown(text) == "*Step $n$.* A \\< `b*c` and\n\n\n$$\nx^2\n$$\n\n so.\n\n*Next.* 2\\*3"
+    assert as_markdown("At $a\n+ 1$ b") == "At $a + 1$ b"
 
 
 def decided(key: str) -> DecidedClaim:

@@ -63,4 +63,4 @@ def _markdown(kind: str, part: str) -> str:
         return f"*{as_markdown(part)}*"
     if kind == "words":
         return re.sub(r"([*_<>\[\]|])", r"\\\1", part)
-    return f"${part.strip()}$" if kind == "formula" else f"`{part}`"
+    return f"${' '.join(part.split())}$" if kind == "formula" else f"`{part}`"  # a line with "+ 1" would be a list

@@ -63,7 +63,7 @@ def _schedule(what: Timeline) -> Picture:
                  f"{b.job} on {b.row}, {number_text(b.start)} to {number_text(b.end)} {what.unit}")
         for b in what.bars
     ]  # fmt: skip
-    keys = [Key(job, style.variable) for job, style in jobs.items()]
+    keys = [Key(job, style.variable) for job, style in jobs.items()] if len(jobs) > 1 else []
     alternative = f"{what.title}: {counted(len(jobs), 'job')} on {counted(len(rows), 'row')}"
     times = {time for b in what.bars for time in (b.start, b.end)}
     return _drawn(what.title, rows or ["nothing runs"], bars, keys, alternative, times, f"time ({what.unit})")
