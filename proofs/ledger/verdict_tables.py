@@ -30,42 +30,32 @@ def verdict_cell(decided: DecidedClaim) -> Cell:
 def verdicts(decided: Sequence[DecidedClaim], title: str) -> Table:
     """A row per claim: key and place, verdict, evidence in a line, time."""
     time, spent = number_column("time", [d.evidence.seconds for d in decided], "s")
-    rows = [
-        (
-            Cell(d.claim.key, notes=(d.claim.place,), link=f"#{slug(d.claim.key)}"),
-            verdict_cell(d),
-            d.evidence.summary,
-            own,
-        )
-        for d, own in zip(decided, spent, strict=True)
-    ]
+    names = [Cell(d.claim.key, notes=(d.claim.place,), link=f"#{slug(d.claim.key)}") for d in decided]
+    rows = zip(names, map(verdict_cell, decided), (d.evidence.summary for d in decided), spent, strict=True)
     return table_of(["claim", Column("verdict"), "evidence", time], rows, title)
 
 
 def by_verdict(decided: Sequence[DecidedClaim]) -> dict[str, dict[str, list[DecidedClaim]]]:
     """Paper -> verdict as text -> its claims."""
     papers = dict.fromkeys(d.claim.paper for d in decided)
-    return {
-        paper: {
-            label: own
-            for label in LABELS
-            if (own := [d for d in decided if d.claim.paper == paper and d.label == label])
-        }
-        for paper in papers
-    }
+    found = {paper: {label: list[DecidedClaim]() for label in LABELS} for paper in papers}
+    for one in decided:
+        found[one.claim.paper][one.label].append(one)
+    return {paper: {label: own for label, own in labels.items() if own} for paper, labels in found.items()}
 
 
 def overview(groups: Mapping[str, Mapping[str, Sequence[DecidedClaim]]]) -> Table:
     """The number of claims of each paper with each verdict; linked to the tables of :func:`verdicts`."""
     labels = [label for label in LABELS if any(label in own for own in groups.values())]
-    rows = []
-    for paper, own in groups.items():
-        counts = {label: len(own.get(label, ())) for label in labels}
-        links = {label: f"#scroll-{slug(f'{paper}-{label}')}" if label in own else "" for label in labels}
-        rows.append(
-            [Cell(HEADINGS.get(paper, paper), link=f"#{slug(paper)}")]
-            + [Cell(str(count), count, link=links[label]) for label, count in counts.items()]
-        )
+
+    def count(paper: str, label: str) -> Cell:
+        number = len(groups[paper].get(label, ()))
+        return Cell(str(number), number, link=f"#scroll-{slug(f'{paper}-{label}')}" if number else "")
+
+    rows = (
+        [Cell(HEADINGS.get(paper, paper), link=f"#{slug(paper)}"), *(count(paper, label) for label in labels)]
+        for paper in groups
+    )
     return table_of(["paper", *map(Column, labels)], rows)
 
 

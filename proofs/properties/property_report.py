@@ -145,10 +145,11 @@ def page(found: Sequence[MatrixRow], effort: Effort) -> str:
         title="Which policy has which property",
         versions=console.versions(),
         matrix=table_of(["policy", *(Column(p.title, meaning=p.statement) for p in PROPERTIES)], rows),
-        refused={row.why: [_name(row)] for row in found if row.why},
+        refused=[row for row in found if row.why],
         judged=judged,
         settings=_effort(effort),
         name=_name,
+        explanation=_explanation,
         slug=slug,
         draw=draw_finding,
     )
