@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
+from hetopt.presentation.pages import render
+from hetopt.presentation.pictures import Picture
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_markdown
 from hetopt.proofs.ledger.counterexample_files import slug, stored_names
 from hetopt.proofs.ledger.discovery import all_claims
-from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
+from hetopt.proofs.ledger.finding_drawings import draw_finding, drawings
 from hetopt.proofs.ledger.procedures import ByComputation, Growth, Untestable, universal_part
 
 INTRODUCTION = """# {title}
@@ -51,26 +54,21 @@ def section(claim: Claim) -> str:
         parts.append(as_markdown(claim.note))
     if (found := stored(claim)) is not None:
         parts.append(f"{as_markdown(found.finding.explanation)} (`{found.name}`).")
-        if found.finding.pictures:
-            parts.append(pictures(*map(picture_svg, found.finding.pictures)))
+        parts.append(pictures(map(draw_finding, found.finding.pictures)))
     if isinstance(claim.procedure, (ByComputation, Growth, Untestable)):
         there = claim.procedure.decide(claim, Effort(mechanical=False))
-        parts.append(f"{as_markdown(there.summary)}.")
-        if there.curve is not None:
-            parts.append(pictures(curve_svg(there.curve)))
-        elif there.pictures:
-            parts.append(pictures(*map(picture_svg, there.pictures)))
+        parts.append(f"{as_markdown(there.summary.removesuffix('.'))}.")
+        parts.append(pictures(drawings(there)))
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
     if claim.proof:
         parts.append(f"**Proof.** {as_markdown(claim.proof)}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def pictures(*svg: str) -> str:
-    """Pictures side by side."""
-    row = "display: flex; flex-wrap: wrap; gap: 1.5rem; margin: .8rem 0"
-    return f"```{{raw}} html\n<div style='{row}'>{''.join(svg)}</div>\n```"
+def pictures(drawn: Iterable[Picture]) -> str:
+    """Pictures side by side; empty if there are none."""
+    return render("pictures.md.j2", package="hetopt.proofs.ledger", pictures=list(drawn))
 
 
 def stored(claim: Claim) -> Counterexample | None:

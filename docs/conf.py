@@ -10,6 +10,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 import hetopt
+from hetopt.presentation.pages import script
+from hetopt.presentation.style import declared
 
 sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, claims.py, mathematics.py, trade_off.py
 
@@ -30,7 +32,8 @@ extensions = [
 html_math_renderer = "mathml"
 highlight_language = "text"  # of literal blocks: formulas in docstrings
 html_static_path = ["static"]
-html_css_files = ["mathematics.css"]
+html_css_files = ["mathematics.css", "pictures.css"]
+html_context = {"pictures": {"light": declared(0), "dark": declared(1), "style": script("pictures.css.j2")}}
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]

@@ -40,7 +40,7 @@ MEASURE = """() => {
       const colour = inSvg ? (style.fill === "none" ? null : rgb(style.fill)) : rgb(style.backgroundColor);
       if (colour) return colour;
     }
-    return [255, 255, 255];
+    return rgb(getComputedStyle(document.body).backgroundColor) || [255, 255, 255];  // that of the canvas
   };
   const faint = [], small = [], outside = [];
   for (const box of document.querySelectorAll("details")) box.open = true;
@@ -96,8 +96,16 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(browser: Any, page: Path | str, width: int, scheme: str, *, scripts: bool = True) -> Iterator[Any]:
-    """A page at a width, as on a phone for the least one; requests to elsewhere fail the test."""
+def opened(
+    browser: Any, page: Path | str, width: int, scheme: str, *, scripts: bool = True, beside: bool = False
+) -> Iterator[Any]:
+    """A page at a width, as on a phone for the least one; requests to elsewhere fail the test.
+
+    Parameters
+    ----------
+    beside:
+        Whether the page may load files of its folder, as those of the docs do.
+    """
     context = browser.new_context(
         viewport={"width": width, "height": 900},
         color_scheme=scheme,
@@ -108,7 +116,8 @@ def opened(browser: Any, page: Path | str, width: int, scheme: str, *, scripts: 
     try:
         tab = context.new_page()
         url = page if isinstance(page, str) else page.resolve().as_uri()
-        tab.on("request", lambda r: elsewhere.append(r.url) if not r.url.startswith((url, "data:")) else None)
+        own = (url.rpartition("/")[0] if beside else url, "data:")
+        tab.on("request", lambda r: elsewhere.append(r.url) if not r.url.startswith(own) else None)
         tab.goto(url)
         yield tab
         assert not elsewhere, f"{page} loads {elsewhere}"
@@ -116,12 +125,12 @@ def opened(browser: Any, page: Path | str, width: int, scheme: str, *, scripts: 
         context.close()
 
 
-def problems_of(browser: Any, page: Path | str) -> list[Measured]:
-    """What is wrong with a page at all widths in both colour schemes."""
+def problems_of(browser: Any, page: Path | str, *, beside: bool = False) -> list[Measured]:
+    """What is wrong with a page at all widths in both colour schemes; ``beside`` as for :func:`opened`."""
     found = []
     for width in WIDTHS:
         for scheme in SCHEMES:
-            with opened(browser, page, width, scheme) as tab:
+            with opened(browser, page, width, scheme, beside=beside) as tab:
                 seen = tab.evaluate(MEASURE)
             wrong = []
             if not seen["viewport"]:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from pages_in_browser import chromium, problems_of
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.ledger.claim import QUICK, GrowthCurve
+from hetopt.proofs.ledger.claim import QUICK, ClaimVerdict, Effort, GrowthCurve
 from hetopt.proofs.ledger.claim_text import as_html, as_markdown, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
-from hetopt.proofs.ledger.finding_pictures import SharesPicture, Timeline, TimelineBar, shares_picture
-from hetopt.proofs.ledger.ledger_page import ledger_page
-from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
+from hetopt.proofs.ledger.finding_drawings import draw_finding, draw_growth
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar, shares_picture
+from hetopt.proofs.ledger.ledger_page import ledger_page, write_ledger_page
 from hetopt.proofs.ledger.space import CaseNumbers
-from hetopt.proofs.ledger.verdict_tables import claim_as_dict, verdict_table
+from hetopt.proofs.ledger.verdict_tables import by_verdict, claim_as_dict, overview
 from hetopt.proofs.ledger.verification import DecidedClaim, decide
 
+ROOT = Path(__file__).parents[1]
 F = Fraction
 PLAIN = replace(QUICK, mechanical=False)
 
@@ -29,6 +36,7 @@ def test_words_become_html_and_markdown() -> None:
     assert 'display="block"' in as_html(first)
     assert as_html(second) == "<em>Next.</em> 2*3"
     assert as_markdown(text) == "*Step $n$.* A \\< `b*c` and\n\n\n$$\nx^2\n$$\n\n so.\n\n*Next.* 2\\*3"
+    assert as_markdown("At $a\n+ 1$ b") == "At $a + 1$ b"
 
 
 def decided(key: str) -> DecidedClaim:
@@ -44,33 +52,108 @@ def test_json_holds_everything_that_was_found() -> None:
     assert claim_as_dict(decided("oef/thm-5.4-over"))["label"] == "true, corrected"
 
 
-def test_the_table_has_a_row_per_claim() -> None:
-    frame = verdict_table([decided("oef/eq-6"), decided("oef/thm-5.4")])
-    assert list(frame["verdict"]) == ["true", "false"]
-    assert frame["as expected"].all()
-
-
-def test_the_page_stands_alone_and_shows_what_was_found() -> None:
+def test_the_page_shows_what_was_found() -> None:
     results = [decided("oef/thm-5.4"), decided("oef/eq-6-drop"), decided("oef/thm-5.4-over")]
     text = ledger_page(results, all_claims(), QUICK, 1.0)
-    assert "http" not in text.replace("http://www.w3.org", "")
     assert "u1 reports (1, 1) and has 5/3 instead of 3/2" in text
     assert "<svg" in text
-    assert "href='#oef-thm-5-4-over'" in text
+    assert 'href="#oef-thm-5-4-over"' in text
     assert "<math" in text
 
 
-def test_pictures_are_drawn_with_their_numbers() -> None:
-    picture = shares_picture("honest", [[1, F(1, 4)], [0, F(3, 4)]], [1, 1], [F(3, 2), F(15, 4)])
-    assert isinstance(picture, SharesPicture)
-    text = picture_svg(picture)
-    for part in ("honest", "1/4", "3/4", "u2: 15/4", "u1: 1/4 of 1 GPU2"):
-        assert part in text
-    timeline = picture_svg(
-        Timeline("order", (TimelineBar("GPU 1", F(0), F(2), "a"), TimelineBar("GPU 1", F(2), F(3), "<b>")), "rounds")
+def test_the_page_counts_verdicts_and_links_lead_somewhere() -> None:
+    """The false claims first; a verdict that was not expected says so."""
+    other = replace(decided("oef/eq-6"), claim=replace(all_claims()["oef/eq-6"], expected=ClaimVerdict.FALSE))
+    results = [other, decided("oef/thm-5.4"), decided("oef/thm-5.4-over"), decided("hadar/lemma-2")]
+    counts = overview(by_verdict(results))
+    assert [column.name for column in counts.columns] == ["paper", "false", "true", "true, corrected"]
+    assert [[cell.text for cell in row] for row in counts.rows] == [
+        ["OEF", "1", "1", "1"],
+        ["Hadar and HadarE", "0", "1", "0"],
+    ]
+    text = ledger_page(results, all_claims(), QUICK, 1.0)
+    assert "true, not false" in text
+    targets = set(re.findall(r'href="#([^"]*)"', text))
+    assert len(targets) == 2 + 4 + 4  # papers, counts, claims
+    assert targets <= set(re.findall(r' id="([^"]*)"', text))
+
+
+def bars(svg: str) -> dict[str, tuple[float, float]]:
+    """Tip of a bar -> its left and right edge in the picture."""
+    found = re.findall(r'<title>([^<]*)</title><path d="([^"]*)"', svg)
+    edges = {tip: [float(x) for x in re.findall(r"[ML](\S+) ", path)] for tip, path in found}
+    return {tip: (min(xs), max(xs)) for tip, xs in edges.items()}
+
+
+def test_shares_are_as_long_as_their_numbers() -> None:
+    drawn = draw_finding(shares_picture("honest", [[1, F(1, 2)], [0, F(1, 4)]], [1, 1], [F(3, 2), F(15, 4)]))
+    assert drawn.caption == "honest"
+    assert [key.label for key in drawn.keys] == ["u1: 3/2", "u2: 15/4", "idle"]
+    there = bars(drawn.svg)
+    left, right = there["u1: 1 of 1 GPU1"]
+    quarters = [left + i * (right - left) / 4 for i in range(5)]
+    assert there["u1: 1/2 of 1 GPU2"] == pytest.approx((quarters[0], quarters[2]), abs=0.1)
+    assert there["u2: 1/4 of 1 GPU2"] == pytest.approx((quarters[2], quarters[3]), abs=0.1)
+    assert there["idle: 1/4 of 1 GPU2"] == pytest.approx((quarters[3], quarters[4]), abs=0.1)
+    assert ">1/2</text>" in drawn.svg
+    narrow = draw_finding(shares_picture("narrow", [[F(1, 100)], [F(99, 100)]], [1], []))
+    assert ">99/100</text>" in narrow.svg
+    assert "u1: 1/100 of" in narrow.svg
+    assert "1/100</text>" not in narrow.svg.replace("99/100", "")  # it has no room, and is not cut
+
+
+def test_schedules_have_exact_times() -> None:
+    what = Timeline("order", (TimelineBar("GPU 1", F(0), F(7, 3), "a"), TimelineBar("GPU 1", F(7, 3), F(3), "<b>")))
+    drawn = draw_finding(what)
+    assert [key.label for key in drawn.keys] == ["a", "<b>"]
+    there = bars(drawn.svg)
+    begin, end = there["a on GPU 1, 0 to 7/3 s"]
+    assert there["&lt;b&gt; on GPU 1, 7/3 to 3 s"] == pytest.approx((end, begin + (end - begin) * 9 / 7), abs=0.1)
+    for text in ("0", "7/3", "3", "a", "&lt;b&gt;", "time (s)"):
+        assert f">{text}</text>" in drawn.svg
+    assert draw_finding(replace(what)) is drawn
+    assert "nothing runs" in draw_finding(Timeline("idle", ())).svg
+
+
+def test_growth_is_drawn_with_its_values() -> None:
+    drawn = draw_growth(GrowthCurve("n", "ratio", {1: F(1, 3), 3: F(3)}, "n"))
+    assert 'aria-label="ratio over n: n"' in drawn.svg
+    assert re.findall("<title>([^<]*)</title>", drawn.svg) == ["1: 1/3", "3: 3"]
+
+
+def test_the_page_of_a_paper_is_readable(tmp_path: Path) -> None:
+    """On all screens, in the dark too."""
+    effort = Effort(instances=1, seconds=0, mechanical=False)
+    every = all_claims()
+    results = [DecidedClaim(claim, decide(claim, effort)) for claim in every.values() if claim.paper == "OEF"]
+    page = tmp_path / "ledger.html"
+    write_ledger_page(results, every, page, effort, 1.0)
+    with chromium() as browser:
+        assert problems_of(browser, page) == []
+
+
+def test_claims_in_the_docs_are_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some claims of the docs, in the theme and with the style sheets of the docs."""
+    application = pytest.importorskip("sphinx.application")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    section, source = importlib.import_module("claims").section, tmp_path / "source"
+    source.mkdir()
+    keys = ("oef/thm-5.4-over", "oef/thm-5.4", "fft/fig-2-moving", "fft/wasted", "hadar/lemma-2")
+    text = "\n".join(section(all_claims()[key]) for key in keys)
+    assert text.count("<svg role") >= 4
+    (source / "index.md").write_text(f"# Claims\n\n{text}")
+    app = application.Sphinx(
+        source,
+        ROOT / "docs",
+        tmp_path / "html",
+        tmp_path / "trees",
+        "html",
+        {"extensions": ["myst_parser", "sphinx.ext.autodoc", "mathml"]},
+        status=None,
     )
-    assert "&lt;b&gt; on GPU 1, 2 to 3 rounds" in timeline
-    assert "ratio over n: n" in curve_svg(GrowthCurve("n", "ratio", {1: F(1), 3: F(3)}, "n"))
+    app.build()
+    with chromium() as browser:
+        assert problems_of(browser, tmp_path / "html" / "index.html", beside=True) == []
 
 
 def test_numbers_in_words() -> None:

@@ -68,14 +68,14 @@ class GanttBar:
 
 
 def gantt_figure(
-    rows: Sequence[GanttRow], line_height: float, width: float = WIDE, top: float = 0.3
+    rows: Sequence[GanttRow], line_height: float, width: float = WIDE, top: float = 0.3, bottom: float = 0.42
 ) -> tuple[Figure, Axes]:
     """A figure for rows whose lines have this height, with a margin for their names; lengths in inches."""
     high = max(line_height * sum(row.lines for row in rows), 0.3)
     left = 0.15 + LETTER * max((text_width(label(row.name, i, NAME)) for i, row in enumerate(rows, 1)), default=1)
-    whole = high + top + 0.42
+    whole = high + top + bottom
     figure = Figure(figsize=(width, whole))
-    axes = figure.add_axes((left / width, 0.42 / whole, 1 - (left + 0.15) / width, high / whole))
+    axes = figure.add_axes((left / width, bottom / whole, 1 - (left + 0.15) / width, high / whole))
     return figure, axes
 
 
@@ -87,6 +87,7 @@ def draw_bars(
     tips: list[str] | None = None,
     *,
     rasterized: bool = False,
+    whole: bool = False,
 ) -> None:
     """Draw rows and bars on the axes of :func:`gantt_figure`.
 
@@ -99,6 +100,8 @@ def draw_bars(
         :func:`~hetopt.presentation.pictures.picture`.
     rasterized:
         Whether bars become pixels, for very many of them.
+    whole:
+        Whether labels with too little room are left out rather than cut, e.g. numbers.
     """
     tops, top = [], 0
     for row in rows:
@@ -135,7 +138,8 @@ def draw_bars(
             shapes.setdefault((INK, "", 0.6), []).append((start, begun, *box[2:]))
             start = begun
         room = int(((end - start) * across - 0.08) / LETTER)
-        if bar.label and bar.style is not None and not key[1] and bar.lines * down >= LABELLED and room >= 3:
+        least = text_width(bar.label) if whole else 3
+        if bar.label and bar.style is not None and not key[1] and bar.lines * down >= LABELLED and room >= least:
             at = start + 0.04 / across, low + bar.lines / 2
             axes.text(*at, cut(bar.label, room), va="center", color=bar.style.letters, zorder=3)
     for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):

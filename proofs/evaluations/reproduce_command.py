@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,8 @@ from hetopt.cli.simulate import progress
 from hetopt.data.saving import check_folder
 from hetopt.experiments.run_store import RunStore
 from hetopt.presentation import console
+from hetopt.presentation.formatting import format_number
+from hetopt.presentation.tables import Column, table_of
 from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationScale
 
 PAPERS = ("fft", "oef", "hadar", "asrpt")
@@ -57,7 +58,7 @@ def reproduce(
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listed:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
-        console.show_table(f"{evaluation.paper}: parts", ["part", "runs", "what it repeats"], rows, sentences=1)
+        console.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
         return
     folder = out or Path(f"reproduce-{paper}")
     check_folder(folder)
@@ -80,15 +81,15 @@ def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
     repeated = table.duplicated(["id", "what", "workload", "numerator", "denominator"], keep=False)
     for row, in_several in zip(table.to_dict("records"), repeated.tolist(), strict=True):
         sides = " / ".join(side for side in (row["numerator"], row["denominator"]) if side)
-        ours = three_digits(row["ours_mean"])
+        ours = format_number(row["ours_mean"], 3)
         if row["pairs"] > 1:
-            ours += f" ({three_digits(row['ours_min'])} to {three_digits(row['ours_max'])})"
+            ours += f" ({format_number(row['ours_min'], 3)} to {format_number(row['ours_max'], 3)})"
         what = " on ".join(filter(None, [f"{row['what']}{': ' * bool(sides)}{sides}", _short_list(row["workload"])]))
         what += f" ({row['part']})" if in_several and row["part"] else ""
-        rows.append([row["id"], row["printed"], ours, three_digits(row["ratio_ours_over_claimed"]), what])
+        rows.append([row["id"], row["printed"], ours, format_number(row["ratio_ours_over_claimed"], 3), what])
         for text in filter(None, (row["note"], row["why"])):
             remarks.setdefault(text, []).append(row["id"])
-    console.show_table(title, ["claim", "paper", "ours", "ours / paper", "what"], rows, sentences=1)
+    console.show(table_of(["claim", *map(Column, ("paper", "ours", "ours / paper")), "what"], rows, title), most=None)
     if common_reason:
         console.print_line(f"All: {common_reason}")
     for text, ids in remarks.items():
@@ -99,8 +100,3 @@ def _short_list(workloads: str) -> str:
     """One or two workload names; for more their number, the first and the last."""
     names = workloads.split(", ")
     return workloads if len(names) <= 2 else f"{len(names)} workloads, {names[0]} to {names[-1]}"
-
-
-def three_digits(value: float) -> str:
-    """A number with three digits, or a dash for NaN."""
-    return "-" if math.isnan(value) else f"{value:.3g}"

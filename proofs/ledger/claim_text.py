@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from html import escape
+
+from markupsafe import Markup
 
 PARTS = re.compile(
     r"\$\$(?P<display>.+?)\$\$|\$(?P<formula>[^$]+)\$|`(?P<name>[^`]+)`|(?<!\S)\*(?P<emphasis>(?=\S)[^*]+)\*", re.DOTALL
@@ -32,17 +33,12 @@ def inline_parts(text: str) -> Iterator[tuple[str, str]]:
         yield "words", text[at:]
 
 
-def as_html(text: str) -> str:
+def as_html(text: str) -> Markup:
     """Format a paragraph as HTML, formulas as MathML."""
-    return "".join(_html(kind, part) for kind, part in inline_parts(text))
+    from hetopt.presentation.pages import render
 
-
-def _html(kind: str, part: str) -> str:
-    if kind in ("formula", "display"):
-        return formula(part, block=kind == "display")
-    if kind == "emphasis":
-        return f"<em>{as_html(part)}</em>"
-    return f"<code>{escape(part)}</code>" if kind == "name" else escape(part)
+    values = {"parts": inline_parts(text), "formula": formula, "as_html": as_html}
+    return Markup(render("words.html.j2", package="hetopt.proofs.ledger", **values))
 
 
 @cache
@@ -51,8 +47,8 @@ def formula(tex: str, *, block: bool = False) -> str:
     try:
         from latex2mathml.converter import convert
     except ImportError:
-        return f"<code>{escape(tex)}</code>"
-    return str(convert(tex, display="block" if block else "inline"))
+        return tex
+    return Markup(convert(tex, display="block" if block else "inline"))
 
 
 def as_markdown(text: str) -> str:
@@ -67,4 +63,4 @@ def _markdown(kind: str, part: str) -> str:
         return f"*{as_markdown(part)}*"
     if kind == "words":
         return re.sub(r"([*_<>\[\]|])", r"\\\1", part)
-    return f"${part.strip()}$" if kind == "formula" else f"`{part}`"
+    return f"${' '.join(part.split())}$" if kind == "formula" else f"`{part}`"  # a line with "+ 1" would be a list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -79,7 +80,7 @@ def instance_of(case: Any) -> Instance:
 
 def slug(key: str) -> str:
     """Convert the key of a claim to the name of a file or an anchor."""
-    return key.replace("/", "-").replace(".", "-")
+    return re.sub(r"[^\w-]+", "-", key)
 
 
 def _document(claim: Claim, found: Counterexample) -> dict[str, Any]:

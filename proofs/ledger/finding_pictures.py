@@ -1,4 +1,4 @@
-"""Data of the pictures of a finding; :mod:`~hetopt.proofs.ledger.picture_svg` draws them."""
+"""Data of the pictures of a finding; :mod:`~hetopt.proofs.ledger.finding_drawings` draws them."""
 
 from __future__ import annotations
 

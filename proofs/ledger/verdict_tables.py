@@ -2,32 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from hetopt.data.rationals import number_text
-from hetopt.proofs.ledger.claim import Claim, ClaimEvidence
+from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
+from hetopt.proofs.ledger.claim import HEADINGS, ClaimEvidence, ClaimVerdict
+from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.verification import DecidedClaim
 
+MARKS = {
+    ClaimVerdict.FALSE: Mark.BAD,
+    ClaimVerdict.OPEN: Mark.WARN,
+    ClaimVerdict.UNTESTABLE: Mark.QUIET,
+    ClaimVerdict.TRUE: Mark.GOOD,
+}
+LABELS = ("false", "true", "true, corrected", "open", "untestable")
+"""Verdicts as text, in the order of pages."""
 
-def verdict_table(decided: Sequence[DecidedClaim]) -> pd.DataFrame:
-    """A row per claim: paper, place, key, verdict, whether it is as expected, evidence in a line, seconds."""
-    rows = [
-        (
-            d.claim.paper,
-            d.claim.place,
-            d.claim.key,
-            d.claim.label_of(d.evidence.verdict),
-            d.as_expected,
-            d.evidence.summary,
-            d.evidence.seconds,
-        )
-        for d in decided
-    ]
-    columns = ["paper", "place", "claim", "verdict", "as expected", "evidence", "seconds"]
-    return pd.DataFrame(rows, columns=columns)
+
+def verdict_cell(decided: DecidedClaim) -> Cell:
+    """The verdict, and the expected one if it is another."""
+    other = "" if decided.as_expected else f", not {decided.claim.label}"
+    return Cell(f"{decided.label}{other}", mark=MARKS[decided.evidence.verdict])
+
+
+def verdicts(decided: Sequence[DecidedClaim], title: str) -> Table:
+    """A row per claim: key and place, verdict, evidence in a line, time."""
+    time, spent = number_column("time", [d.evidence.seconds for d in decided], "s")
+    names = [Cell(d.claim.key, notes=(d.claim.place,), link=f"#{slug(d.claim.key)}") for d in decided]
+    rows = zip(names, map(verdict_cell, decided), (d.evidence.summary for d in decided), spent, strict=True)
+    return table_of(["claim", Column("verdict"), "evidence", time], rows, title)
+
+
+def by_verdict(decided: Sequence[DecidedClaim]) -> dict[str, dict[str, list[DecidedClaim]]]:
+    """Paper -> verdict as text -> its claims."""
+    papers = dict.fromkeys(d.claim.paper for d in decided)
+    found = {paper: {label: list[DecidedClaim]() for label in LABELS} for paper in papers}
+    for one in decided:
+        found[one.claim.paper][one.label].append(one)
+    return {paper: {label: own for label, own in labels.items() if own} for paper, labels in found.items()}
+
+
+def overview(groups: Mapping[str, Mapping[str, Sequence[DecidedClaim]]]) -> Table:
+    """The number of claims of each paper with each verdict; linked to the tables of :func:`verdicts`."""
+    labels = [label for label in LABELS if any(label in own for own in groups.values())]
+
+    def count(paper: str, label: str) -> Cell:
+        number = len(groups[paper].get(label, ()))
+        return Cell(str(number), number, link=f"#scroll-{slug(f'{paper}-{label}')}" if number else "")
+
+    rows = (
+        [Cell(HEADINGS.get(paper, paper), link=f"#{slug(paper)}"), *(count(paper, label) for label in labels)]
+        for paper in groups
+    )
+    return table_of(["paper", *map(Column, labels)], rows)
+
+
+def values_table(values: Mapping[str, tuple[str, str]]) -> Table:
+    """Quantities as printed and as computed."""
+    rows = ((name, *pair) for name, pair in values.items())
+    return table_of(["quantity", Column("claimed"), Column("computed")], rows)
 
 
 def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
@@ -42,7 +77,7 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "policies": list(claim.policies or ()),
         "verdict": evidence.verdict.value,
         "expected": claim.expected.value,
-        "label": claim.label_of(evidence.verdict),
+        "label": decided.label,
         "instead": claim.instead or None,
         "note": claim.note or None,
         "proof": claim.proof.strip() or None,
@@ -80,9 +115,3 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
         "values": {name: {"claimed": a, "computed": b} for name, (a, b) in evidence.values.items()},
         "seconds": evidence.seconds,
     }
-
-
-def expected_verdicts(claims: Sequence[Claim]) -> pd.DataFrame:
-    """A row per claim: paper, place, key, expected verdict."""
-    rows = [(claim.paper, claim.place, claim.key, claim.label) for claim in claims]
-    return pd.DataFrame(rows, columns=["paper", "place", "claim", "expected"])

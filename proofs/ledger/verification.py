@@ -24,6 +24,11 @@ class DecidedClaim:
         """Whether the verdict is the expected one."""
         return self.evidence.verdict is self.claim.expected
 
+    @property
+    def label(self) -> str:
+        """The verdict as text."""
+        return self.claim.label_of(self.evidence.verdict)
+
 
 def decide(claim: Claim, effort: Effort) -> ClaimEvidence:
     """Decide one claim with this effort; if its code fails, the claim is open and the error is the summary."""

@@ -16,6 +16,8 @@ import typer
 
 from hetopt.checks import counted
 from hetopt.presentation import console
+from hetopt.presentation.formatting import format_duration
+from hetopt.presentation.tables import table_of
 
 PER_CELL = 4.0
 """Default seconds of search for each property and policy."""
@@ -135,13 +137,12 @@ def verify(
 
 
 def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
-    from hetopt.proofs.ledger.verdict_tables import expected_verdicts
-
-    frame = expected_verdicts(claims)
+    rows = [{"paper": c.paper, "place": c.place, "claim": c.key, "expected": c.label} for c in claims]
     if as_json:
-        print(frame.to_json(orient="records", indent=2))
+        print(json.dumps(rows, indent=2))
     else:
-        console.show_table(counted(len(frame), "claim"), list(frame.columns), frame.to_numpy().tolist(), sentences=3)
+        head = ["paper", "place", "claim", "expected"]
+        console.show(table_of(head, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
@@ -208,17 +209,13 @@ def _properties(
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
+    from hetopt.proofs.ledger.verdict_tables import verdicts
+
     for paper in dict.fromkeys(result.claim.paper for result in results):
-        rows = []
-        for result in results:
-            if result.claim.paper == paper:
-                label = result.claim.label_of(result.evidence.verdict)
-                verdict = label if result.as_expected else f"{label}, not {result.claim.label}"
-                rows.append([result.claim.key, f"{result.evidence.seconds:.1f}", verdict, result.evidence.summary])
-        console.show_table(paper, ["claim", "s", "verdict", "evidence"], rows, sentences=1, light=True)
-    counts = Counter(result.claim.label_of(result.evidence.verdict) for result in results)
+        console.show(verdicts([result for result in results if result.claim.paper == paper], paper), most=None)
+    counts = Counter(result.label for result in results)
     total = ", ".join(f"{count} {label}" for label, count in counts.items())
-    console.print_line(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
+    console.print_line(f"{total}; {format_duration(spent)}")
     for key in (result.claim.key for result in results if not result.as_expected):
         console.note(f"{key}: not the expected verdict")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from hetopt.data.rationals import number_text
 from hetopt.presentation import console
+from hetopt.presentation.formatting import MISSING
+from hetopt.presentation.tables import Cell, Column, Mark, table_of
 from hetopt.proofs.ledger.claim import Effort
-from hetopt.proofs.ledger.ledger_page import html_page, html_table
-from hetopt.proofs.ledger.picture_svg import picture_svg
+from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.properties.property_checks import PROPERTIES
 from hetopt.proofs.properties.property_matrix import CellOutcome, MatrixCell, MatrixRow
 
@@ -27,6 +27,12 @@ jobs by their average work per second, for the decision of one round.
 The properties:
 """
 
+MARKS = {
+    CellOutcome.PROVED: Mark.GOOD,
+    CellOutcome.FAILS: Mark.BAD,
+    CellOutcome.NOT_JUDGED: Mark.QUIET,
+    CellOutcome.ERROR: Mark.WARN,
+}
 SIGNS = {CellOutcome.FAILS: "✗", CellOutcome.NOT_JUDGED: "-", CellOutcome.ERROR: "error"}
 
 
@@ -70,9 +76,13 @@ def show(found: Sequence[MatrixRow]) -> None:
         if row.why:
             console.print_line(f"{row.policy} does not support {row.kind}: {row.why}")
             continue
-        rows = [[cell.about.key, cell.text, _explanation(cell)] for cell in row.cells]
-        title, head = f"{row.policy}, {row.kind}", ["property", "on instances", "meaning, or the counterexample"]
-        console.show_table(title, head, rows, sentences=1, light=True)
+        rows = [(c.about.key, Cell(c.text, mark=MARKS.get(c.outcome)), _explanation(c)) for c in row.cells]
+        head = ("property", Column("on instances"), "meaning, or the counterexample")
+        console.show(table_of(head, rows, _name(row)))
+
+
+def _name(row: MatrixRow) -> str:
+    return f"{row.policy}, {row.kind}"
 
 
 def _explanation(cell: MatrixCell) -> str:
@@ -124,31 +134,29 @@ def _sign(cell: MatrixCell) -> str:
 
 def page(found: Sequence[MatrixRow], effort: Effort) -> str:
     """The matrix as an HTML page with pictures of the counterexamples."""
-    title = "Which policy has which property"
-    head = (f"<span title='{escape(p.statement, quote=True)}'>{escape(p.title)}</span>" for p in PROPERTIES)
-    rows, sections = [], []
-    for row in found:
-        if row.why:
-            continue
-        name = escape(f"{row.policy}, {row.kind}")
-        rows.append([f"<a href='#{name}'>{name}</a>", *(escape(_sign(cell)) for cell in row.cells)])
-        sections.append(f"<section id='{name}'><h3>{name}</h3>{''.join(map(_section, row.cells))}</section>")
-    legend = "".join(f"<dt>{escape(p.title)}</dt><dd>{escape(p.statement)}</dd>" for p in PROPERTIES)
-    signs = (
-        "A number: the property held on this number of instances, which is no proof. ✗: the smallest counterexample is "
-        "below. -: not judged. °: on other instances it fails for the returned optimum, but may hold for another one."
+    from hetopt.presentation.pages import render
+    from hetopt.proofs.ledger.finding_drawings import draw_finding
+
+    judged = [row for row in found if not row.why]
+    rows = [[Cell(_name(row), link=f"#{slug(_name(row))}"), *map(_short, row.cells)] for row in judged]
+    return render(
+        "properties.html.j2",
+        package="hetopt.proofs.properties",
+        title="Which policy has which property",
+        versions=console.versions(),
+        matrix=table_of(["policy", *(Column(p.title, meaning=p.statement) for p in PROPERTIES)], rows),
+        refused=[row for row in found if row.why],
+        judged=judged,
+        settings=_effort(effort),
+        name=_name,
+        explanation=_explanation,
+        slug=slug,
+        draw=draw_finding,
     )
-    table, end = html_table(["policy", *head], rows), f"<p class='quiet'>{escape(_effort(effort))}</p>"
-    return html_page(title, f"<p>{signs}</p><dl>{legend}</dl>", table, *sections, end)
 
 
-def _section(cell: MatrixCell) -> str:
-    if cell.counterexample is None:
-        text = f"{cell.about.title}: {cell.text}" + (f"; {cell.why}" if cell.why else f" ({cell.about.statement})")
-        return f"<p class='quiet'>{escape(text)}</p>"
-    found = cell.counterexample.finding
-    pictures = "".join(map(picture_svg, found.pictures))
-    return (
-        f"<p><b>{escape(cell.about.title)}</b> fails ({escape(cell.about.statement)}): {escape(found.explanation)}.</p>"
-        f"<div class='pictures'>{pictures}</div>"
-    )
+def _short(cell: MatrixCell) -> Cell:
+    """The result for the matrix: a number of instances if the property held on them."""
+    if cell.outcome is not CellOutcome.HOLDS:
+        return Cell(MISSING if cell.outcome is CellOutcome.NOT_JUDGED else cell.text, mark=MARKS[cell.outcome])
+    return Cell(str(cell.instances), cell.instances, (f"{cell.tied} ties",) if cell.tied else ())
