@@ -16,12 +16,13 @@ from hetopt.auditing.strategy_proofness import strategy_proof
 from hetopt.auditing.verdict import AuditProperty, Verdict, undecided
 from hetopt.checks import FrozenDict
 from hetopt.data.instance import Instance
+from hetopt.display import Displayed
 from hetopt.formulations.policies import Policy
 from hetopt.tolerances import EQUAL
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Displayed):
     """Verdicts on one allocation.
 
     Attributes

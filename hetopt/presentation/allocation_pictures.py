@@ -17,7 +17,7 @@ from hetopt.data.rates import relative_envy
 from hetopt.errors import InvalidOption
 from hetopt.presentation.fonts import heading, label, labels
 from hetopt.presentation.formatting import format_number
-from hetopt.presentation.pictures import PANEL, Picture, draw_boxes, panel, picture
+from hetopt.presentation.pictures import PANEL, Drawing, Picture, draw_boxes, panel, picture
 from hetopt.presentation.style import HEAT, INK, PAGE, QUIET, SeriesStyle, canvas, letters_on
 from hetopt.presentation.tables import Key
 from hetopt.results.allocation import Allocation, Plan
@@ -176,7 +176,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
     own = heights(result, judged)
     left, right = own["shares"] + 0.3, own["envy"] + 0.6 + own.get("prices", 0.0)
     with canvas((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
-        figure = Figure(
+        figure = Drawing(
             figsize=(2.2 * PANEL, max(left, right) + 0.4 * bool(title)), layout="constrained", facecolor=PAGE
         )
         columns = figure.subfigures(1, 2, squeeze=False)[0]

@@ -96,18 +96,20 @@ class ColumnFormat:
     name:
         Name of the unit; may be empty.
     decimals:
-        Number of decimals.
+        Number of decimals; None: each number has :data:`DIGITS` significant digits.
     """
 
     size: float = 1.0
     name: str = ""
-    decimals: int = 0
+    decimals: int | None = 0
 
     def format(self, value: float) -> str:
         """A number in this unit, without the name of the unit."""
         if not isfinite(value):
             return _not_finite(value)
         scaled = value / self.size
+        if self.decimals is None:
+            return format_number(scaled)
         if abs(scaled) >= EXPONENT:
             return f"{scaled:.{DIGITS - 1}g}"
         return _grouped(scaled, self.decimals)

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator
 
 from hetopt.presentation.fonts import cut, label, text_width
 from hetopt.presentation.formatting import format_duration, unit_of_time
-from hetopt.presentation.pictures import WIDE, Box, draw_boxes
+from hetopt.presentation.pictures import WIDE, Box, Drawing, draw_boxes
 from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle
 
 LETTER = 0.068
@@ -74,7 +74,7 @@ def gantt_figure(
     high = max(line_height * sum(row.lines for row in rows), 0.3)
     left = 0.15 + LETTER * max((text_width(label(row.name, i, NAME)) for i, row in enumerate(rows, 1)), default=1)
     whole = high + top + 0.42
-    figure = Figure(figsize=(width, whole))
+    figure = Drawing(figsize=(width, whole))
     axes = figure.add_axes((left / width, 0.42 / whole, 1 - (left + 0.15) / width, high / whole))
     return figure, axes
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import Any
 
 import matplotlib
@@ -56,9 +56,18 @@ class Picture:
     wide: bool = False
 
 
+class Drawing(Figure):
+    """A figure that notebooks show without :mod:`matplotlib.pyplot`."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi=self.dpi)
+        return buffer.getvalue()
+
+
 def panel(height: float, width: float = PANEL) -> tuple[Figure, Axes]:
     """A figure with one pair of axes; height and width in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Drawing(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 

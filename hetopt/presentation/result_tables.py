@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ from hetopt.presentation.tables import (
     table_of,
 )
 from hetopt.results.allocation import Allocation, Plan
+from hetopt.simulation.log import Log
 from hetopt.stages.mapping import GPUMapping
 
 if TYPE_CHECKING:
@@ -30,10 +33,10 @@ if TYPE_CHECKING:
     from hetopt.experiments import comparison
 
 SHARES = {
-    "tenants": ("GPUs", "normalised throughput", Unit.SPEEDUP_GPUS),
-    "jobs": ("part of the time that its gang runs on the type", "work per second", Unit.NONE),
+    "tenants": ("GPUs of each type", Unit.GPUS, "normalised throughput", Unit.SPEEDUP_GPUS.label),
+    "jobs": ("part of the time that the gang runs on each type", Unit.SHARE, "work per second", "work/s"),
 }
-"""Kind -> meaning of a share, meaning of a rate, unit of a rate: shares of tenants are GPUs, those of jobs are time."""
+"""Kind -> meaning and unit of a share, meaning and unit of a rate."""
 
 PROPERTIES = {
     "envy_free": "no tenant or job would do better with another's GPUs, scaled by weight",
@@ -48,29 +51,45 @@ PROPERTIES = {
 """Meaning of the properties of an audit, and of the two ways of auditing whole tenants."""
 
 
-def frame_table(frame: pd.DataFrame, title: str = "", unit: Unit | str = Unit.NONE) -> Table:
-    """A table of numbers (or fractions) in one unit; the index has the names of the rows."""
-    names = (Column(str(frame.index.name or ""), text=True), [Cell(str(name)) for name in frame.index])
-    return joined(names, *(_column(str(key), frame[key], unit) for key in frame.columns), title=title)
+def frame_table(frame: pd.DataFrame, title: str = "", unit: Unit | str = Unit.NONE, *, given: bool = False) -> Table:
+    """A table of numbers of one kind, see :func:`number_columns`; the index has the names of the rows."""
+    return joined(_names(frame), *number_columns(frame, unit, given=given), title=title)
 
 
-def _column(name: str, values: pd.Series[float], unit: Unit | str, meaning: str = "") -> tuple[Column, list[Cell]]:
-    if pd.api.types.is_numeric_dtype(values):
-        return number_column(name, [float(value) for value in values], unit, meaning)
-    return Column(name, "", meaning), [Cell(str(value), float(value)) for value in values]  # fractions
+def number_columns(
+    frame: pd.DataFrame, unit: Unit | str, meaning: str = "", *, given: bool = False
+) -> list[tuple[Column, list[Cell]]]:
+    """Columns of numbers of one kind in one format, or of fractions.
+
+    Parameters
+    ----------
+    given:
+        Whether the numbers may differ by orders of magnitude: each has four significant digits.
+    """
+    form = column_format(frame.to_numpy(dtype=float).ravel(), unit)
+    if given:
+        form = replace(form, decimals=None)
+    cells = {
+        key: [Cell(str(v), float(v)) if isinstance(v, Fraction) else number_cell(v, form) for v in frame[key]]
+        for key in frame
+    }
+    return [(Column(str(key), form.name, meaning), own) for key, own in cells.items()]
+
+
+def _names(frame: pd.DataFrame) -> tuple[Column, list[Cell]]:
+    return Column(str(frame.index.name or ""), text=True), [Cell(str(name)) for name in frame.index]
 
 
 def result_table(result: Allocation | Plan, title: str = "") -> Table:
     """Shares and rates of an allocation, or the whole GPUs of a plan; a row for each tenant or job."""
     if isinstance(result, Plan):
         return frame_table(result.gpus, title or "GPUs in this round", Unit.GPUS)
-    share, rate, unit = SHARES[result.entities.kind]
-    frame = result.exact if result.certificate.exact else result.share
-    names = (Column(result.entities.kind[:-1], text=True), [Cell(str(name)) for name in frame.index])
-    types = [key for key in frame.columns if key != "rate"]
-    shares = [_column(str(key), frame[key], Unit.GPUS if result.entities.kind == "tenants" else "") for key in types]
-    rates = _column("rate", frame.get("rate", result.rate), unit, rate)
-    return joined(names, *shares, rates, title=title or f"Shares: {share} of each type")
+    share, unit, rate, rate_unit = SHARES[result.entities.kind]
+    exact = result.certificate.exact is not None
+    frame = result.exact if exact else result.share
+    shares = number_columns(frame, "" if exact and unit is Unit.SHARE else unit)
+    rates = number_columns(result.rate.to_frame(), rate_unit, rate, given=True)
+    return joined(_names(frame), *shares, *rates, title=title or share)
 
 
 def certificate_text(result: Allocation | Plan) -> str:
@@ -88,28 +107,34 @@ def certificate_text(result: Allocation | Plan) -> str:
     return text
 
 
+def log_table(log: Log, title: str = "") -> Table:
+    """A row for each job of a simulation: its GPUs, when it arrived, started and finished, and its restarts."""
+    times = log.jobs[["arrival", "start", "finish", "jct"]].rename(columns={"jct": "JCT"})
+    counts = log.jobs[["demand", "switches"]].rename(columns={"demand": "GPUs"})
+    (gpus, switches), columns = number_columns(counts, Unit.COUNT), number_columns(times, Unit.SECONDS)
+    jct = (replace(columns[-1][0], meaning="completion time, from arrival to finish"), columns[-1][1])
+    return joined(_names(times), gpus, *columns[:-1], jct, switches, title=title)
+
+
 VERDICTS = {"holds": Mark.GOOD, "fails": Mark.BAD}
 
 
 def audit_table(verdicts: Audit, title: str = "") -> Table:
-    """A row for each property, with the reason in words; slacks are parts of what their unit says."""
+    """A row for each property, with the reason in words."""
     table = verdicts.table
-    form = column_format(table["slack"].astype(float).tolist(), Unit.SHARE)
+    slack, cells = number_column("slack", table["slack"].astype(float).tolist(), Unit.SHARE)
     rows = [
-        [
-            Cell(str(name)),
-            Cell(row["verdict"], mark=VERDICTS.get(row["verdict"])),
-            number_cell(
-                row["slack"], form, notes=(f"of the {row['unit'].removeprefix('part of the ')}",) * bool(row["unit"])
-            ),
-            Cell(row["explanation"]),
-        ]
-        for name, row in table.iterrows()
+        [Cell(str(name)), Cell(row["verdict"], mark=VERDICTS.get(row["verdict"])), cell, Cell(row["explanation"])]
+        for (name, row), cell in zip(table.iterrows(), cells, strict=True)
     ]
+    usual = table["unit"].iloc[0]
+    others = table[table["unit"] != usual].groupby("unit").groups
+    apart = "; ".join(f"{', '.join(names)}: {unit}" for unit, names in others.items())
+    meaning = f"distance to a violation, below 0 if violated; {usual}" + (f" ({apart})" if apart else "")
     columns = (
         Column("property", text=True),
         Column("verdict", text=True),
-        Column("slack", form.name, "distance to a violation; below 0 if violated"),
+        replace(slack, meaning=meaning),
         Column("why", text=True),
     )
     return table_of(columns, rows, title)
@@ -123,15 +148,16 @@ def properties_in(verdicts: Audit) -> dict[str, str]:
 
 def instance_tables(instance: Instance) -> list[Table]:
     """The cluster, and the speeds of tenants and jobs."""
-    found = [frame_table(pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type"), "Cluster")]
-    if instance.tenants:
-        entities = instance.entities("tenants")
-        found.append(frame_table(entities.frame(entities.speed), "Tenants: speedup on each GPU type"))
-    if instance.jobs:
-        entities = instance.entities("jobs")
-        found.append(
-            frame_table(entities.frame(entities.speed), "Jobs: work per second of the whole gang on each type")
-        )
+    cluster = pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type")
+    found = [frame_table(cluster, "Cluster", given=True)]
+    for kind, what, unit in (
+        ("tenants", "Tenants: speedup on each GPU type", ""),
+        ("jobs", "Jobs: speed of the whole gang on each GPU type", "work/s"),
+    ):
+        if getattr(instance, kind):
+            entities = instance.entities(kind)
+            frame = entities.frame(entities.speed)
+            found.append(frame_table(frame, what, unit, given=True))
     return found
 
 

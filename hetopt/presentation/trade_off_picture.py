@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from hetopt.data.array_types import Floats
 from hetopt.presentation.fonts import label, text_width
-from hetopt.presentation.pictures import WIDE
+from hetopt.presentation.pictures import WIDE, Drawing
 from hetopt.presentation.style import BAD, GOOD, QUIET, canvas
 from hetopt.tolerances import VISIBLE
 
@@ -46,7 +46,7 @@ def trade_off(table: pd.DataFrame, recommended: str | None = None) -> Figure:
     names = [str(name) for name, own in zip(table.index, shown, strict=True) if own]
     places = places[shown]
     with canvas(names):
-        figure = Figure(figsize=(WIDE, HEIGHT), layout="constrained")
+        figure = Drawing(figsize=(WIDE, HEIGHT), layout="constrained")
         axes = figure.subplots()
         axes.set_xlabel("least sharing ratio: rate / rate with the fair part of every GPU type (fair from 1 on)")
         axes.set_ylabel("total throughput (GPUs of speedup 1)")
