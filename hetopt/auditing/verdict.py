@@ -35,7 +35,7 @@ class Witness(Protocol):
 
 def short(value: Number) -> str:
     """Format a number of a witness: a float with four digits, a Fraction exactly unless that is too long."""
-    return number_text(value if isinstance(value, Fraction) else float(f"{value:.4g}"))
+    return number_text(value if isinstance(value, Fraction) else float(f"{value:.4g}") + 0.0)
 
 
 def bundle_text(bundle: Bundle) -> str:

@@ -126,7 +126,8 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
         for number, row in enumerate(rows):
             whole = "bold" if number in table.marked else ""
             cells = {i: _wrapped(texts[i][number], block[i]) for i in block}
-            _print_row(cells, block, sides, [STYLES.get(row[i].mark, whole) for i in block])
+            marks = (row[i].mark for i in block)
+            _print_row(cells, block, sides, [STYLES[mark] if mark else whole for mark in marks])
         OUT.print()
     if len(rows) < len(table.rows):
         print_line(f"… {len(table.rows) - len(rows)} more")
@@ -167,7 +168,7 @@ def _print_row(
 
 def _blocks(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[dict[int, int]]:
     """Column -> width, of each block that fits the terminal; every block begins with the names."""
-    least, most = [], []
+    least, most = list[int](), list[int]()
     for i, column in enumerate(columns):
         head, lines = (column.name, column.unit), [line for text in texts[i] for line in text.split("\n")]
         longest = max(cell_len(word) for text in (*head, *lines) for word in text.split(" "))

@@ -15,11 +15,14 @@ from hetopt.presentation.formatting import format_duration, unit_of_time
 from hetopt.presentation.pictures import WIDE, Box, Drawing, draw_boxes
 from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle
 
-LETTER = 0.068
-"""Width of a letter in inches: the mean with a margin."""
+LETTER = 0.08
+"""Width of a digit in inches."""
 
 NAME = 24
 """Most letters of the name of a row."""
+
+SHORT = 6
+"""Least letters of a label that is cut."""
 
 LABELLED = 0.15
 """Least height in inches of a bar with a label."""
@@ -135,7 +138,8 @@ def draw_bars(
             shapes.setdefault((INK, "", 0.6), []).append((start, begun, *box[2:]))
             start = begun
         room = int(((end - start) * across - 0.08) / LETTER)
-        if bar.label and bar.style is not None and not key[1] and bar.lines * down >= LABELLED and room >= 3:
+        fits = bar.lines * down >= LABELLED and room >= min(text_width(bar.label), SHORT)
+        if bar.label and bar.style is not None and not key[1] and fits:
             at = start + 0.04 / across, low + bar.lines / 2
             axes.text(*at, cut(bar.label, room), va="center", color=bar.style.letters, zorder=3)
     for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):

@@ -15,6 +15,7 @@ from hetopt.checks import counted
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, by_reason, ranked, recommend
 from hetopt.presentation import allocation_pictures
 from hetopt.presentation.allocation_pictures import check_picture_path, save_figure
+from hetopt.presentation.comparison_page import trade_off_of
 from hetopt.presentation.formatting import format_duration, format_number, format_percent
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, draw_presence, gantt_figure, time_axis
 from hetopt.presentation.job_graph_pictures import draw_mapping
@@ -26,14 +27,12 @@ from hetopt.presentation.result_tables import (
     comparison_table,
     log_table,
     mapping_facts,
-    properties_in,
     reason_of,
     replica_table,
     result_table,
 )
-from hetopt.presentation.style import BAD, GOOD, PAGE, canvas, series_styles
+from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas, series_styles
 from hetopt.presentation.tables import Table, table_of, with_marked
-from hetopt.presentation.trade_off_picture import trade_off
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.simulation.log import Log
 from hetopt.stages.mapping import GPUMapping, MappedJobs
@@ -107,7 +106,7 @@ def _(value: Allocation | Plan) -> Figure:
 
 @view.register
 def _(value: Audit) -> View:
-    return View((audit_table(value),), tuple(f"{name}: {text}" for name, text in properties_in(value).items()))
+    return View((audit_table(value),))
 
 
 @figure.register
@@ -118,7 +117,7 @@ def _(value: Audit) -> Figure:
         drawn, axes = panel(0.9 + 0.26 * len(rows), 7.0)
         for i, (_, verdict) in enumerate(rows):
             slack = 100 * verdict.slack
-            colour = BAD if verdict.holds is False else GOOD
+            colour = {True: GOOD, False: BAD, None: QUIET}[verdict.holds]
             draw_boxes(axes, [(min(slack, 0.0), max(slack, 0.0), i - 0.35, i + 0.35)], facecolor=colour, linewidth=0)
             axes.annotate(
                 f"{verdict.word} ", (min(slack, 0.0), i), ha="right", va="center", color=colour, annotation_clip=False
@@ -126,7 +125,8 @@ def _(value: Audit) -> Figure:
         slacks = [100 * verdict.slack for _, verdict in rows]
         low, high = min([0.0, *slacks]), max([0.0, *slacks])
         wide = max(high - low, 1.0)
-        axes.axvline(0, color=axes.spines["left"].get_edgecolor(), linewidth=0.8)
+        axes.axvline(0, color=QUIET, linewidth=0.8)
+        axes.spines["left"].set_visible(False)
         axes.set(xlim=(low - 0.25 * wide, high + 0.05 * wide), ylim=(len(rows) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
         axes.tick_params(axis="y", length=0)
@@ -147,23 +147,22 @@ def _(value: Log) -> View:
 @figure.register
 def _(value: Log) -> Figure:
     """When each job runs, and on which GPU type; dark where it starts or moves, a line while it is there."""
-    jobs = list(value.jobs.index[:MOST_ROWS])
+    jobs = list(map(str, value.jobs.index[:MOST_ROWS]))
     position = {job: i for i, job in enumerate(jobs)}
     spans = value.spans[value.spans["job"].isin(position)]
     types = sorted(map(str, spans["gpu_type"].unique()))
     styles, end = series_styles(types), value.end if value.end == value.end else float(value.spans["end"].max())
     begin = float(value.jobs["arrival"].min())
     with canvas((*jobs, *types)):
-        rows = [GanttRow(str(job)) for job in jobs]
-        drawn, axes = gantt_figure(rows, 0.2, top=0.55)
+        rows = [GanttRow(job) for job in jobs]
+        drawn, axes = gantt_figure(rows, 0.2, top=0.35)
         starts = begin if begin < end else end - 1.0
-        bars = (
-            GanttBar(
-                position[span.job], 0, 1, span.start, span.end, styles[str(span.gpu_type)],
-                label=span.servers, begun=span.start + span.lost,
-            )
-            for span in spans.itertuples()
-        )  # fmt: skip
+        columns = (spans[key].astype(str) for key in ("job", "gpu_type", "servers"))
+        numbers = (spans[key].astype(float) for key in ("start", "end", "lost"))
+        bars = [
+            GanttBar(position[job], 0, 1, first, last, styles[gpu_type], label=servers, begun=first + lost)
+            for job, gpu_type, servers, first, last, lost in zip(*columns, *numbers, strict=True)
+        ]
         draw_bars(axes, rows, bars, (starts, end))
         leaves = value.jobs["finish"].fillna(end)
         draw_presence(axes, [(position[job], value.jobs["arrival"][job], leaves[job]) for job in jobs], (starts, end))
@@ -213,5 +212,4 @@ def _(value: Comparison) -> View:
 
 @figure.register
 def _(value: Comparison) -> Figure:
-    found = recommend(value)
-    return trade_off(value.table, found.policy if found else None)
+    return trade_off_of(value)

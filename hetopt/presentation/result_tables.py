@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
+from math import nan
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.metrics.definitions import Unit
-from hetopt.presentation.formatting import column_format, format_bytes, format_duration, format_number
+from hetopt.presentation.formatting import column_format, format_bytes, format_duration, format_number, format_percent
 from hetopt.presentation.tables import (
     Cell,
     Column,
@@ -150,15 +152,15 @@ def instance_tables(instance: Instance) -> list[Table]:
     """The cluster, and the speeds of tenants and jobs."""
     cluster = pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type")
     found = [frame_table(cluster, "Cluster", given=True)]
-    for kind, what, unit in (
-        ("tenants", "Tenants: speedup on each GPU type", ""),
-        ("jobs", "Jobs: speed of the whole gang on each GPU type", "work/s"),
-    ):
-        if getattr(instance, kind):
-            entities = instance.entities(kind)
-            frame = entities.frame(entities.speed)
-            found.append(frame_table(frame, what, unit, given=True))
+    if instance.tenants:
+        found.append(_speeds(instance.entities("tenants"), "Tenants: speedup on each GPU type"))
+    if instance.jobs:
+        found.append(_speeds(instance.entities("jobs"), "Jobs: speed of the whole gang on each GPU type", "work/s"))
     return found
+
+
+def _speeds(entities: Entities, title: str, unit: str = "") -> Table:
+    return frame_table(entities.frame(entities.speed), title, unit, given=True)
 
 
 def comparison_table(
@@ -184,44 +186,58 @@ def comparison_table(
 
 
 WORDS = {
-    "sharing": "gives every tenant at least its fair part",
-    "envy": "leaves no reason to envy",
-    "pareto": "wastes nothing",
+    "sharing": ("gives all at least their fair part", "gives some less than their fair part"),
+    "envy": ("leaves no reason for envy", "leaves reasons for envy"),
+    "pareto": ("wastes nothing", "could give some more without loss to others"),
 }
-"""Property of a comparison -> what a policy does that has it."""
+"""Property of a comparison -> what a policy does that has it, and one that does not."""
 
 
 def reason_of(found: comparison.Recommendation) -> str:
-    """The reason of a recommendation, a phrase that begins after the policy's name."""
-    kept = [text for key, text in WORDS.items() if key not in found.violated]
-    lacks = f" It fails on: {', '.join(found.violated)}." if found.violated else ""
-    among = f"Of {found.equals} policies that do so, it has" if found.equals > 1 else "It is the only one, with"
-    highest, total = found.highest
-    compared = (
-        "the highest total throughput of all"
-        if highest == found.policy
-        else f"the highest total throughput: {format_number(found.total)}, {100 * found.total / total:.0f} % of the "
-        f"{format_number(total)} of {highest}, which is not as fair"
+    """The reason of a recommendation: sentences that begin after the policy's name."""
+    kept = _listed([has for key, (has, _) in WORDS.items() if key not in found.violated])
+    broken = _listed([lacks for key, (_, lacks) in WORDS.items() if key in found.violated])
+    if not broken:
+        begin, alike = f" {kept}.", "that do so"
+    elif kept:
+        begin, alike = f": no policy is fair in all three ways. It {kept}, but {broken}.", "that fail in as few ways"
+    else:
+        begin, alike = f": no policy is fair in any way. It {broken}.", "alike"
+    name, most = found.highest
+    total = f"total throughput, {format_number(found.total)} {Unit.SPEEDUP_GPUS.label}"
+    among = (
+        f"Of {found.equals} policies {alike}, it has the highest" if found.equals > 1 else "No other does so. It has a"
     )
-    says = f" {', '.join(kept[:-1])}{' and ' if len(kept) > 1 else ''}{kept[-1]}. " if kept else ". "
-    return f"{says}{among} {compared}.{lacks}"
+    if found.equals == 1 and broken:
+        among = "All others fail in more ways. It has a"
+    if most <= found.total:
+        return f"{begin} {among} {total}; none has more."
+    more = f", {format_percent(most / found.total - 1)} more" if found.total > 0 else ""
+    return f"{begin} {among} {total}. The highest of all has {name}, which is less fair: {format_number(most)}{more}."
 
 
-def placement_table(first: FirstRound, title: str = "", iteration: Mapping[str, str] | None = None) -> Table:
+def _listed(phrases: list[str]) -> str:
+    *first, last = phrases or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def placement_table(first: FirstRound, title: str = "", iteration: Mapping[str, float] | None = None) -> Table:
     """Jobs with their GPUs and servers in a first round; jobs that wait have the reason.
 
     Parameters
     ----------
     iteration:
-        Job -> time of an iteration, if known.
+        Job -> seconds of an iteration, if known.
     """
-    known = {} if iteration is None else {"iteration": iteration}
-    runs = [
-        [job, ", ".join(gpus), ", ".join(servers), *(of.get(job, "") for of in known.values())]
-        for job, gpus, servers in first.rows
-    ]
-    waits = [[job, Cell("waits", mark=Mark.WARN), str(why), *([""] * len(known))] for job, why in first.waiting.items()]
-    return table_of(("job", "GPUs", "servers, or why it waits", *known), [*runs, *waits], title)
+    rows = [(job, Cell(", ".join(gpus)), Cell(", ".join(servers))) for job, gpus, servers in first.rows]
+    rows += [(job, Cell("waits", mark=Mark.WARN), Cell(str(why))) for job, why in first.waiting.items()]
+    names = Column("job", text=True), [Cell(job) for job, _, _ in rows]
+    gpus = Column("GPUs", text=True), [cell for _, cell, _ in rows]
+    servers = Column("servers, or why it waits", text=True), [cell for _, _, cell in rows]
+    if iteration is None:
+        return joined(names, gpus, servers, title=title)
+    seconds = number_column("iteration", [iteration.get(job, nan) for job, _, _ in rows], Unit.SECONDS)
+    return joined(names, gpus, seconds, servers, title=title)
 
 
 MOST_SERVERS = 10
@@ -236,7 +252,7 @@ def replica_table(mapping: GPUMapping, title: str = "") -> Table:
         runs.append((f"S{stages[0]}" if len(stages) == 1 else f"S{stages[0]}-S{stages[-1]} each", row))
     names = [str(name) for name in table.columns]
     if len(names) <= MOST_SERVERS:
-        rows = [[stages, *(Cell(str(n) if n else "", float(n)) for n in row)] for stages, row in runs]
+        rows = [[Cell(stages), *(Cell(str(n) if n else "", float(n)) for n in row)] for stages, row in runs]
         return table_of((Column("stage", text=True), *map(Column, names)), rows, title)
     listed = [[stages, ", ".join(f"{m}: {n}" for m, n in zip(names, row, strict=True) if n)] for stages, row in runs]
     return table_of(("stage", "servers"), listed, title)
