@@ -101,14 +101,14 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     axes.set_xticks(range(many), names, rotation=upright)
     axes.set_yticks(range(many), names)
     axes.tick_params(length=0)
-    axes.set(xlim=(-0.5, many - 0.5), ylim=(many - 0.5, -0.5), xlabel="with the GPUs of", ylabel="gain of")
+    axes.set(xlim=(-0.5, many - 0.5), ylim=(many - 0.5, -0.5), xlabel="with the GPUs of", ylabel="gain (%) of")
     axes.spines[["left", "bottom"]].set_visible(False)
     if many <= NUMBERED:
         for (i, j), value in np.ndenumerate(envy):
             if level[i, j]:
                 text = format_number(float(f"{100 * value:.2g}"))
                 axes.text(j, i, text, ha="center", va="center", fontsize=9, color=letters_on(HEAT[level[i, j]]))
-    axes.set_title(f"Envy between {_of(entities, shown)}: gain with another's GPUs (%)")
+    axes.set_title(f"Envy between {_of(entities, shown)}")
 
 
 def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
