@@ -171,7 +171,7 @@ class Dominated(_Plain):
         shown = list(self.bundles.items())[:4]
         listed = "; ".join(f"{name}: {bundle_text(bundle)}" for name, bundle in shown)
         rest = "; …" if len(self.bundles) > 4 else ""
-        return f"{named}{more}, and nobody would lose, with {listed}{rest}"
+        return f"{named}{more} without loss to others, with {listed}{rest}"
 
 
 @dataclass(frozen=True)
@@ -306,9 +306,9 @@ class AuditProperty(StrEnum):
 
 
 HOLDS: Mapping[AuditProperty, str] = {
-    AuditProperty.ENVY_FREE: "nobody would gain with another's GPUs",
-    AuditProperty.SHARING_INCENTIVE: "nobody would gain with its fair part of the cluster",
-    AuditProperty.PARETO_EFFICIENT: "nobody can gain without loss to others",
+    AuditProperty.ENVY_FREE: "none would gain with another's GPUs",
+    AuditProperty.SHARING_INCENTIVE: "none would gain with its fair part of the cluster",
+    AuditProperty.PARETO_EFFICIENT: "none can gain without loss to others",
     AuditProperty.CAPACITY: "no GPU type is overused",
     AuditProperty.ADJACENT_TYPES: "each has GPUs of adjacent types only",
 }

@@ -118,7 +118,7 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
         return
     for k, value in enumerate(prices.tolist()):
         draw_boxes(axes, [(0.0, value, k - 0.4, k + 0.4)], **SeriesStyle(k).bar())
-    axes.set_xlim(min(0.0, 1.02 * prices.min()), max(1.02 * prices.max(), 1e-9))
+    axes.set_xlim(min(0.0, 1.02 * prices.min()), max(0.0, 1.02 * prices.max()) or 1.0)
     axes.set_ylim(len(prices) - 0.5, -0.5)
     axes.set_yticks(range(len(prices)), type_labels(tuple(map(str, prices.index))))
     axes.tick_params(length=0)

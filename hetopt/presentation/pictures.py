@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from hetopt.presentation.fonts import letters_may_lack
 from hetopt.presentation.style import LIGHT, VARIABLES, SeriesStyle
 from hetopt.presentation.tables import Key
 
@@ -58,6 +59,11 @@ class Picture:
 
 class Drawing(Figure):
     """A figure that notebooks show without :mod:`matplotlib.pyplot`."""
+
+    def savefig(self, *given: Any, **settings: Any) -> None:
+        """Write it; names may have letters that no font has."""
+        with letters_may_lack():
+            super().savefig(*given, **settings)
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()

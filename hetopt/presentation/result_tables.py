@@ -198,22 +198,19 @@ def reason_of(found: comparison.Recommendation) -> str:
     kept = _listed([has for key, (has, _) in WORDS.items() if key not in found.violated])
     broken = _listed([lacks for key, (_, lacks) in WORDS.items() if key in found.violated])
     if not broken:
-        begin, alike = f" {kept}.", "that do so"
+        begin, alike, alone = f" {kept}.", "that do so", "No other does so"
     elif kept:
-        begin, alike = f": no policy is fair in all three ways. It {kept}, but {broken}.", "that fail in as few ways"
+        begin = f": no policy is fair in all three ways. It {kept}, but {broken}."
+        alike, alone = "that fail in as few ways", "All others fail in more ways"
     else:
-        begin, alike = f": no policy is fair in any way. It {broken}.", "alike"
+        begin, alike, alone = f": no policy is fair in any way. It {broken}.", "alike", "There is no other"
+    total = f"total throughput: {format_number(found.total)} {Unit.SPEEDUP_GPUS.label}"
+    among = f"Of {found.equals} policies {alike}, it has the highest" if found.equals > 1 else f"{alone}. It has this"
     name, most = found.highest
-    total = f"total throughput, {format_number(found.total)} {Unit.SPEEDUP_GPUS.label}"
-    among = (
-        f"Of {found.equals} policies {alike}, it has the highest" if found.equals > 1 else "No other does so. It has a"
-    )
-    if found.equals == 1 and broken:
-        among = "All others fail in more ways. It has a"
     if most <= found.total:
-        return f"{begin} {among} {total}; none has more."
-    more = f", {format_percent(most / found.total - 1)} more" if found.total > 0 else ""
-    return f"{begin} {among} {total}. The highest of all has {name}, which is less fair: {format_number(most)}{more}."
+        return f"{begin} {among} {total}, the highest of all."
+    more = f" ({format_percent(most / found.total - 1)} more)" if found.total > 0 else ""
+    return f"{begin} {among} {total}. {name}, which is less fair, has the highest of all: {format_number(most)}{more}."
 
 
 def _listed(phrases: list[str]) -> str:
