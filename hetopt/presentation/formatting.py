@@ -153,32 +153,6 @@ def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:
 # Replaced by the above as modules move to tables.Table
 
 
-FRACTIONS: Units = ((1.0, "s"), (1 / 10**3, "ms"), (1 / 10**6, "µs"))
-
-
-def format_decimals(value: float, *, whole: bool = False) -> str:
-    """Format with three decimals, or none if ``whole``, so that a column aligns; ``∞`` or ``-`` if not finite."""
-    if not isfinite(value):
-        return "∞" if value > 0 else "-"
-    if whole:
-        return f"{value:.0f}"
-    text = f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def format_rounded(value: object) -> str:
-    """Format a float with up to four decimals, for shares and GPUs; other values by ``str``."""
-    if not isinstance(value, float):
-        return str(value)
-    text = f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
-    return "0" if text == "-0" else text
-
-
-def format_significant(value: object) -> str:
-    """Format a float with six significant digits, for speeds and rates; other values by ``str``."""
-    return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)
-
-
 @dataclass(frozen=True)
 class DisplayUnit:
     """A common unit for several values.
@@ -210,8 +184,3 @@ def time_unit(seconds: Iterable[float]) -> DisplayUnit:
         return DisplayUnit(1.0, "s")
     middle = float(median(known))
     return next((DisplayUnit(*pair) for pair in DURATIONS if middle >= 2 * pair[0]), DisplayUnit(*DURATIONS[-1]))
-
-
-def format_seconds(value: float) -> str:
-    """Format the time of an iteration."""
-    return _in_largest_unit(float(value), FRACTIONS, DIGITS) if value else "0 s"
