@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import platform
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -171,7 +172,7 @@ def _blocks(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[d
     least, most = list[int](), list[int]()
     for i, column in enumerate(columns):
         head, lines = (column.name, column.unit), [line for text in texts[i] for line in text.split("\n")]
-        longest = max(cell_len(word) for text in (*head, *lines) for word in text.split(" "))
+        longest = max(cell_len(word) for text in (*head, *lines) for word in _words(text))
         whole = max(map(cell_len, lines), default=0)
         sentences = column.text and i > 0
         room = max(HEADING, min(SENTENCE, OUT.width - least[0] - GAP)) if sentences else whole
@@ -196,11 +197,16 @@ def _width(block: Mapping[int, int]) -> int:
     return sum(block.values()) + GAP * (len(block) - 1)
 
 
+def _words(text: str) -> list[str]:
+    """What stays in one line: words, and pairs such as ``t4-0: 3``."""
+    return re.split("(?<!:) ", text)
+
+
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of this width, broken at blanks only."""
+    """The text in lines of this width, broken between words only."""
     lines: list[str] = []
     for line in text.split("\n"):
-        first, *words = line.split(" ")
+        first, *words = _words(line)
         lines.append(first)
         for word in words:
             if cell_len(lines[-1]) + 1 + cell_len(word) > width:

@@ -101,7 +101,7 @@ def certificate_text(result: Allocation | Plan) -> str:
         return ""
     text = (
         f"{certificate.status}: objective {certificate.objective:.6g}, bound {certificate.bound:.6g}, "
-        f"violation {certificate.violation:.1e}, {format_duration(certificate.seconds)} with {certificate.solver} "
+        f"violation {format_number(certificate.violation, 2)}, {format_duration(certificate.seconds)} with {certificate.solver} "
         f"({certificate.method})"
     )
     if certificate.exact is not None:
@@ -263,9 +263,11 @@ def mapping_facts(mapping: GPUMapping) -> dict[str, str]:
     least, apart = iteration_limits(mapping)
     found = f"{STATUS.get(mapping.status, mapping.status)}, found in {format_duration(mapping.seconds)}"
     if mapping.bound is not None and mapping.minimises == "seconds":
-        found += f"; no mapping takes less than {format_duration(mapping.bound)}: gap {mapping.gap:.2%}"
+        found += (
+            f"; no mapping takes less than {format_duration(mapping.bound)}: gap {format_percent(mapping.gap or 0.0)}"
+        )
     elif mapping.bound is not None:
-        found += f"; no mapping sends less than {format_bytes(mapping.bound)}: gap {mapping.gap:.2%}"
+        found += f"; no mapping sends less than {format_bytes(mapping.bound)}: gap {format_percent(mapping.gap or 0.0)}"
     sent, total = format_bytes(mapping.cut_bytes), format_bytes(mapping.graph.weight.sum())
     return {
         "iteration": f"{format_duration(mapping.iteration_seconds)}; {format_duration(least)} if all replicas were "
