@@ -101,8 +101,8 @@ def certificate_text(result: Allocation | Plan) -> str:
         return ""
     text = (
         f"{certificate.status}: objective {certificate.objective:.6g}, bound {certificate.bound:.6g}, "
-        f"violation {format_number(certificate.violation, 2)}, {format_duration(certificate.seconds)} with {certificate.solver} "
-        f"({certificate.method})"
+        f"violation {format_number(certificate.violation, 2)}, {format_duration(certificate.seconds)} with "
+        f"{certificate.solver} ({certificate.method})"
     )
     if certificate.exact is not None:
         text += f"; proven in rational numbers: objective {certificate.exact.objective}"
