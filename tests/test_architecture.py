@@ -64,7 +64,7 @@ def test_imports_have_no_circle() -> None:
 
 
 LAYERS = [
-    "errors", "tolerances", "checks", "plugins", "parallel", "data", "programs", "solving", "results",
+    "errors", "tolerances", "checks", "display", "plugins", "parallel", "data", "programs", "solving", "results",
     "stages", "formulations", "auditing", "decisions", "simulation", "metrics", "prediction", "traces", "registry",
     "experiments", "presentation", "cli", "executor",
 ]  # fmt: skip

@@ -145,8 +145,8 @@ def test_forms_of_an_answer(instance):
     assert data["strategy_proof"] == {**data["strategy_proof"], "holds": None, "slack": None, "verdict": "undecided"}
     assert data["pareto_efficient"]["witness"]["bundles"].keys() == {"u1", "u2"}
     text = str(v)
-    assert "envy_free fails, slack -0.666667" in text
-    assert "u2 has 1 GPU1 and a rate of 1; with what u1 has, 1 GPU2, it would have 5, 4 more" in text
+    assert "envy_free fails (slack -0.6667): u2 would gain 400 % with the GPUs of u1 (1 GPU2 instead of 1 GPU1)" in text
+    assert "capacity holds (slack 0): no GPU type is overused" in text
 
 
 def test_exact_answers_survive_json(instance):

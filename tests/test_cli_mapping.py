@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -77,8 +78,13 @@ def test_fewest_bytes_and_fewest_seconds_differ(run: Run) -> None:
 
 def test_tables_name_runs_of_stages_once(run: Run) -> None:
     _, out, _ = run("place", "asrpt/gpt-175b", "-m", "heavy-edge", "--job", "gpt-175b-24")
-    rows = [[word.strip() for word in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
-    assert rows == [["S1-S8 each", "1", "", ""], ["S9-S16 each", "", "1", ""], ["S17-S24 each", "", "", "1"]]
+    rows = [line for line in out.splitlines() if line.startswith("S")]
+    assert [line.split() for line in rows] == [
+        ["S1-S8", "each", "1"],
+        ["S9-S16", "each", "1"],
+        ["S17-S24", "each", "1"],
+    ]
+    assert len({line.rindex("1") for line in rows}) == 3, "in different columns"
     assert out.startswith("gpt-175b-24: replicas of its stages on servers with V100\n")
     assert "heuristic, found in" in out
 
@@ -88,7 +94,7 @@ def test_many_servers_are_listed_instead(run: Run, tmp_path: Path) -> None:
     job = Job("wide", {"T4": 1.0}, 1, 12, stages=(Stage(11, 1, 1, 1e6, 1e6), Stage(1, 1, 1)))
     write(hetopt.Instance(cluster, jobs=(job,)), tmp_path / "wide.yaml")
     _, out, _ = run("place", tmp_path / "wide.yaml", "-m", "heavy-edge")
-    assert " ".join(f"t4-{m}: 1," for m in range(5)) in out.replace("│", " ").replace("\n", " ")
+    assert " ".join(f"t4-{m}: 1," for m in range(5)) in " ".join(out.split())
     assert max(map(len, out.splitlines()[1:4])) <= 100
 
 
@@ -103,7 +109,9 @@ def test_a_time_limit_reports_the_gap(run: Run) -> None:
     code, out, _ = run(*words)
     assert code == 0
     assert "stopped by the time limit, found in" in out
-    assert f"gap {job['gap']:.2%}" in out
+    found = re.search(r"gap ([\d.]+)\s%", out)
+    assert found
+    assert float(found[1]) == pytest.approx(100 * job["gap"], rel=0.51 / 100)
 
 
 def test_settings_are_those_of_the_method(run: Run) -> None:
@@ -132,8 +140,9 @@ def test_a_policy_and_a_method_together(run: Run) -> None:
             cut(instances.load("asrpt/vgg19").job[name], mapped["where"])
         )
     _, out, _ = run("place", "asrpt/vgg19", "-p", "gavel-fifo", "-m", "local", "--job", "vgg19-8")
-    line = next(line for line in out.splitlines() if line.startswith("│ vgg19-8 "))
-    assert [word.strip() for word in line.split("│")][-2] == "62.26 ms"
+    line = next(line for line in out.splitlines() if line.startswith("vgg19-8 "))
+    assert re.split(" {2,}", line)[2] == "62.26"
+    assert "62.3 ms if all replicas were together" in out
     assert out.count("replicas of its stages") == 1, "of the one that was asked for"
 
 
@@ -194,7 +203,7 @@ def test_a_picture_is_drawn(run: Run, tmp_path: Path, ending: str) -> None:
         text = path.read_text()
         for line in (
             "asrpt/fig2: stages by server",
-            "job by heavy-edge: 36.44 ms per iteration",
+            "job by heavy-edge: 36.4 ms per iteration",
             "server2: 1 GPU",
         ):
             assert line in text
@@ -222,7 +231,7 @@ def test_a_picture_that_fails_loses_no_table(run: Run, tmp_path: Path, monkeypat
     monkeypatch.setattr(pictures, "save_figure", full)
     code, out, err = run("place", "asrpt/fig2", "-m", "local", "--plot", tmp_path / "out.png")
     assert (code, err) == (2, "hetopt: out.png: No space left on device\n")
-    assert "iteration: 36.44 ms" in out
+    assert "iteration: 36.4 ms" in out
 
 
 @pytest.mark.parametrize(

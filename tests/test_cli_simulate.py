@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from hetopt.cli.simulate import system_variants
 from hetopt.errors import InvalidOption
 from hetopt.experiments.run_store import RunStore
 from hetopt.plugins import SYSTEMS
-from hetopt.presentation.formatting import format_duration
 from hetopt.registry import make_system, policy_names, system_names
 
 Run = Callable[..., tuple[int, str, str]]
@@ -25,16 +25,26 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def rows(out: str) -> dict[str, list[str]]:
+    """Policy -> its other cells, in the table of the output."""
+    lines = out[out.index("\n──") :].strip("─\n").split("\n\n")[0].splitlines()
+    return {name: cells for line in lines for name, *cells in [re.split(" {2,}", line)]}
+
+
 def test_the_table_has_the_means_over_seeds(run: Run) -> None:
     code, out, err = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
     assert (code, err) == (0, "")
     table = RunStore(Path("runs")).table()
-    means = table.groupby("system")["jct_mean"].mean().sort_values()
-    lines = [line for line in out.splitlines() if line.startswith("│")]
-    assert [line.split("│")[1].strip() for line in lines] == list(means.index)
-    assert [line.split("│")[3].strip() for line in lines] == [format_duration(value) for value in means]
+    means = table.groupby("system")[["jct_mean", "utilisation"]].mean().sort_values("jct_mean")
+    found = rows(out)
+    assert list(found) == list(means.index)
+    units = next(line for line in out.splitlines() if line.startswith("policy "))
+    assert units.split()[1:3] == ["min", "h"], "of rounds and of JCT"
+    for row, (jct, used) in zip(found.values(), means.to_numpy().tolist(), strict=True):
+        assert row[1].lstrip("* ") == f"{jct / 3600:.{len(row[1].partition('.')[2])}f}"
+        assert row[-2].lstrip("* ") == f"{100 * used:.2f}"
+    assert [row[1].startswith("*") for row in found.values()] == [True, False], "the best is marked"
     assert "mean over 2 seeds" in out
-    assert [line.split("│")[-3].strip()[-2:] for line in lines] == [" %"] * 2  # utilisation
     assert out.splitlines()[-2:] == ["4 runs: runs", "hetopt report runs"]
     again = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
     assert again[1].splitlines()[-2] == "0 runs, 4 already stored: runs"
@@ -55,7 +65,7 @@ def test_a_policy_that_makes_no_progress_has_failed_and_the_others_are_shown(run
     assert code == 2
     assert err.startswith("hetopt: hadar-commit on gavel-like, seed 0: no progress in 1000 decisions")
     assert err.endswith("; the other runs are stored\n")
-    assert [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")] == ["srtf"]
+    assert list(rows(out)) == ["srtf"]
 
 
 def test_json_has_every_metric(run: Run) -> None:
@@ -136,9 +146,9 @@ def test_omitted_results_are_reported(run: Run) -> None:
     assert code == 0
     assert "Of them 1 request more GPUs than any type has that can train their model (dropped)." in out
     assert "srtf: 1 job did not finish; completion times are of the other jobs" in out
-    rows = {line.split("│")[1].strip(): line.split("│") for line in out.splitlines() if line.startswith("│")}
-    assert rows["srtf"][5].strip() == "-", "there is no makespan"
-    assert [rows[name][2].strip() for name in ("srtf", "gavel")] == ["events", "360 s"]
+    found = rows(out)
+    assert found["srtf"][3] == "\N{EN DASH}", "there is no makespan"
+    assert [found[name][0] for name in ("srtf", "gavel")] == ["events", "6"]
     cut = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf", "--too-large", "cut", "-o", "cut")[1]
     assert "cut to as many GPUs as there are" in cut
     assert "the same with every seed" in run("simulate", "hadar/m5", "-p", "srtf", "--seeds", "2", "-o", "m5")[1]
@@ -214,11 +224,6 @@ def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
     code, out, _ = run("systems", "--json")
     assert code == 0
     assert sorted(json.loads(out)) == sorted(SYSTEMS.descriptions())
-
-
-def test_durations_are_readable() -> None:
-    texts = [format_duration(s) for s in (0.0, 90.0, 150.0, 7200.0, 200_000.0, float("nan"))]
-    assert texts == ["0 s", "90 s", "2.50 min", "2 h", "2.31 d", "\N{EN DASH}"]
 
 
 def test_an_interruption_reports_how_to_continue(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,7 @@ from hetopt.errors import InvalidInstance, NotApplicable
 from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, measure_placed
 from hetopt.models import baselines, fft, gavel, oef
 from hetopt.presentation.comparison_page import page
-from hetopt.presentation.formatting import format_decimals
-from hetopt.tolerances import EQUAL, VISIBLE
+from hetopt.tolerances import EQUAL
 
 LAB = instances.load("lab36/jobs").at(5400)
 
@@ -89,7 +88,7 @@ def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> No
     assert str(first.waiting["j"]) == "no single server has 4 free GPUs of 'T4' for a tensor job"
     numbers = measure_placed(first, 4.0)
     assert (numbers["running"], numbers["waiting"], numbers["given up"]) == (0, 1, 1)
-    assert format_decimals(numbers["servers"], whole=PLACED["servers"].whole) == "-"
+    assert np.isnan(numbers["servers"])
 
 
 def test_without_jobs_there_is_nothing_to_place() -> None:
@@ -139,7 +138,8 @@ def test_a_result_that_cannot_be_measured_is_not_called_a_refusal() -> None:
     assert not made.refused
     assert "jobs['j'].tenant is None" in made.unmeasured["fifo"]
     assert made.results["fifo"].entities.kind == "jobs"
-    assert "<h2>Cannot be measured</h2><ul><li><b>fifo</b>: jobs[" in page(made, "title", {})
+    text = page(made, "title", {})
+    assert "<b>fifo</b>: jobs[" in text[text.index("Cannot be measured") :]
 
 
 def test_policies_with_the_same_reason_are_listed_together() -> None:
@@ -151,17 +151,6 @@ def test_policies_with_the_same_reason_are_listed_together() -> None:
         hetopt.solve(fft.FFT(), instance)
     assert (caught.value.path, caught.value.reason) == (("FFT",), refused["fft"])
     assert pickle.loads(pickle.dumps(caught.value)).reason == refused["fft"]
-
-
-def test_numbers_of_tables() -> None:
-    assert [format_decimals(v) for v in (np.inf, np.nan, -VISIBLE / 10, 99.9994, 100.04)] == [
-        "∞",
-        "-",
-        "0.000",
-        "99.999",
-        "100.0",
-    ]
-    assert format_decimals(12.0, whole=PLACED["running"].whole) == "12"
 
 
 def test_losses_of_plan_and_placement_do_not_overwrite_each_other() -> None:

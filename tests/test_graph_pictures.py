@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.models.asrpt import HeavyEdge, LocalSearch, Pipeline, Servers
-from hetopt.presentation.allocation_pictures import COLOURS, save_figure
+from hetopt.presentation.allocation_pictures import save_figure
 from hetopt.presentation.job_graph_pictures import (
     BETWEEN,
     MOST_COLUMNS,
@@ -28,6 +28,7 @@ from hetopt.presentation.job_graph_pictures import (
     draw_mapping,
     layout_graph,
 )
+from hetopt.presentation.style import LIGHT, contrast
 from hetopt.stages.job_graph import AllReduce
 from hetopt.stages.mapping import GPUMapping
 
@@ -66,7 +67,7 @@ def test_the_papers_example_is_shown_in_numbers() -> None:
     """Fig. 2: stages 1 and 2 on server 1; four links of 1 MB and an AllReduce of 5 MB are cut."""
     figure = draw_mapping(FIG2)
     texts = words(figure)
-    assert texts[:2] == ["job by local: 36.44 ms per iteration", "9 MB of 43 MB per iteration go between servers"]
+    assert texts[:2] == ["job by local: 36.4 ms per iteration", "9 MB of 43 MB per iteration go between servers"]
     assert {"server1: 4 GPUs", "server2: 1 GPU", "server3: 1 GPU", "S1", "S3", "R2", "within a server"} <= set(texts)
     assert "width: bytes per iteration, up to 20 MB" in texts
     cut, widths = lines(figure, BETWEEN)
@@ -100,7 +101,7 @@ def coloured(figure: Figure) -> dict[tuple[float, float], tuple[str, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("mapping", [FIG2, made([6, 9, 4], [5, 5, 4, 3, 1, 1]), made([60], [1] * 60)])
+@pytest.mark.parametrize("mapping", [FIG2, made([6, 9, 4], [5, 5, 4, 3, 1, 1]), made([36], [1] * 36)])
 def test_servers_differ_by_number_colour_and_shape(mapping: GPUMapping) -> None:
     """A vertex and its server in the legend look alike, and no other server looks so."""
     figure = draw_mapping(mapping)
@@ -205,23 +206,14 @@ def test_a_server_looks_alike_in_all_panels() -> None:
     assert [text.get_text() for text in figure.axes[1].texts if text.get_text().isdigit()] == ["2", "2", "2"]
 
 
-def luminance(colour: str) -> float:
-    """Relative, by WCAG 2.1."""
-    channels = np.array(to_rgb(colour))
-    return float(
-        np.where(channels <= 0.03928, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
-    )
-
-
 def test_numbers_are_readable_on_every_colour() -> None:
     """WCAG asks for a contrast of 3 between parts of a picture; here it is 4 and more."""
-    figure = draw_mapping(made([len(COLOURS)], [1] * len(COLOURS)))
+    figure = draw_mapping(made([len(LIGHT)], [1] * len(LIGHT)))
     fills = coloured(figure)
     for text in figure.axes[0].texts:
         if text.get_text().isdigit():
             at = round(float(text.get_position()[0]), 3), round(float(text.get_position()[1]), 3)
-            light, dark = sorted([luminance(fills[at][0]), luminance(str(text.get_color()))], reverse=True)
-            assert (light + 0.05) / (dark + 0.05) > 4
+            assert contrast(fills[at][0], str(text.get_color())) > 4
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])

@@ -118,4 +118,4 @@ def test_counterexamples_against_one_policy_are_tried_on_the_others(monkeypatch:
     assert after["efficiency-only"].holds is False
     assert after["efficiency-only"].counterexample is not None
     assert after["efficiency-only"].counterexample.numbers == small
-    assert "would have" in after["efficiency-only"].counterexample.finding.explanation
+    assert "would gain" in after["efficiency-only"].counterexample.finding.explanation

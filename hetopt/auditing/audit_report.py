@@ -16,12 +16,13 @@ from hetopt.auditing.strategy_proofness import strategy_proof
 from hetopt.auditing.verdict import AuditProperty, Verdict, undecided
 from hetopt.checks import FrozenDict
 from hetopt.data.instance import Instance
+from hetopt.display import Displayed
 from hetopt.formulations.policies import Policy
 from hetopt.tolerances import EQUAL
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Displayed):
     """Verdicts on one allocation.
 
     Attributes
@@ -51,9 +52,7 @@ class Audit:
     @property
     def table(self) -> pd.DataFrame:
         """A row per property: verdict, slack with unit, and explanation."""
-        rows = {
-            name: (v.word, v.slack, v.unit, v.witness.explain() if v.witness is not None else v.why) for name, v in self
-        }
+        rows = {name: (v.word, v.slack, v.unit, v.reason) for name, v in self}
         columns = ["verdict", "slack", "unit", "explanation"]
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("property")
 
@@ -116,7 +115,7 @@ def audit(
     >>> from hetopt.models import oef
     >>> inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
     >>> print(hetopt.audit(inst, [[0.5, 0], [0.5, 1]]).envy_free.witness.explain())
-    u1 has 0.5 GPU1 and a rate of 0.5; with what u2 has, 0.5 GPU1 + 1 GPU2, it would have 2.5, 2 more
+    u1 would gain 400 % with the GPUs of u2 (0.5 GPU1 + 1 GPU2 instead of 0.5 GPU1)
     """
     held = holdings(instance, result, exact=exact, demand_limited=demand_limited)
     if policy is None:

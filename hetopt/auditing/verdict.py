@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pandas as pd
 
 from hetopt.checks import at_least, counted
-from hetopt.data.rationals import digits, number_text, numbers_text
+from hetopt.data.rationals import digits, number_text
 from hetopt.errors import InvalidOption
 from hetopt.tolerances import EQUAL, scale
 
@@ -33,9 +33,21 @@ class Witness(Protocol):
         ...
 
 
+def short(value: Number) -> str:
+    """Format a number of a witness: a float with four digits, a Fraction exactly unless that is too long."""
+    return number_text(value if isinstance(value, Fraction) else float(f"{value:.4g}") + 0.0)
+
+
 def bundle_text(bundle: Bundle) -> str:
     """E.g. ``1 GPU1 + 0.25 GPU2``."""
-    return " + ".join(f"{number_text(amount)} {kind}" for kind, amount in bundle.items()) or "nothing"
+    return " + ".join(f"{short(amount)} {kind}" for kind, amount in bundle.items()) or "nothing"
+
+
+def gain_text(before: Number, after: Number) -> str:
+    """The gain in a rate, e.g. ``gain 23 %``."""
+    if before == 0:
+        return f"have a rate of {short(after)} instead of 0"
+    return f"gain {short(float(f'{100 * float(after / before - 1):.3g}'))} %"
 
 
 def fractions_as_text(value: Any) -> Any:
@@ -89,11 +101,10 @@ class Envy(_Plain):
 
     def explain(self) -> str:
         """The witness in words."""
-        part = "" if self.weight_ratio == 1 else f"{number_text(self.weight_ratio)} times (their weights' ratio) "
+        part = "" if self.weight_ratio == 1 else f"{short(self.weight_ratio)} times (the ratio of their weights) "
         return (
-            f"{self.envious} has {bundle_text(self.own)} and a rate of {number_text(self.rate)}; with {part}what "
-            f"{self.envied} has, {bundle_text(self.other)}, it would have {number_text(self.tempting_rate)}, "
-            f"{number_text(self.excess)} more"
+            f"{self.envious} would {gain_text(self.rate, self.tempting_rate)} with {part}the GPUs of {self.envied} "
+            f"({bundle_text(self.other)} instead of {bundle_text(self.own)})"
         )
 
 
@@ -118,8 +129,8 @@ class BelowFairPart(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         return (
-            f"{self.entity} has {bundle_text(self.own)} and a rate of {number_text(self.rate)}; "
-            f"its fair part of the cluster, {bundle_text(self.fair)}, would give it {number_text(self.fair_rate)}"
+            f"{self.entity} would {gain_text(self.rate, self.fair_rate)} with its fair part of the cluster "
+            f"({bundle_text(self.fair)} instead of {bundle_text(self.own)})"
         )
 
 
@@ -155,12 +166,12 @@ class Dominated(_Plain):
     def explain(self) -> str:
         """The witness in words; names at most four entities that gain."""
         gains = list(self.gains)
-        named = ", ".join(f"{n} {number_text(self.before[n])} -> {number_text(self.after[n])}" for n in gains[:4])
-        more = f" and {len(gains) - 4} more gain" if len(gains) > 4 else ""
+        named = ", ".join(f"{n} would {gain_text(self.before[n], self.after[n])}" for n in gains[:4])
+        more = f" and {len(gains) - 4} others would gain" if len(gains) > 4 else ""
         shown = list(self.bundles.items())[:4]
         listed = "; ".join(f"{name}: {bundle_text(bundle)}" for name, bundle in shown)
         rest = "; …" if len(self.bundles) > 4 else ""
-        return f"no entity loses and {named}{more} with {listed}{rest}"
+        return f"{named}{more} without loss to others, with {listed}{rest}"
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ class SupportingPrices(_Plain):
 
     def explain(self) -> str:
         """The witness in words."""
-        listed = ", ".join(f"{kind} {number_text(p)}" for kind, p in self.prices.items())
+        listed = ", ".join(f"{kind} {short(p)}" for kind, p in self.prices.items())
         return f"at prices per GPU of {listed}, each entity holds only GPUs with its largest rate per price"
 
 
@@ -192,8 +203,8 @@ class Overused(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         if self.entity is not None:
-            return f"{self.entity} is given {counted(number_text(self.given), 'GPU')} of {self.gpu_type}, fewer than 0"
-        given, capacity = counted(number_text(self.given), "GPU"), number_text(self.capacity)
+            return f"{self.entity} is given {counted(short(self.given), 'GPU')} of {self.gpu_type}, fewer than 0"
+        given, capacity = counted(short(self.given), "GPU"), short(self.capacity)
         return f"{given} of {self.gpu_type} allocated; the capacity is {capacity}"
 
 
@@ -255,15 +266,16 @@ class Misreport(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         reports = [
-            f"{name} reports {_row(row)}" + (f" instead of {_row(self.true[name])}" if name in self.true else " (fake)")
+            f"{'it' if [name] == list(self.before) else name} reports {_row(row)}"
+            + (f" instead of {_row(self.true[name])}" if name in self.true else " (fake)")
             for name, row in self.reported.items()
         ]
-        gains = [f"{name} {number_text(rate)} -> {number_text(self.after[name])}" for name, rate in self.before.items()]
-        return f"{', '.join(reports)}; true rate of {', '.join(gains)}"
+        gains = [f"{name} would {gain_text(rate, self.after[name])}" for name, rate in self.before.items()]
+        return f"{', '.join(gains)} if {', '.join(reports)}"
 
 
 def _row(speeds: Bundle) -> str:
-    return f"({numbers_text(speeds.values())})"
+    return f"({', '.join(map(short, speeds.values()))})"
 
 
 PART = "part of the rate with the whole cluster"
@@ -291,6 +303,16 @@ class AuditProperty(StrEnum):
     STRATEGY_PROOF = "strategy_proof"
     CAPACITY = "capacity"
     ADJACENT_TYPES = "adjacent_types"
+
+
+HOLDS: Mapping[AuditProperty, str] = {
+    AuditProperty.ENVY_FREE: "none would gain with another's GPUs",
+    AuditProperty.SHARING_INCENTIVE: "none would gain with its fair part of the cluster",
+    AuditProperty.PARETO_EFFICIENT: "none can gain without loss to others",
+    AuditProperty.CAPACITY: "no GPU type is overused",
+    AuditProperty.ADJACENT_TYPES: "each has GPUs of adjacent types only",
+}
+"""Property -> what was checked, where it holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,16 +375,22 @@ class Verdict:
             return "not refuted" if self.searched else "undecided"
         return "holds" if self.holds else "fails"
 
+    @property
+    def reason(self) -> str:
+        """Why the property holds, fails or is undecided, in words."""
+        if self.witness is not None:
+            return self.witness.explain()
+        return HOLDS.get(self.name, self.why) if self.holds else self.why
+
     def __bool__(self) -> bool:
         if self.holds is None:
             raise TypeError(f"{self.label} is undecided ({self.why}); read .holds, which may be None")
         return self.holds
 
     def explain(self) -> str:
-        """The verdict, its slack, and the witness in words."""
-        amount = "" if math.isnan(self.slack) else f", slack {self.slack:.6g} ({self.unit})"
-        reason = self.witness.explain() if self.witness is not None else self.why
-        return f"{self.label} {self.word}{amount}" + (f": {reason}" if reason else "")
+        """The verdict, its slack, and the reason in words."""
+        amount = "" if math.isnan(self.slack) else f" (slack {short(self.slack)})"
+        return f"{self.label} {self.word}{amount}" + (f": {self.reason}" if self.reason else "")
 
     __str__ = __repr__ = explain
 

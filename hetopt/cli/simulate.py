@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from hetopt.metrics.definitions import METRICS, Unit
 from hetopt.plugins import SYSTEMS
 from hetopt.presentation import console
 from hetopt.presentation import console_views as views
-from hetopt.presentation.formatting import format_duration
+from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
 
 SHOWN = {
     "jct_mean": "JCT mean",
@@ -201,19 +201,29 @@ def system_variants(
 def _show(table: pd.DataFrame) -> None:
     """Print means over seeds, the fastest system first, and which jobs and systems did not finish or run."""
     ran = table[table["refused"].isna()]
-    shown = [key for key in SHOWN if key in ran]
-    means = ran.groupby("system")[shown].mean(skipna=False)  # a mean over some seeds would be one over other jobs
+    shown = [METRICS[key] for key in SHOWN if key in ran]
+    means = ran.groupby("system")[[metric.name for metric in shown]].mean(skipna=False)
+    # a mean over some seeds would be one over other jobs
     if "jct_mean" in means:
         means = means.sort_values("jct_mean", kind="stable")
     if len(means):
-        round_seconds = dict(zip(ran["system"], ran["round_seconds"], strict=True))
-        rows = [
-            [str(system), _format_round(round_seconds[system]), *(_format_metric(key, row[key]) for key in shown)]
-            for system, row in means.iterrows()
+        rounds = ran.drop_duplicates("system").set_index("system")["round_seconds"].astype(float)[means.index]
+        round_length, lengths = number_column("round", rounds.tolist(), Unit.SECONDS, "length of a round")
+        at_events = [replace(cell, text="events") if cell.value is None else cell for cell in lengths]
+        columns = [
+            number_column(
+                SHOWN[metric.name],
+                values := means[metric.name].tolist(),
+                metric.unit,
+                metric.meaning,
+                dict.fromkeys(best_of(values, metric.better), Mark.BEST),
+            )
+            for metric in shown
         ]
+        names = Column("policy", text=True), [Cell(str(system)) for system in means.index]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")
-        console.show_table(title, ["policy", "round", *(SHOWN[key] for key in shown)], rows)
+        console.show(joined(names, (round_length, at_events), *columns, title=title))
         for system, unfinished in ran.groupby("system")["unfinished"].sum().items():
             if unfinished:
                 console.print_line(
@@ -221,22 +231,6 @@ def _show(table: pd.DataFrame) -> None:
                 )
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
-
-
-def _format_round(seconds: float | None) -> str:
-    return "events" if seconds is None or math.isnan(seconds) else f"{seconds:g} s"
-
-
-def _format_metric(key: str, value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    match METRICS[key].unit:
-        case Unit.SECONDS:
-            return format_duration(value)
-        case Unit.SHARE:
-            return f"{100 * value:.1f} %"
-        case _:
-            return f"{value:.2f}"
 
 
 def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:

@@ -19,6 +19,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.rates import fair_part_rate, largest_relative_envy, most_at_once, rate_with, sharing_ratio
 from hetopt.data.workload import slowest_of_rows
 from hetopt.decisions.first_round import FirstRound, place
+from hetopt.display import Displayed
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
@@ -98,7 +99,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Displayed):
     """The results of several policies on one instance.
 
     Attributes

@@ -17,7 +17,7 @@ from hetopt.data.rates import relative_envy
 from hetopt.errors import InvalidOption
 from hetopt.presentation.fonts import heading, label, labels
 from hetopt.presentation.formatting import format_number
-from hetopt.presentation.pictures import PANEL, Picture, draw_boxes, panel, picture
+from hetopt.presentation.pictures import PANEL, Drawing, Picture, draw_boxes, panel, picture
 from hetopt.presentation.style import HEAT, INK, PAGE, QUIET, SeriesStyle, canvas, letters_on
 from hetopt.presentation.tables import Key
 from hetopt.results.allocation import Allocation, Plan
@@ -101,14 +101,14 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     axes.set_xticks(range(many), names, rotation=upright)
     axes.set_yticks(range(many), names)
     axes.tick_params(length=0)
-    axes.set(xlim=(-0.5, many - 0.5), ylim=(many - 0.5, -0.5), xlabel="with the GPUs of", ylabel="gain of")
+    axes.set(xlim=(-0.5, many - 0.5), ylim=(many - 0.5, -0.5), xlabel="with the GPUs of", ylabel="gain (%) of")
     axes.spines[["left", "bottom"]].set_visible(False)
     if many <= NUMBERED:
         for (i, j), value in np.ndenumerate(envy):
             if level[i, j]:
                 text = format_number(float(f"{100 * value:.2g}"))
                 axes.text(j, i, text, ha="center", va="center", fontsize=9, color=letters_on(HEAT[level[i, j]]))
-    axes.set_title(f"Envy between {_of(entities, shown)}: gain with another's GPUs (%)")
+    axes.set_title(f"Envy between {_of(entities, shown)}")
 
 
 def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
@@ -118,7 +118,7 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
         return
     for k, value in enumerate(prices.tolist()):
         draw_boxes(axes, [(0.0, value, k - 0.4, k + 0.4)], **SeriesStyle(k).bar())
-    axes.set_xlim(min(0.0, 1.02 * prices.min()), max(1.02 * prices.max(), 1e-9))
+    axes.set_xlim(min(0.0, 1.02 * prices.min()), max(0.0, 1.02 * prices.max()) or 1.0)
     axes.set_ylim(len(prices) - 0.5, -0.5)
     axes.set_yticks(range(len(prices)), type_labels(tuple(map(str, prices.index))))
     axes.tick_params(length=0)
@@ -176,7 +176,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
     own = heights(result, judged)
     left, right = own["shares"] + 0.3, own["envy"] + 0.6 + own.get("prices", 0.0)
     with canvas((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
-        figure = Figure(
+        figure = Drawing(
             figsize=(2.2 * PANEL, max(left, right) + 0.4 * bool(title)), layout="constrained", facecolor=PAGE
         )
         columns = figure.subfigures(1, 2, squeeze=False)[0]

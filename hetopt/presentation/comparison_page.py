@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from hetopt.checks import counted
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_folder, save
@@ -19,7 +21,7 @@ from hetopt.experiments.comparison import (
     recommend,
     violations,
 )
-from hetopt.presentation.allocation_pictures import ENVY_KEYS, result_pictures, type_keys
+from hetopt.presentation.allocation_pictures import ENVY_KEYS, result_pictures, save_figure, type_keys
 from hetopt.presentation.formatting import format_number
 from hetopt.presentation.pages import render, slug
 from hetopt.presentation.pictures import Picture, picture
@@ -83,15 +85,19 @@ def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str
     )
 
 
-def overview(comparison: Comparison) -> Picture:
+def trade_off_of(comparison: Comparison) -> Figure:
     """All policies on the plane of fairness and throughput."""
     found = recommend(comparison)
-    figure = trade_off(comparison.table, found.policy if found else None)
-    return picture(figure, "Total throughput against fairness of every policy")
+    return trade_off(comparison.table, found.policy if found else None)
+
+
+def overview(comparison: Comparison) -> Picture:
+    """The same on a page."""
+    return picture(trade_off_of(comparison), "Total throughput against fairness of every policy")
 
 
 def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapping[str, str]) -> Path:
-    """Write ``report.html``, ``comparison.csv`` and ``placement.csv`` into a folder; return the path of the page.
+    """Write ``report.html``, ``trade-off.svg``, ``comparison.csv`` and ``placement.csv``; return the page's path.
 
     Raises
     ------
@@ -102,6 +108,7 @@ def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapp
     check_folder(target)
     path = target / "report.html"
     save(page(comparison, title, versions), path, overwrite=True)
+    save_figure(trade_off_of(comparison), target / "trade-off.svg")
     save(comparison.table.to_csv(), target / "comparison.csv", overwrite=True)
     if not comparison.placed.empty:
         save(comparison.placed.to_csv(), target / "placement.csv", overwrite=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hetopt.checks import counted
 from hetopt.data.instance import Instance
 from hetopt.presentation.console import OUT, print_line, readable, show
-from hetopt.presentation.formatting import format_duration, format_number
+from hetopt.presentation.formatting import format_number
 from hetopt.presentation.result_tables import (
     audit_table,
     certificate_text,
@@ -96,10 +96,10 @@ def show_instance(instance: Instance, as_json: bool) -> None:
         show(table)
 
 
-def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] | None = None) -> None:
+def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, float] | None = None) -> None:
     """Print jobs with their GPUs and servers, waiting jobs with the reason, and losses of rounding and placement.
 
-    ``iteration``: job -> time of an iteration, if known.
+    ``iteration``: job -> seconds of an iteration, if known.
     """
     show(placement_table(first, f"{policy}: jobs on servers in the first round", iteration))
     used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
@@ -142,9 +142,9 @@ def show_mappings(mapped: MappedJobs) -> None:
         show(table_of(["job", "why"], mapped.refused.items(), "not mapped"))
 
 
-def iterations(mapped: MappedJobs) -> dict[str, str]:
-    """Job -> formatted time of an iteration."""
-    return {name: format_duration(own.iteration_seconds) for name, own in mapped.mappings.items()}
+def iterations(mapped: MappedJobs) -> dict[str, float]:
+    """Job -> seconds of an iteration."""
+    return {name: float(own.iteration_seconds) for name, own in mapped.mappings.items()}
 
 
 def mappings_json(mapped: MappedJobs, method: str) -> dict[str, Any]:

@@ -28,8 +28,14 @@ def font_settings(names: Iterable[str]) -> Iterator[None]:
         "svg.fonttype": "none",
         "svg.hashsalt": "hetopt",  # equal pictures give equal text
     }
-    with matplotlib.rc_context(settings), warnings.catch_warnings():  # type: ignore[arg-type]
-        # If no font has a letter, label() adds a number, and SVG files keep the text.
+    with matplotlib.rc_context(settings), letters_may_lack():  # type: ignore[arg-type]
+        yield
+
+
+@contextmanager
+def letters_may_lack() -> Iterator[None]:
+    """No warning about letters that no font has: :func:`label` adds a number, and SVG files keep the text."""
+    with warnings.catch_warnings():
         missing = rf"Glyph \d+ \(.*\) missing from font\(s\) .*{FONT}"
         warnings.filterwarnings("ignore", missing, UserWarning, module=r"hetopt\.")
         yield

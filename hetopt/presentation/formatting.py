@@ -96,18 +96,20 @@ class ColumnFormat:
     name:
         Name of the unit; may be empty.
     decimals:
-        Number of decimals.
+        Number of decimals; None: each number has :data:`DIGITS` significant digits.
     """
 
     size: float = 1.0
     name: str = ""
-    decimals: int = 0
+    decimals: int | None = 0
 
     def format(self, value: float) -> str:
         """A number in this unit, without the name of the unit."""
         if not isfinite(value):
             return _not_finite(value)
         scaled = value / self.size
+        if self.decimals is None:
+            return format_number(scaled)
         if abs(scaled) >= EXPONENT:
             return f"{scaled:.{DIGITS - 1}g}"
         return _grouped(scaled, self.decimals)
@@ -146,37 +148,3 @@ def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:
     known = [abs(value) for value in seconds if isfinite(value) and value != 0]
     middle = float(median(known)) if known else 1.0
     return next((pair for pair in DURATIONS if middle >= pair[0] * ALMOST), DURATIONS[-1])
-
-
-# Replaced by the above as modules move to tables.Table
-
-
-FRACTIONS: Units = ((1.0, "s"), (1 / 10**3, "ms"), (1 / 10**6, "µs"))
-
-
-def format_decimals(value: float, *, whole: bool = False) -> str:
-    """Format with three decimals, or none if ``whole``, so that a column aligns; ``∞`` or ``-`` if not finite."""
-    if not isfinite(value):
-        return "∞" if value > 0 else "-"
-    if whole:
-        return f"{value:.0f}"
-    text = f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def format_rounded(value: object) -> str:
-    """Format a float with up to four decimals, for shares and GPUs; other values by ``str``."""
-    if not isinstance(value, float):
-        return str(value)
-    text = f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
-    return "0" if text == "-0" else text
-
-
-def format_significant(value: object) -> str:
-    """Format a float with six significant digits, for speeds and rates; other values by ``str``."""
-    return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)
-
-
-def format_seconds(value: float) -> str:
-    """Format the time of an iteration."""
-    return _in_largest_unit(float(value), FRACTIONS, DIGITS) if value else "0 s"

@@ -12,14 +12,17 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator
 
 from hetopt.presentation.fonts import cut, label, text_width
 from hetopt.presentation.formatting import format_duration, unit_of_time
-from hetopt.presentation.pictures import WIDE, Box, draw_boxes
+from hetopt.presentation.pictures import WIDE, Box, Drawing, draw_boxes
 from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle
 
-LETTER = 0.068
-"""Width of a letter in inches: the mean with a margin."""
+LETTER = 0.08
+"""Width of a digit in inches."""
 
 NAME = 24
 """Most letters of the name of a row."""
+
+SHORT = 6
+"""Least letters of a label that is cut."""
 
 LABELLED = 0.15
 """Least height in inches of a bar with a label."""
@@ -74,7 +77,7 @@ def gantt_figure(
     high = max(line_height * sum(row.lines for row in rows), 0.3)
     left = 0.15 + LETTER * max((text_width(label(row.name, i, NAME)) for i, row in enumerate(rows, 1)), default=1)
     whole = high + top + bottom
-    figure = Figure(figsize=(width, whole))
+    figure = Drawing(figsize=(width, whole))
     axes = figure.add_axes((left / width, bottom / whole, 1 - (left + 0.15) / width, high / whole))
     return figure, axes
 
@@ -138,8 +141,9 @@ def draw_bars(
             shapes.setdefault((INK, "", 0.6), []).append((start, begun, *box[2:]))
             start = begun
         room = int(((end - start) * across - 0.08) / LETTER)
-        least = text_width(bar.label) if whole else 3
-        if bar.label and bar.style is not None and not key[1] and bar.lines * down >= LABELLED and room >= least:
+        least = text_width(bar.label) if whole else min(text_width(bar.label), SHORT)
+        fits = bar.lines * down >= LABELLED and room >= least
+        if bar.label and bar.style is not None and not key[1] and fits:
             at = start + 0.04 / across, low + bar.lines / 2
             axes.text(*at, cut(bar.label, room), va="center", color=bar.style.letters, zorder=3)
     for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hetopt.data.array_types import Floats
 from hetopt.presentation.fonts import heading, label, labels
 from hetopt.presentation.formatting import format_bytes, format_duration
+from hetopt.presentation.pictures import Drawing
 from hetopt.presentation.style import INK, LIGHT, PAGE, QUIET, canvas, letters_on
 from hetopt.stages.mapping import GPUMapping
 
@@ -69,7 +70,7 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
     above = 0.45 * bool(title)
     height = above + sum(panel.height(width) for panel in panels)
     with canvas((title, *used, *(one.graph.pipeline.name for one in shown))):
-        figure = Figure(figsize=(width, height), facecolor=PAGE)
+        figure = Drawing(figsize=(width, height), facecolor=PAGE)
         if title:
             figure.text(0.5, 1 - 0.28 / height, heading(title, width), ha="center", va="center", fontsize=13)
         bottom = height - above

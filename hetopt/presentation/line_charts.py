@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
 from hetopt.presentation.fonts import label
+from hetopt.presentation.pictures import Drawing
 from hetopt.presentation.style import PAGE, SeriesStyle, canvas
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -20,7 +21,7 @@ SMALLEST = 0.001
 
 
 def _axes(title: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor=PAGE)
+    figure = Drawing(figsize=(7.0, 4.2), layout="constrained", facecolor=PAGE)
     axes = figure.subplots()
     axes.set_title(title)
     return figure, axes

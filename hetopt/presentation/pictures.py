@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import Any
 
 import matplotlib
@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from hetopt.presentation.fonts import letters_may_lack
 from hetopt.presentation.style import LIGHT, VARIABLES, SeriesStyle
 from hetopt.presentation.tables import Key
 
@@ -56,9 +57,23 @@ class Picture:
     wide: bool = False
 
 
+class Drawing(Figure):
+    """A figure that notebooks show without :mod:`matplotlib.pyplot`."""
+
+    def savefig(self, *given: Any, **settings: Any) -> None:
+        """Write it; names may have letters that no font has."""
+        with letters_may_lack():
+            super().savefig(*given, **settings)
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi=self.dpi)
+        return buffer.getvalue()
+
+
 def panel(height: float, width: float = PANEL) -> tuple[Figure, Axes]:
     """A figure with one pair of axes; height and width in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Drawing(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hetopt.metrics.definitions import Unit
+from hetopt.metrics.definitions import Better, Unit
 from hetopt.presentation.formatting import MISSING, ColumnFormat, column_format
 
 
@@ -223,6 +223,15 @@ def number_column(
     form = column_format(values, unit)
     cells = [number_cell(value, form, (marks or {}).get(i)) for i, value in enumerate(values)]
     return Column(name, form.name, meaning), cells
+
+
+def best_of(values: Sequence[float], better: Better) -> list[int]:
+    """Positions of the best of two or more different numbers; NaN is none."""
+    known = {value for value in values if value == value}
+    if len(known) < 2 or better is Better.NEITHER:
+        return []
+    best = (min if better is Better.LOWER else max)(known)
+    return [i for i, value in enumerate(values) if value == best]
 
 
 def joined(first: tuple[Column, Sequence[Cell]], *others: tuple[Column, Sequence[Cell]], title: str = "") -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import ceil
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from hetopt.data.array_types import Floats
 from hetopt.presentation.fonts import label, text_width
-from hetopt.presentation.pictures import WIDE
+from hetopt.presentation.pictures import WIDE, Drawing
 from hetopt.presentation.style import BAD, GOOD, QUIET, canvas
 from hetopt.tolerances import VISIBLE
 
@@ -46,7 +47,7 @@ def trade_off(table: pd.DataFrame, recommended: str | None = None) -> Figure:
     names = [str(name) for name, own in zip(table.index, shown, strict=True) if own]
     places = places[shown]
     with canvas(names):
-        figure = Figure(figsize=(WIDE, HEIGHT), layout="constrained")
+        figure = Drawing(figsize=(WIDE, HEIGHT), layout="constrained")
         axes = figure.subplots()
         axes.set_xlabel("least sharing ratio: rate / rate with the fair part of every GPU type (fair from 1 on)")
         axes.set_ylabel("total throughput (GPUs of speedup 1)")
@@ -65,7 +66,7 @@ def trade_off(table: pd.DataFrame, recommended: str | None = None) -> Figure:
                     places[own, 0], places[own, 1], marker=marker, s=size, c=colour, label=text, linewidths=0, zorder=4
                 )
         if len(places):
-            axes.legend(loc="lower right")
+            figure.legend(loc="outside upper left", ncols=3)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         _name_dots(figure, axes, names, places, star)
@@ -77,7 +78,7 @@ def _frame(axes: Axes, places: Floats) -> None:
     every = np.vstack([places, [1.0, places[:, 1].mean() if len(places) else 0.0]])
     low, high = every.min(axis=0), every.max(axis=0)
     room = np.where(high > low, high - low, np.maximum(np.abs(high), 1.0))
-    axes.set_xlim(low[0] - 0.06 * room[0], high[0] + 0.1 * room[0])
+    axes.set_xlim(low[0] - 0.06 * room[0], high[0] + 0.16 * room[0])
     axes.set_ylim(low[1] - 0.08 * room[1], high[1] + 0.08 * room[1])
 
 
@@ -107,8 +108,9 @@ def _name_dots(figure: Figure, axes: Axes, names: Sequence[str], places: Floats,
 
 
 def _group_label(names: Sequence[str]) -> str:
-    """The names of policies at one place, in lines of two."""
-    return "\n".join(", ".join(names[i : i + 2]) for i in range(0, len(names), 2))
+    """The names of policies at one place, in at most three lines."""
+    across = ceil(len(names) / 3)
+    return "\n".join(", ".join(names[i : i + across]) for i in range(0, len(names), across))
 
 
 def _size(text: str) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from hetopt.checks import FrozenDict, any_mapping, counted, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, read_only
 from hetopt.data.gpu_locations import Placed
+from hetopt.display import Displayed
 from hetopt.errors import InvalidOption, InvalidPlan, Item
 from hetopt.results.certificate import Certificate
 
@@ -32,7 +33,7 @@ def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Allocation:
+class Allocation(Displayed):
     """The share of each entity on each GPU type.
 
     Attributes
@@ -90,7 +91,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Displayed):
     """Whole GPUs for one round.
 
     Attributes

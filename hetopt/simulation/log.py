@@ -15,6 +15,7 @@ import pandas as pd
 
 from hetopt.data.array_types import Floats
 from hetopt.data.gpu_locations import HeldGPUs
+from hetopt.display import Displayed
 
 
 class EventKind(IntEnum):
@@ -29,7 +30,7 @@ class EventKind(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class Log(Displayed):
     """The tables of a finished simulation. All times are in seconds.
 
     Attributes

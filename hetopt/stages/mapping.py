@@ -16,6 +16,7 @@ from hetopt.data.entities import read_only
 from hetopt.data.gpu_locations import Hosts, Placed
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
+from hetopt.display import Displayed
 from hetopt.errors import InvalidInstance, InvalidPlan, Item
 from hetopt.programs.linear import Status
 from hetopt.stages.iteration_time import Asynchronous, Timing
@@ -27,7 +28,7 @@ MappingStatus: TypeAlias = Status | Literal["heuristic"]
 
 
 @dataclass(frozen=True, eq=False)
-class GPUMapping:
+class GPUMapping(Displayed):
     """The replicas of one job on servers.
 
     Attributes
@@ -162,7 +163,7 @@ def in_order(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class MappedJobs:
+class MappedJobs(Displayed):
     """Mappings of the jobs of an instance.
 
     Attributes
