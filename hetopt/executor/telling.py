@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from hetopt.executor.queue import QUEUED
 from hetopt.executor.snapshot import NOT_YET, Snapshot
 from hetopt.presentation import console
+from hetopt.presentation.terminal import OUT
 
 STYLES = {
     "running": "green",
@@ -101,8 +101,10 @@ def age(seconds: float) -> str:
 
 def watch(look: Callable[[], Snapshot], *, every: float, times: int | None = None, everything: bool = False) -> None:
     """Show the cluster until Ctrl-C (or so many times)."""
+    from rich.live import Live
+
     shown = 0
-    with Live(console=console.OUT, auto_refresh=False) as live:
+    with Live(console=OUT, auto_refresh=False) as live:
         try:
             while times is None or shown < times:
                 live.update(rendered(look(), everything=everything), refresh=True)

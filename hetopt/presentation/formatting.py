@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
-from statistics import median
 from typing import Any
 
 MISSING = "\N{EN DASH}"
@@ -113,6 +112,8 @@ def time_unit(seconds: Iterable[float]) -> DisplayUnit:
     known = [abs(value) for value in seconds if isfinite(value) and value != 0]
     if not known:
         return DisplayUnit(1.0, "s")
+    from statistics import median  # imported here: it takes longer than all else in this module
+
     middle = float(median(known))
     return next((DisplayUnit(*pair) for pair in DURATIONS if middle >= 2 * pair[0]), DisplayUnit(*DURATIONS[-1]))
 
