@@ -20,15 +20,15 @@ from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import GIVEN, snapshot
 from hetopt.executor.store import StateStore
 from hetopt.executor.telling import rendered
-from hetopt.presentation import console
+from hetopt.presentation.terminal import OUT
 
 Make = Callable[..., Stage]
 
 
 def shown(store: StateStore) -> str:
     """What `hetopt status` prints."""
-    with console.OUT.capture() as printed:
-        console.OUT.print(rendered(snapshot(store)))
+    with OUT.capture() as printed:
+        OUT.print(rendered(snapshot(store)))
     return " ".join(printed.get().split())
 
 

@@ -5,28 +5,27 @@ from __future__ import annotations
 import codecs
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from rich.box import HEAVY_HEAD, SIMPLE
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
-
+from hetopt.checks import counted
 from hetopt.presentation.formatting import format_rounded, format_significant
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+    from rich.text import Text
 
-# Names are arbitrary, so no text is parsed as markup. Output to a file or a pipe has a fixed width.
-OUT = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False)
-ERR = Console(stderr=True, markup=False, emoji=False, highlight=False)
 MOST_ROWS = 60
 TEXT_WIDTH = 100
 """Width in which sentences are wrapped, unless the terminal is narrower."""
+
+LINE_SECONDS = 60.0
+"""Time between two lines about long work where standard error is no terminal."""
 
 LETTERS = {"∞": "inf", "…": "...", "—": "-", "\N{EN DASH}": "-", "\N{NARROW NO-BREAK SPACE}": " ", "µ": "u"}
 """Letters of the command line's own output -> replacement for encodings that lack them."""
@@ -51,11 +50,17 @@ def forgive_encodings() -> None:
 
 def readable(text: str) -> str:
     """``text`` in the encoding of standard output, so that tables keep their columns."""
+    from hetopt.presentation.terminal import OUT
+
     return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
 
 
 def print_line(*parts: str | tuple[str, str]) -> None:
     """Print one line on standard output, never wrapped; a part may be a pair of text and style."""
+    from rich.text import Text
+
+    from hetopt.presentation.terminal import OUT
+
     OUT.print(Text.assemble(*parts), soft_wrap=True)
 
 
@@ -64,33 +69,115 @@ def note(text: str) -> None:
     print(f"hetopt: {text}", file=sys.stderr)
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show a spinner on standard error while something runs."""
-    with ERR.status(Text(what)):
-        yield
+class Progress:
+    """The finished part of long work; the work calls :meth:`begin` or :meth:`update`.
+
+    Attributes
+    ----------
+    what:
+        The work, in a few words.
+    total:
+        Number of its steps; None if unknown.
+    noun:
+        What a step is called.
+    """
+
+    def __init__(self, what: str, total: int | None, noun: str) -> None:
+        self.what, self.total, self.noun = what, total, noun
+        self._began = time.monotonic()
+        self._parts: dict[object, float] = {}
+        self._bar: tuple[Bar, TaskID] | None = None
+
+    def begin(self, name: str) -> None:
+        """A step begins, and those before it are finished."""
+        self._parts = dict.fromkeys(self._parts, 1.0)
+        self._parts[len(self._parts), name] = 0.0
+        self._show(name)
+
+    def update(self, key: object, part: float = 1.0) -> None:
+        """The part of a step, from 0 to 1, that is finished; steps may be simultaneous."""
+        self._parts[key] = part
+        self._show(str(key))
+
+    @property
+    def done(self) -> float:
+        """Number of finished steps, with the finished parts of others."""
+        return sum(self._parts.values())
+
+    @property
+    def seconds(self) -> float:
+        """Time since the begin."""
+        return time.monotonic() - self._began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated time to the end at the mean speed so far; None if unknown."""
+        return None if not self.total or not self.done else self.seconds * max(self.total / self.done - 1, 0.0)
+
+    def line(self) -> str:
+        """The state in words."""
+        parts = [] if self.total is None else [f"{int(self.done)} of {counted(self.total, self.noun)}"]
+        parts.append(_in_words(self.seconds))
+        if self.seconds_left is not None:
+            parts.append(f"about {_in_words(self.seconds_left)} left")
+        return f"{self.what}: {', '.join(parts)}"
+
+    def show_in(self, bar: Bar) -> None:
+        """Show every change in a bar."""
+        self._bar = bar, bar.add_task(self.what, total=self.total, left="")
+
+    def _show(self, name: str) -> None:
+        if self._bar is not None:
+            bar, task = self._bar
+            left = "" if self.seconds_left is None else f"about {_in_words(self.seconds_left)} left"
+            bar.update(task, description=name, completed=self.done, left=left)
 
 
 @contextmanager
-def steps(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on standard error; call the yielded function with the name of each step when it starts."""
-    described = TextColumn("{task.description:24}", markup=False)
-    columns = (described, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as progress:
-        task = progress.add_task("", total=total)
-        begun = False
+def progress(what: str, total: int | None = None, noun: str = "step") -> Iterator[Progress]:
+    """Show the progress of long work and its time to the end on standard error.
 
-        def step(name: str) -> None:
-            nonlocal begun
-            progress.update(task, description=name, advance=1 if begun else 0)
-            begun = True
+    A terminal has a bar; elsewhere a line follows every :data:`LINE_SECONDS`.
+    """
+    from hetopt.presentation.terminal import ERR
 
-        yield step
-        progress.update(task, advance=1)
+    work = Progress(what, total, noun)
+    if ERR.is_terminal:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        described = TextColumn("{task.description:32}", markup=False)
+        counts = () if total is None else (MofNCompleteColumn(),)
+        left = TextColumn("{task.fields[left]}", markup=False)
+        with Bar(described, BarColumn(), *counts, TimeElapsedColumn(), left, console=ERR, transient=True) as bar:
+            work.show_in(bar)
+            yield work
+        return
+    end = Event()
+    lines = Thread(target=_print_lines, args=(work, end), daemon=True)
+    lines.start()
+    try:
+        yield work
+    finally:
+        end.set()
+        lines.join()
+
+
+def _print_lines(work: Progress, end: Event) -> None:
+    while not end.wait(LINE_SECONDS):
+        note(work.line())
+
+
+def _in_words(seconds: float) -> str:
+    """A time in seconds, minutes or hours, without fractions."""
+    size, unit = next((pair for pair in ((3600, "h"), (60, "min")) if seconds >= 2 * pair[0]), (1, "s"))
+    return f"{seconds / size:.0f} {unit}"
 
 
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
+    from importlib.metadata import version
+
     packages = {name: version(name) for name in ("hetopt", "pyomo", "highspy", "numpy")}
     return {**packages, "python": platform.python_version()}
 
@@ -118,9 +205,9 @@ def show_frame(
     show_table(title, [str(frame.index.name or ""), *map(str, frame.columns)], rows)
 
 
-def _one_word(cells: Sequence[str]) -> bool:
+def _one_word(cells: Sequence[str], width: int) -> bool:
     """Whether cells are single words, such as keys of claims, that fit beside a column of sentences."""
-    return all(" " not in cell and len(cell) <= OUT.width / 2 for cell in cells)
+    return all(" " not in cell and len(cell) <= width / 2 for cell in cells)
 
 
 def show_table(
@@ -135,12 +222,17 @@ def show_table(
     light:
         Whether to omit lines between columns.
     """
+    from rich.box import HEAVY_HEAD, SIMPLE
+    from rich.table import Table
+
+    from hetopt.presentation.terminal import OUT
+
     print_line((title, "italic"))  # the table's own title would be wrapped at its width
     table = Table(box=SIMPLE if light else HEAVY_HEAD, pad_edge=not light)
     rows = list(rows)
     for i, name in enumerate(head):
         text = i == 0 or i >= len(head) - sentences
-        whole = not text or (sentences > 0 and _one_word([str(row[i]) for row in rows]))
+        whole = not text or (sentences > 0 and _one_word([str(row[i]) for row in rows], OUT.width))
         table.add_column(name, overflow="fold", justify="left" if text else "right", no_wrap=whole)
     for row in rows:
         table.add_row(*row)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hetopt.checks import counted
 from hetopt.data.instance import Instance
-from hetopt.presentation.console import OUT, print_line, readable, show_frame, show_table
+from hetopt.presentation.console import print_line, readable, show_frame, show_table
 from hetopt.presentation.formatting import (
     format_bytes,
     format_decimals,
@@ -21,6 +21,7 @@ from hetopt.presentation.formatting import (
     format_seconds,
     format_significant,
 )
+from hetopt.presentation.terminal import OUT
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.stages.mapping import GPUMapping, MappedJobs
 

@@ -8,13 +8,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hetopt.checks import counted
+from hetopt.cli.options import AsJson, names_of
+from hetopt.plugins import POLICIES
 from hetopt.presentation import console
 
 PER_CELL = 4.0
@@ -30,7 +32,9 @@ def verify(
         list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
     paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances per claim.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick/--no-quick", help="Stored counterexamples and 50 instances per claim.")
+    ] = False,
     instances: Annotated[
         int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
     ] = None,
@@ -49,6 +53,7 @@ def verify(
             "--policy",
             "-p",
             help="Test properties of this policy (a name, or module:Name) instead; repeatable; all: every policy.",
+            autocompletion=names_of(POLICIES),
         ),
     ] = None,
     settings: Annotated[
@@ -56,9 +61,10 @@ def verify(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
     show: Annotated[
-        bool, typer.Option("--list", help="List the claims and their expected verdicts, without deciding them.")
+        bool,
+        typer.Option("--list/--no-list", help="List the claims and their expected verdicts, without deciding them."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with pictures of counterexamples; an existing file is replaced.")
     ] = None,
@@ -151,9 +157,14 @@ def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[De
 
     decided, stopped = dict[str, "DecidedClaim"](), False
     try:
-        with console.steps(len(claims)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
-            for result in verification.decide_all(claims, effort, jobs):
-                step(result.claim.key)
+        with (
+            console.progress("verify", len(claims), "claim") as work,
+            redirect_stdout(sys.stderr),
+            temporary_hypothesis_folder(),
+            closing(verification.decide_all(claims, effort, jobs)) as results,
+        ):
+            for result in results:
+                work.update(result.claim.key)
                 decided[result.claim.key] = result
     except KeyboardInterrupt:
         stopped = True
@@ -186,10 +197,14 @@ def _properties(
     with redirect_stdout(sys.stderr):  # standard output contains only the results
         tasks, refused = plan_cells(policies, given)
     cells = {}
-    with console.steps(len(tasks)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
-        for task, cell in decide_cells(tasks, given, effort, jobs):
-            if task not in cells:
-                step(f"{task[0]}: {PROPERTIES[task[2]].key}")
+    with (
+        console.progress("verify", len(tasks), "cell") as work,
+        redirect_stdout(sys.stderr),
+        temporary_hypothesis_folder(),
+        closing(decide_cells(tasks, given, effort, jobs)) as results,
+    ):
+        for task, cell in results:
+            work.update(f"{task[0]} on {task[1]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
     found = matrix_rows(policies, cells, refused)
     if html is not None:

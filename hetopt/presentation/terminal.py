@@ -1,0 +1,11 @@
+"""Standard output and standard error as consoles of rich, which is imported when the first of them prints."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+# Names are arbitrary, so no text is parsed as markup. Output to a file or a pipe has a fixed width.
+OUT = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False)
+ERR = Console(stderr=True, markup=False, emoji=False, highlight=False)
