@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import count
-from threading import Thread
+from multiprocessing import resource_tracker
+from threading import Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
 from hetopt.errors import InvalidOption
@@ -25,7 +29,7 @@ POLL_SECONDS = 0.5
 
 def run_parallel(
     work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int
-) -> Iterator[tuple[tuple[Any, ...], Result]]:
+) -> Generator[tuple[tuple[Any, ...], Result]]:
     """Yield the arguments and the result of each task, in order of completion.
 
     Workers are new processes, which start in the current folder, leave Ctrl-C to this process and print to standard
@@ -54,13 +58,44 @@ def run_parallel(
 
     start = (os.getpid(), sys.path, next(CALLS))  # with other arguments than before, joblib starts new processes
     pool = Parallel(jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=start)
+    others = set(multiprocessing.active_children())
+    results: Any = ()
     try:
-        for i, result in pool(delayed(_run)(work, i, task) for i, task in enumerate(tasks)):
+        with _interrupts_held_back():  # in the new processes for good, also while they import
+            results = pool(delayed(_run)(work, i, task) for i, task in enumerate(tasks))
+        for i, result in results:
             yield tasks[i], result
     except BrokenProcessPool:
         raise InvalidOption(
             f"jobs is {jobs}: a process was killed, perhaps because memory ran out; repeat it with fewer jobs"
         ) from None
+    except BaseException:  # also when the iterator is closed
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*have been cancelled", UserWarning)  # which is what closing is for
+            if results:
+                results.close()
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.join()
+        raise
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait until the end; processes that are started meanwhile never receive it."""
+    if sys.platform == "win32" or current_thread() is not main_thread():
+        yield
+        return
+    came = list[int]()
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    resource_tracker.ensure_running()  # its start, which comes with that of the first process, would end the mask
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # new processes inherit it, but no handler
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _run(work: Callable[..., Result], i: int, task: tuple[Any, ...]) -> tuple[int, Result]:
@@ -70,6 +105,8 @@ def _run(work: Callable[..., Result], i: int, task: tuple[Any, ...]) -> tuple[in
 def _start_worker(parent: int, search_path: list[str], _call: int) -> None:
     sys.path[:] = search_path  # joblib replaces "" by the folder in which the parent began
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":  # locks without names; Pyomo makes one, whose name a killed process would leave behind
+        multiprocessing.set_start_method("fork", force=True)
     sys.stdout = sys.stderr
     Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
 

@@ -35,11 +35,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cached_property, partial
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from hetopt.checks import choices, shown
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PLAIN = (bool, int, float, str, list, dict, type(None))
 """Types of values in files and on command lines."""
@@ -74,6 +76,8 @@ class PluginGroup:
     @cached_property
     def points(self) -> Mapping[str, EntryPoint]:
         """Name -> entry point, sorted."""
+        from importlib.metadata import entry_points
+
         return {point.name: point for point in sorted(entry_points(group=self.group), key=lambda point: point.name)}
 
     def load(self, name: str) -> Any:
@@ -92,6 +96,8 @@ class PluginGroup:
         if point is None and ":" in name:
             if not all(part.isidentifier() for half in name.split(":", 1) for part in half.split(".")):
                 raise UnknownName(f"there is no {self.what} {name!r}; name your own as module:Name")
+            from importlib.metadata import EntryPoint
+
             point = EntryPoint(name=name, value=name, group=self.group)
         if point is None:
             known = choices(name, self.points)

@@ -13,6 +13,7 @@ from hetopt.checks import choices, lookup
 from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import PARSERS
+from hetopt.data.standard_input import STANDARD_INPUT
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.formulations.formulation import Formulation
@@ -309,7 +310,7 @@ def named_instance(name: str) -> Instance:
 
 
 def find_instance(name: str) -> Instance:
-    """The instance in a file or a folder of CSV files, or the included instance of that name.
+    """The instance in a file, ``<stdin>`` or a folder of CSV files, or the included instance of that name.
 
     A name has precedence over a file or folder with this name, unless the file has the suffix of an instance.
 
@@ -321,7 +322,7 @@ def find_instance(name: str) -> Instance:
         It does not exist.
     """
     path = Path(name)
-    is_file = path.suffix.lower() in PARSERS
+    is_file = path.suffix.lower() in PARSERS or name == STANDARD_INPUT
     if not is_file and is_named(name):
         return named_instance(name)
     if path.is_dir():

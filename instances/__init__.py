@@ -16,11 +16,12 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetopt.checks import FrozenDict, lookup
-from hetopt.data import instance_files as files
-from hetopt.data.instance import Instance, read
+
+if TYPE_CHECKING:
+    from hetopt.data.instance import Instance
 
 HERE = Path(__file__).parent
 
@@ -88,6 +89,8 @@ def load(name: str) -> Instance:
     UnknownName
         There is no instance of this name; the message suggests the nearest name.
     """
+    from hetopt.data.instance import read
+
     return read(path(name))
 
 
@@ -116,7 +119,9 @@ def expected(name: str) -> Mapping[str, Expected]:
     UnknownName
         There is no instance of this name; the message suggests the nearest name.
     """
-    document = files.read_document(path(name))
+    from hetopt.data.instance_files import read_document
+
+    document = read_document(path(name))
     return FrozenDict({topic: _expected(row) for topic, row in document.get("expected", {}).items()})
 
 

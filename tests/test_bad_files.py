@@ -51,7 +51,7 @@ def test_errors_in_data_name_no_line_of_a_file_that_has_the_same_name(
     assert caught.value.line is None
     assert one_line(caught.value).startswith("document: tenants[0].weight is -1")
     with pytest.raises(InvalidInstance) as caught:
-        hetopt.Instance.decode(document, file=Path("document"))
+        hetopt.Instance.decode(document, text=GOOD)
     assert caught.value.line is not None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from hetopt.cli.core_commands import app
+from hetopt.cli.app import app
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.proofs.ledger.claim import ClaimVerdict
 

@@ -17,7 +17,7 @@ from hetopt.executor import status_view
 from hetopt.executor.dashboard import history, pictures
 from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.page import FILE_POLICY, POLICY, fragment, notice, page
-from hetopt.presentation import console
+from hetopt.presentation import terminal
 from hetopt.presentation.gantt import time_axis
 from hetopt.presentation.pages import source_hash, stylesheet
 
@@ -120,8 +120,8 @@ def test_terminals_and_the_page_have_the_same_tables(
     """``hetopt status`` leaves out what it does not compute: fairness and losses."""
     look = seen(busy(tmp_path / "s"))
     shown = Shown(page(look)).text
-    monkeypatch.setattr(console.OUT, "_width", 400)
-    monkeypatch.setattr(console, "TEXT_WIDTH", 400)
+    monkeypatch.setattr(terminal.OUT, "_width", 400)
+    monkeypatch.setattr(terminal, "TEXT_WIDTH", 400)
     status_view.show(look.now, everything=True)
     printed = " ".join(capsys.readouterr().out.split())
     status = status_view.status_of(look.now)

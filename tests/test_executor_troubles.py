@@ -20,14 +20,14 @@ from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import GIVEN, snapshot
 from hetopt.executor.status_view import show
 from hetopt.executor.store import StateStore
-from hetopt.presentation import console
+from hetopt.presentation.terminal import OUT
 
 Make = Callable[..., Stage]
 
 
 def shown(store: StateStore) -> str:
     """What `hetopt status` prints."""
-    with console.OUT.capture() as printed:
+    with OUT.capture() as printed:
         show(snapshot(store))
     return " ".join(printed.get().split())
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.data import documents, schema
 from hetopt.data import instance_files as encoding
+from hetopt.data.file_values import Part
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.proofs.strategies import whole_instances
 
@@ -208,7 +209,7 @@ def test_the_exported_schema_is_up_to_date() -> None:
 
 
 def test_the_schema_has_every_field_of_the_dataclasses() -> None:
-    pairs: list[tuple[type[schema.Part], Any]] = [
+    pairs: list[tuple[type[Part], Any]] = [
         (schema.GPUTypePart, hetopt.GPUType),
         (schema.ServerPart, hetopt.Server),
         (schema.JobTypePart, hetopt.JobType),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetopt.metrics.definitions import Unit
+from hetopt.data.units import Unit
 from hetopt.presentation.formatting import (
     MISSING,
     SPACE,

@@ -14,12 +14,13 @@ from metric_cases import simulations
 from report_cases import TRACE, invented
 
 from hetopt import Instance, Log, UnknownName
+from hetopt.data.units import Better, Unit
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_folder import RunFolder
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics import completion, efficiency
-from hetopt.metrics.definitions import METRICS, Better, Theme, Unit, by_theme, metric_of
+from hetopt.metrics.definitions import METRICS, Theme, by_theme, metric_of
 from hetopt.presentation.formatting import column_format, format_number
 from hetopt.presentation.simulation_report.time_series import (
     cumulative_distribution,

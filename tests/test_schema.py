@@ -14,7 +14,7 @@ from json_schema import accepts
 
 import hetopt
 from hetopt.checks import LEAST
-from hetopt.data import documents, schema
+from hetopt.data import documents, file_values, schema
 from hetopt.data import instance_files as encoding
 from hetopt.data.instance_files import to_instance
 from hetopt.proofs.strategies import whole_instances
@@ -107,7 +107,7 @@ def test_the_reader_and_the_schema_say_the_same(path: str, value: Any, good: boo
 @given(st.from_regex(r"[-+ 0-9./eE]{1,8}", fullmatch=True))
 def test_the_reader_and_the_schema_know_the_same_numbers(text: str) -> None:
     """Of text only fractions; minus zero, which the reader takes, is the exception."""
-    number = schema.to_number(text)
+    number = file_values.to_number(text)
     if number == 0 and text.strip().startswith("-"):
         return
     for path, strict in (("tenants/0/weight", True), ("time", False)):

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from hetopt.checks import counted
 from hetopt.data.documents import DocumentError, from_yaml
 from hetopt.data.extremes import farthest_apart
 from hetopt.data.instance import Instance
@@ -42,7 +45,12 @@ def load(name: str) -> Instance:
 
 
 def load_at(name: str, seconds: float | None = None) -> Instance:
-    """:func:`load`, at ``seconds`` (default: the time of the instance), without jobs that arrive later.
+    """:func:`load`, then :func:`at`."""
+    return at(load(name), name, seconds)
+
+
+def at(instance: Instance, name: str, seconds: float | None = None) -> Instance:
+    """The instance at ``seconds`` (default: its time), without jobs that arrive later or are finished.
 
     The number of jobs left out is printed on standard error.
 
@@ -51,7 +59,6 @@ def load_at(name: str, seconds: float | None = None) -> Instance:
     InvalidInstance
         There are jobs, but none has arrived by then.
     """
-    instance = load(name)
     moment = instance.time if seconds is None else seconds
     try:
         there = instance.at(moment)
@@ -119,10 +126,15 @@ def check_place(policy: str | None, method: str | None, plot: Path | None, **oth
     if policy is not None and others.get("gpu_type") is not None:
         raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
     if plot is not None:
-        from hetopt.presentation.allocation_pictures import check_picture_path
+        check_picture(plot)
 
-        check_picture_path(plot)
-        check_writable(plot)
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that cannot be drawn or written."""
+    from hetopt.presentation.allocation_pictures import check_picture_path
+
+    check_picture_path(path)
+    check_writable(path)
 
 
 def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
@@ -133,6 +145,14 @@ def named_policy(name: str, settings: list[str] | None = None) -> Formulation | 
 def named_program(name: str, settings: list[str] | None = None, kind: Any = None) -> Mathematics:
     """The mathematics of the program of that name; ``module:Name`` is also searched in the current folder."""
     return make_program(name, _parsed(name, settings), kind)
+
+
+def stopped(missing: int, total: int, folder: Path) -> typer.Exit:
+    """Print how many runs are stored when Ctrl-C has stopped the others; the exit to raise."""
+    console.note(
+        f"stopped; {total - missing} of {counted(total, 'run')} stored in {folder}; repeat the command for the others"
+    )
+    return typer.Exit(130)
 
 
 def import_from_current_folder(*names: object) -> None:

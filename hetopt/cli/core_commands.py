@@ -1,69 +1,42 @@
-"""The commands on one instance (solve, audit, place, export, show, …) and the commands of other packages."""
+"""The commands on one instance (solve, audit, place, export, show, …), and the lists of plugins.
+
+Heavy packages are imported when a command runs, so help and completion answer at once.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hetopt.checks import at_least
-from hetopt.cli.app import new_app
-from hetopt.cli.arguments import (
-    check_place,
-    error_context,
-    load,
-    load_at,
-    named_mapper,
-    named_policy,
-    named_program,
-    solver_options,
+from hetopt.cli.options import (
+    AsJson,
+    File,
+    Moment,
+    Overwrite,
+    PolicyName,
+    Settings,
+    instances_and_files,
+    names_of,
+    or_standard_input,
 )
-from hetopt.data.instance import Instance
-from hetopt.data.saving import check_folder, check_free, check_writable
-from hetopt.errors import InvalidOption, MissingPackage
-from hetopt.formulations.formulation import Formulation
-from hetopt.formulations.policies import Policy, solve
-from hetopt.plugins import COMMANDS, MAPPERS, POLICIES, PREDICTORS, raised
+from hetopt.errors import InvalidOption
+from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, PROGRAMS, SYSTEMS, PluginGroup
 from hetopt.presentation import console
-from hetopt.presentation import console_views as views
-from hetopt.registry import make_policy, policy_names
-from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.options import Options
 
 if TYPE_CHECKING:
+    from hetopt.data.instance import Instance
     from hetopt.decisions.first_round import FirstRound
+    from hetopt.formulations.formulation import Formulation
+    from hetopt.formulations.policies import Policy
+    from hetopt.results.allocation import Allocation, Plan
+    from hetopt.solving.options import Options
     from hetopt.stages.mapping import MappedJobs
 
-app = new_app()
 
-File = Annotated[
-    str,
-    typer.Argument(help="An instance file (.yaml, .json), a folder of CSV files, or the name of an included instance."),
-]
-PolicyName = Annotated[str, typer.Option("--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")]
-Moment = Annotated[
-    float | None,
-    typer.Option("--time", help="Current time in seconds; later jobs are left out. Default: the instance's."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-
-
-def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
-    """The result of the policy; errors name the file."""
-    if options != Options() and not isinstance(policy, Formulation):
-        raise InvalidOption("this policy is a procedure, not a program for a solver; leave out --solver, --exact …")
-    with error_context(name, instance):
-        return solve(policy, instance, options) if isinstance(policy, Formulation) else solve(policy, instance)
-
-
-@app.command("solve")
-def solve_command(
+def solve(
     file: File,
     policy: PolicyName,
     settings: Settings = None,
@@ -72,33 +45,34 @@ def solve_command(
     plot: Annotated[
         Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; an existing file is replaced.")
     ] = None,
-    exact: Annotated[bool, typer.Option(help="Prove the optimum in rational numbers.")] = False,
+    exact: Annotated[bool, typer.Option("--exact/--no-exact", help="Prove the optimum in rational numbers.")] = False,
     solver: Annotated[str, typer.Option(help="highs, gurobi, or the name of a solver of Pyomo.")] = "highs",
     time_limit: Annotated[float | None, typer.Option(help="Seconds.")] = None,
     gap: Annotated[float | None, typer.Option(help="Relative gap at which to stop.")] = None,
 ) -> None:
     """Allocate GPUs by a policy; print shares, rates and the certificate."""
-    from hetopt.presentation.allocation_pictures import check_picture_path, save
+    from hetopt.cli.arguments import check_picture, load_at, named_policy, solver_options
+    from hetopt.presentation import console_views as views
 
     if plot is not None:
-        check_picture_path(plot)
-        check_writable(plot)
+        check_picture(plot)
     options = solver_options(solver, time_limit, gap, exact)
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
-    with console.working(f"{policy} on {file}"):
+    with console.progress(f"{policy} on {file}"):
         result = _run(chosen, instance, options, file)
     if as_json:
         print(json.dumps(views.result_json(result, policy, instance.name or file), indent=2))
     else:
         views.show_result(result, policy)
     if plot is not None:
+        from hetopt.presentation.allocation_pictures import save
+
         save(result, plot, f"{policy} on {instance.name or file}")
         if not as_json:
             console.print_line(f"picture: {plot}")
 
 
-@app.command("audit")
-def audit_command(
+def audit(
     file: File,
     policy: PolicyName,
     settings: Settings = None,
@@ -107,12 +81,18 @@ def audit_command(
     search: Annotated[float, typer.Option(help="Seconds to search for misreports that pay; 0 for none.")] = 20.0,
 ) -> None:
     """Check the fairness properties of a policy's result; print a witness for each that fails."""
+    from dataclasses import replace
+
     from hetopt.auditing import audit
     from hetopt.auditing.verdict import AuditProperty, undecided
+    from hetopt.checks import at_least
+    from hetopt.cli.arguments import error_context, load_at, named_policy
+    from hetopt.presentation import console_views as views
+    from hetopt.solving.options import Options
 
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
     at_least(search, "--search", 0.0, InvalidOption)
-    with console.working(f"auditing {policy} on {file}"):
+    with console.progress(f"auditing {policy} on {file}"):
         result = _run(chosen, instance, Options(), file)
         with error_context(file, instance):
             verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
@@ -126,14 +106,22 @@ def audit_command(
         views.show_audit(verdicts, policy)
 
 
-@app.command("place")
-def place_command(
+def place(
     file: File,
     policy: Annotated[
-        str | None, typer.Option("--policy", "-p", help="Policy that places jobs on servers, see `policies`.")
+        str | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="Policy that places jobs on servers, see `policies`.",
+            autocompletion=names_of(POLICIES),
+        ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Method that maps stages to GPUs, see `methods`.")
+        str | None,
+        typer.Option(
+            "--method", "-m", help="Method that maps stages to GPUs, see `methods`.", autocompletion=names_of(MAPPERS)
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -153,7 +141,8 @@ def place_command(
     With a policy, its result is rounded to whole GPUs and placed; a method then maps the stages of each job that runs
     within the servers that it got. Without a policy, the method maps each job with stages separately, to all free GPUs.
     """
-    from hetopt.presentation.console_views import iterations, mappings_json, show_mappings
+    from hetopt.cli.arguments import check_place, error_context, load_at, named_mapper, named_policy
+    from hetopt.presentation import console_views as views
     from hetopt.stages.mapping import check_stages, map_jobs
 
     check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
@@ -162,33 +151,36 @@ def place_command(
     instance = load_at(file, moment)
     if mapper is not None:
         with error_context(file, instance):
-            check_stages(instance, job)
+            chosen_jobs = check_stages(instance, job)
     first = None if chosen is None else _first_round(chosen, instance, file, str(policy))
     mapped = None
     if mapper is not None:
-        with console.steps(len(instance.jobs)) as step, error_context(file, instance):
-            hosts = None if first is None else first.hosts
-            mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=step)
+        hosts = None if first is None else first.hosts
+        mappable = sum(hosts is None or one.name in hosts for one in chosen_jobs)
+        with console.progress("place", mappable, "job") as work, error_context(file, instance):
+            mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=work.begin)
     if as_json:
         data: dict[str, Any] = {"instance": instance.name or file, "time": instance.time}
         if first is not None:
             data |= {"policy": policy, **first.as_dict()}
         if mapped is not None:
-            data |= mappings_json(mapped, str(method))
+            data |= views.mappings_json(mapped, str(method))
         print(json.dumps(data, indent=2))
     else:
         if first is not None:
-            views.show_placement(first, str(policy), None if mapped is None else iterations(mapped))
+            views.show_placement(first, str(policy), None if mapped is None else views.iterations(mapped))
         if mapped is not None:
-            show_mappings(mapped)
+            views.show_mappings(mapped)
     if plot is not None and mapped is not None:
         _draw_mappings(mapped, plot, f"{instance.name or file}: stages by server", as_json)
 
 
 def _first_round(policy: Formulation | Policy, instance: Instance, file: str, name: str) -> FirstRound:
+    from hetopt.cli.arguments import error_context
     from hetopt.decisions.first_round import place
+    from hetopt.solving.options import Options
 
-    with console.working(f"placing {name} on {file}"):
+    with console.progress(f"placing {name} on {file}"):
         result = _run(policy, instance, Options(), file)
         with error_context(file, instance):
             return place(instance, result)
@@ -206,8 +198,7 @@ def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> N
         console.print_line(f"picture: {plot}")
 
 
-@app.command("export")
-def export_command(
+def export(
     file: File,
     policy: PolicyName,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .lp, .mps or .json.")],
@@ -216,6 +207,8 @@ def export_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the program of a formulation as LP, MPS or JSON with readable names."""
+    from hetopt.cli.arguments import error_context, load_at, named_policy
+    from hetopt.data.saving import check_free, check_writable
     from hetopt.formulations.exporting import export
 
     check_free(out, overwrite=overwrite)
@@ -226,42 +219,60 @@ def export_command(
     console.print_line(f"written: {out}")
 
 
-@app.command("show")
-def show_command(
-    name: Annotated[str, typer.Argument(help="A program, a policy or a method that has one, or module:Name.")],
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A program, a policy or a method that has one, or module:Name.",
+            autocompletion=names_of(PROGRAMS, POLICIES, MAPPERS),
+        ),
+    ],
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
     kind: Annotated[
         str | None, typer.Option(help="For a formulation of both kinds: tenants (the default) or jobs.")
     ] = None,
-    as_latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the formulas and symbols as JSON.")] = False,
+    as_latex: Annotated[bool, typer.Option("--latex/--no-latex", help="Print LaTeX.")] = False,
+    as_json: Annotated[bool, typer.Option("--json/--no-json", help="Print the formulas and symbols as JSON.")] = False,
 ) -> None:
     """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
+    from dataclasses import asdict
+
+    from hetopt.cli.arguments import named_program
+    from hetopt.presentation.terminal import OUT, TEXT_WIDTH
+
     if as_latex and as_json:
         raise InvalidOption("--latex and --json exclude each other; leave out one of them")
     mathematics = named_program(name, settings, kind)
     if as_json:
         print(json.dumps(asdict(mathematics), indent=2))
     else:
-        print(mathematics.latex() if as_latex else mathematics.text(min(console.OUT.width, console.TEXT_WIDTH)))
+        print(mathematics.latex() if as_latex else mathematics.text(min(OUT.width, TEXT_WIDTH)))
 
 
-@app.command("instances")
-def instances_command(
-    name: Annotated[str | None, typer.Argument(help="Show this one.")] = None,
+def instances(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Show this one: a name, a file, or - for standard input.",
+            parser=or_standard_input,
+            metavar="INSTANCE",
+            autocompletion=instances_and_files,
+        ),
+    ] = None,
     write: Annotated[Path | None, typer.Option(help="Write it to a file (.yaml, .json).")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """List the included instances, or show or write one of them."""
-    from hetopt.registry import named_instance, named_instances
+    from hetopt.presentation import console_views as views
+    from hetopt.registry import find_instance, named_instances
 
     if name is None:
         if write is not None:
             raise InvalidOption("needs the name of an instance", "--write")
         views.show_names(named_instances(), "instances", "description", as_json)
         return
-    instance = named_instance(name)
+    instance = find_instance(name)
     if write is not None:
         instance.write(write, overwrite=overwrite)
         console.print_line(f"written: {write}")
@@ -269,45 +280,64 @@ def instances_command(
         views.show_instance(instance, as_json)
 
 
-@app.command("policies")
-def policies_command(as_json: AsJson = False) -> None:
+def policies(as_json: AsJson = False) -> None:
     """List the policies of all installed packages."""
-    views.show_names(POLICIES.descriptions(), "policies", "description", as_json)
+    _list(POLICIES, "policies", as_json)
 
 
-@app.command("methods")
-def methods_command(as_json: AsJson = False) -> None:
+def methods(as_json: AsJson = False) -> None:
     """List the methods of all installed packages that map the stages of a job to GPUs."""
-    views.show_names(MAPPERS.descriptions(), "methods", "description", as_json)
+    _list(MAPPERS, "methods", as_json)
 
 
-@app.command("predictors")
-def predictors_command(as_json: AsJson = False) -> None:
+def predictors(as_json: AsJson = False) -> None:
     """List the predictors of job lengths of all installed packages."""
-    views.show_names(PREDICTORS.descriptions(), "predictors", "description", as_json)
+    _list(PREDICTORS, "predictors", as_json)
 
 
-@app.command("demo")
-def demo_command(
+def systems(as_json: AsJson = False) -> None:
+    """List the systems of all installed packages: policies with rounds, rounding and placement."""
+    _list(SYSTEMS, "systems", as_json)
+
+
+def _list(group: PluginGroup, title: str, as_json: bool) -> None:
+    from hetopt.presentation import console_views as views
+
+    views.show_names(group.descriptions(), title, "description", as_json)
+
+
+def demo(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
-    instance: Annotated[str, typer.Option(help="Another instance: a file or a name.")] = "lab36/jobs",
+    instance: Annotated[
+        str,
+        typer.Option(
+            help="Another instance: a file, - for standard input, or a name.",
+            parser=or_standard_input,
+            metavar="INSTANCE",
+            autocompletion=instances_and_files,
+        ),
+    ] = "lab36/jobs",
     moment: Annotated[
         float | None, typer.Option("--time", help="Seconds; default: when the last job has arrived.")
     ] = None,
 ) -> None:
     """Solve, round and place the lab cluster with every policy; print tables, write a report with pictures."""
+    from hetopt.cli.arguments import at, load
+    from hetopt.data.saving import check_folder
     from hetopt.experiments.comparison import compare, of_one_demand
+    from hetopt.presentation import console_views as views
     from hetopt.presentation.comparison_page import write
+    from hetopt.registry import make_policy, policy_names
 
     check_folder(out)
-    if moment is None:
-        whole = load(instance)
-        moment = max(whole.time, *(job.arrival for job in whole.jobs), 0.0)
-    there = load_at(instance, moment)
+    whole = load(instance)
+    there = at(
+        whole, instance, max(whole.time, *(job.arrival for job in whole.jobs), 0.0) if moment is None else moment
+    )
     name = there.name or instance
     policies = {key: make_policy(key) for key in policy_names()}
-    with console.steps(len(policies)) as step:
-        comparison = compare(there, policies, step)
+    with console.progress("demo", len(policies), "result") as work:
+        comparison = compare(there, policies, work.begin)
     if comparison.refused and len({job.demand for job in there.jobs}) > 1:
         alike = of_one_demand(there)
         others = compare(alike, {key: policies[key] for key in comparison.refused})
@@ -317,24 +347,14 @@ def demo_command(
     console.print_line(f"report: {path.resolve()}")
 
 
-def _add_commands() -> None:
-    """Add the commands of installed packages, by entry points of the group :data:`~hetopt.plugins.COMMANDS`."""
-    for point in COMMANDS.points.values():
-        try:
-            command, text = point.load(), None
-        except Exception as problem:  # a broken package must not disable other commands
-            if (missing := MissingPackage.of(problem)) is None:
-                console.note(f"no command {point.name!r} from {point.value!r}: {raised(problem)}")
-                continue
-            command, text = _refusing(missing), f"Needs the extra {missing.extra!r}, which is not installed."
-        app.command(point.name, help=text)(command)
+def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
+    """The result of the policy; errors name the file."""
+    from hetopt.cli.arguments import error_context
+    from hetopt.formulations.formulation import Formulation
+    from hetopt.formulations.policies import solve
+    from hetopt.solving.options import Options
 
-
-def _refusing(missing: MissingPackage) -> Callable[[], None]:
-    def refuse() -> None:
-        raise missing
-
-    return refuse
-
-
-_add_commands()
+    if options != Options() and not isinstance(policy, Formulation):
+        raise InvalidOption("this policy is a procedure, not a program for a solver; leave out --solver, --exact …")
+    with error_context(name, instance):
+        return solve(policy, instance, options) if isinstance(policy, Formulation) else solve(policy, instance)

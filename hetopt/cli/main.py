@@ -1,47 +1,33 @@
-"""The entry point of ``hetopt``: find the command, run it, and print its errors as one line.
+"""The entry point of ``hetopt``: run the command, and print its errors as one line.
 
-The exit code is 2 for bad input, and 1 for a program without a solution.
+The exit code is 2 for bad input, 1 for a program without a solution, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import typer
-
-from hetopt.cli.app import new_app
+from hetopt.cli.app import app
 from hetopt.errors import HetoptError, MissingPackage, NotSolved, SuspiciousSpeedups
-from hetopt.plugins import COMMANDS
 from hetopt.presentation import console
-
-
-def app_for(words: Sequence[str]) -> typer.Typer:
-    """The application with only the command of these words if possible, since importing all commands takes seconds."""
-    if words and (point := COMMANDS.points.get(words[0])):
-        try:
-            command = point.load()
-        except Exception as problem:  # any other problem is reported with all commands
-            if missing := MissingPackage.of(problem):
-                raise missing from None
-        else:
-            app = new_app()
-            app.command(point.name)(command)
-            return app
-    from hetopt.cli.core_commands import app
-
-    return app
 
 
 def main() -> None:
     """Run the command; print errors of hetopt as one line, and exit with a code."""
+    gc.set_threshold(50_000)  # imports leave no garbage, and a fifth of their time was to look for it
     console.forgive_encodings()
     try:
         with _warnings_as_notes():
-            app_for(sys.argv[1:])()
+            app()
+    except ModuleNotFoundError as problem:
+        if (missing := MissingPackage.of(problem)) is None:
+            raise
+        sys.exit(_fail(missing, 2))
     except NotSolved as problem:
         sys.exit(_fail(problem, 1))
     except HetoptError as problem:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 
+from hetopt.cli.options import names_of
 from hetopt.errors import InvalidOption
+from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.presentation import console
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def report(
@@ -26,7 +30,12 @@ def report(
         str | None, typer.Option(help="The system that others are compared with.", show_default="fft, else the first")
     ] = None,
     systems: Annotated[
-        str | None, typer.Option(help="Only these systems, separated by commas.", show_default="all")
+        str | None,
+        typer.Option(
+            help="Only these systems, separated by commas.",
+            show_default="all",
+            autocompletion=names_of(SYSTEMS, POLICIES),
+        ),
     ] = None,
     window: Annotated[
         str | None, typer.Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest period")
@@ -39,7 +48,7 @@ def report(
         str, typer.Option(help="Finish-time fairness of pictures: exclusive, themis or gavel.")
     ] = "themis",
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json/--no-json", help="Print the numbers as JSON, too.")] = False,
 ) -> None:
     """Write one HTML page about stored simulations: tables, charts, Gantt charts, comparison with the papers."""
     from hetopt.cli.arguments import import_from_current_folder
@@ -56,8 +65,8 @@ def report(
         raise InvalidOption(f"is {str(path)!r}; the page is HTML, so its name must end with .html", "--out")
     check_writable(path)
     drawn = sum(run.record.refused is None for run in folder.runs) + len(folder.workloads)
-    with console.steps(drawn) as step:
-        write(folder, path, options, step)
+    with console.progress("report", drawn) as work:
+        write(folder, path, options, work.begin)
     if as_json:
         print(json.dumps(numbers(folder, path), indent=2))
     else:

@@ -1,31 +1,26 @@
-"""The commands ``hetopt simulate`` and ``hetopt systems``."""
+"""The command ``hetopt simulate``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hetopt.checks import counted
-from hetopt.cli.arguments import import_from_current_folder, parse_settings
-from hetopt.data.saving import check_folder
+from hetopt.cli.options import AsJson, instances_and_files, names_of
 from hetopt.errors import InvalidOption, PolicyFailed
-from hetopt.experiments.environment_settings import EnvironmentSettings
-from hetopt.experiments.experiment import Experiment, ProgressCallback, SystemVariant
-from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
-from hetopt.experiments.trace_workload import TraceWorkload
-from hetopt.metrics.definitions import METRICS, Unit
-from hetopt.plugins import SYSTEMS
+from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
-from hetopt.presentation import console_views as views
-from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hetopt.experiments.experiment import Experiment, SystemVariant
+    from hetopt.experiments.run_store import RunRecord, RunStore
 
 SHOWN = {
     "jct_mean": "JCT mean",
@@ -42,7 +37,10 @@ SHOWN = {
 Policies = Annotated[
     str,
     typer.Option(
-        "--policies", "-p", help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas."
+        "--policies",
+        "-p",
+        help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas.",
+        autocompletion=names_of(SYSTEMS, POLICIES),
     ),
 ]
 Settings = Annotated[
@@ -50,12 +48,24 @@ Settings = Annotated[
 ]
 
 
+def _traces(incomplete: str) -> Iterator[str]:
+    yield from names_of(GENERATORS)(incomplete)
+    yield from instances_and_files(incomplete)
+
+
 def simulate(
     trace: Annotated[
-        str, typer.Argument(help="A generator, a file of a trace, or an instance with jobs (file or name).")
+        str,
+        typer.Argument(
+            help="A generator, a file of a trace, or an instance with jobs (file or name).",
+            autocompletion=_traces,
+        ),
     ],
     policies: Policies = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
-    cluster: Annotated[str | None, typer.Option(help="Servers of this instance (name or file), e.g. lab36.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Servers of this instance (name or file), e.g. lab36.", autocompletion=instances_and_files),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Number of seeds: 0, 1, ….")] = 1,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")
@@ -97,13 +107,24 @@ def simulate(
     kind: Annotated[str | None, typer.Option(help="Kind of the trace file, if it is not detected.")] = None,
     until: Annotated[float | None, typer.Option(help="Stop every run after this simulated time, in seconds.")] = None,
     table_format: Annotated[str, typer.Option("--format", help="Format of the tables: csv or parquet.")] = "csv",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate several policies on the same jobs, and store the results.
 
     Results in the folder are reused, so an interrupted command can be repeated.
     `hetopt report FOLDER` writes a page about them.
     """
+    import pandas as pd
+
+    from hetopt.cli.arguments import import_from_current_folder, parse_settings
+    from hetopt.data.saving import check_folder
+    from hetopt.experiments.environment_settings import EnvironmentSettings
+    from hetopt.experiments.experiment import Experiment
+    from hetopt.experiments.run_store import RunStore
+    from hetopt.experiments.trace_workload import TraceWorkload
+
+    if "-" in (trace, cluster):
+        raise InvalidOption("standard input cannot be simulated, since each run reads its input again; name a file")
     if seeds < 1:
         raise InvalidOption(f"is {seeds}; it must be at least 1", "--seeds")
     import_from_current_folder()
@@ -164,16 +185,15 @@ def simulate(
 
 
 def _run(experiment: Experiment, store: RunStore, jobs: int) -> list[RunRecord]:
-    """Run and store the missing runs with a progress bar; an interruption exits with the number of stored runs."""
-    specs = list(experiment.runs())
+    """Run and store the missing runs; an interruption exits with the number of stored runs."""
+    from hetopt.cli.arguments import stopped
+
     try:
-        with progress(len(specs)) as watch:
-            return experiment.run(store, jobs=jobs, watch=watch)
+        with console.progress("simulate", len(experiment.missing(store)), "run") as work:
+            return experiment.run(store, jobs=jobs, watch=work.update)
     except KeyboardInterrupt:
-        stored = sum(store.has(spec.key, spec.as_settings()) for spec in specs)
-        total = counted(len(specs), "run")
-        console.note(f"stopped; {stored} of {total} stored in {store.path}; repeat the command for the others")
-        raise typer.Exit(130) from None
+        total = sum(1 for _ in experiment.runs())
+        raise stopped(len(experiment.missing(store)), total, store.path) from None
 
 
 def system_variants(
@@ -186,6 +206,9 @@ def system_variants(
     InvalidOption
         No name, or a setting of another name.
     """
+    from hetopt.cli.arguments import parse_settings
+    from hetopt.experiments.experiment import SystemVariant
+
     names = [name.strip() for name in policies.split(",") if name.strip()]
     if not names:
         raise InvalidOption("is empty; name at least one, or several separated by commas", "--policies")
@@ -200,6 +223,11 @@ def system_variants(
 
 def _show(table: pd.DataFrame) -> None:
     """Print means over seeds, the fastest system first, and which jobs and systems did not finish or run."""
+    from hetopt.data.units import Unit
+    from hetopt.metrics.definitions import METRICS
+    from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
+    from hetopt.presentation.terminal import show
+
     ran = table[table["refused"].isna()]
     shown = [METRICS[key] for key in SHOWN if key in ran]
     means = ran.groupby("system")[[metric.name for metric in shown]].mean(skipna=False)
@@ -223,7 +251,7 @@ def _show(table: pd.DataFrame) -> None:
         names = Column("policy", text=True), [Cell(str(system)) for system in means.index]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")
-        console.show(joined(names, (round_length, at_events), *columns, title=title))
+        show(joined(names, (round_length, at_events), *columns, title=title))
         for system, unfinished in ran.groupby("system")["unfinished"].sum().items():
             if unfinished:
                 console.print_line(
@@ -231,30 +259,3 @@ def _show(table: pd.DataFrame) -> None:
                 )
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
-
-
-def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
-    """List the systems of all installed packages: policies with rounds, rounding and placement."""
-    views.show_names(SYSTEMS.descriptions(), "systems", "description", as_json)
-
-
-@contextmanager
-def progress(total: int) -> Iterator[ProgressCallback]:
-    """Show a progress bar on standard error with an estimate of the time left."""
-    columns = (
-        TextColumn("{task.description:32}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console.ERR, transient=True, disable=not console.ERR.is_terminal) as bar:
-        task = bar.add_task("", total=float(total))
-        done: dict[RunKey, float] = {}
-
-        def watch(key: RunKey, part: float) -> None:
-            done[key] = part
-            bar.update(task, description=str(key), completed=sum(done.values()))
-
-        yield watch

@@ -155,6 +155,14 @@ def from_yaml(text: str, lines: dict[KeyPath, int] | None = None) -> Any:
     return builder.documents[0] if builder.documents else None
 
 
+def from_json_or_yaml(text: str) -> Any:
+    """The value in JSON text, which may have tabs, or the document in YAML text; errors as :func:`from_yaml`."""
+    try:
+        return from_json(text)
+    except DocumentError:
+        return from_yaml(text)
+
+
 def from_json(text: str) -> Any:
     """The value in ``text``.
 

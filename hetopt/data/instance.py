@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -229,7 +228,7 @@ class Instance(InstanceData):
         Parameters
         ----------
         path:
-            Ends with ``.yaml``, ``.yml`` or ``.json``.
+            Ends with ``.yaml``, ``.yml`` or ``.json``; or ``<stdin>``, standard input.
         any_scale:
             Accept speedups that are not relative to the slowest GPU type, without a warning.
 
@@ -255,7 +254,7 @@ class Instance(InstanceData):
         document: Any,
         label: str | PathLike[str] = "document",
         *,
-        file: Path | None = None,
+        text: str = "",
         any_scale: bool = False,
     ) -> Instance:
         """The instance in plain data (mappings, lists, text, numbers) in the form of the schema.
@@ -266,8 +265,8 @@ class Instance(InstanceData):
             As :func:`hetopt.data.instance_files.encode` returns.
         label:
             What errors call the data.
-        file:
-            The file that the data are from; errors name the line in it.
+        text:
+            The YAML or JSON text that the data are from; errors name the line in it.
         any_scale:
             As for :func:`read`, which lists the warnings.
 
@@ -276,7 +275,7 @@ class Instance(InstanceData):
         InvalidInstance
             The data do not describe an instance.
         """
-        return instance_files.decode(document, cls, label, file=file, any_scale=any_scale)
+        return instance_files.decode(document, cls, label, text=text, any_scale=any_scale)
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write to a YAML or JSON file; see :func:`hetopt.data.instance_files.write`."""

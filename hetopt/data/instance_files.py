@@ -16,9 +16,11 @@ from hetopt.checks import known, shown
 from hetopt.data import documents, schema
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.documents import DocumentError
+from hetopt.data.file_values import Part
 from hetopt.data.instance_data import InstanceData, warn_of_scales
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
+from hetopt.data.standard_input import STANDARD_INPUT, read_bytes
 from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, format_path
 
@@ -173,7 +175,7 @@ def _server(part: schema.ServerPart, types: Sequence[GPUType]) -> Server:
     return Server(**dict(part))
 
 
-def _one_of(part: schema.Part, key: KeyPath, names: Sequence[str]) -> str:
+def _one_of(part: Part, key: KeyPath, names: Sequence[str]) -> str:
     given = [name for name in names if getattr(part, name) is not None]
     if len(given) != 1:
         have = " and ".join(given) or f"none of {', '.join(names)}"
@@ -288,14 +290,20 @@ PARSERS = {".yaml": documents.from_yaml, ".yml": documents.from_yaml, ".json": d
 
 def read(path: str | os.PathLike[str], make: Callable[..., Made], *, any_scale: bool = False) -> Made:
     """Read a YAML or JSON file; see :meth:`hetopt.Instance.read`. ``make`` is called with the fields."""
-    return decode(read_document(path), make, path, file=Path(path), any_scale=any_scale)
+    document, text = _read(path)
+    return decode(document, make, path, text=text, any_scale=any_scale)
 
 
 def read_document(path: str | os.PathLike[str]) -> Any:
     """The plain data in a YAML or JSON file, not yet checked against the schema; errors as :func:`read`."""
+    return _read(path)[0]
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """The plain data, and the text that they are from."""
     parse, text = _parser(path), _text(Path(path))
     try:
-        return parse(text)
+        return parse(text), text
     except DocumentError as error:
         raise _located(error, path, text) from None
 
@@ -305,24 +313,24 @@ def decode(
     make: Callable[..., Made],
     label: str | os.PathLike[str] = "document",
     *,
-    file: Path | None = None,
+    text: str = "",
     any_scale: bool = False,
 ) -> Made:
     """Read plain data; see :meth:`hetopt.Instance.decode`.
 
-    ``make`` is called with the fields. Errors name ``label``, and the line if the data are from ``file``.
+    ``make`` is called with the fields. Errors name ``label``, and the line in ``text``.
     """
     try:
         instance = to_instance(document, make)
     except DocumentError as error:
-        raise _located(error, label, _text(file) if file else "") from None
+        raise _located(error, label, text) from None
 
     def where(i: int, tenant: Tenant, job_type: JobType) -> str:
         short = "speedup" in document["tenants"][i]
         inside: KeyPath = () if short else ("job_types", tenant.job_types.index(job_type))
         at = ("tenants", i, *inside, "speedup")
         place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{job_type.name!r}]"
-        return str(_located(DocumentError(f"{place}.speedup", at), label, _text(file) if file else ""))
+        return str(_located(DocumentError(f"{place}.speedup", at), label, text))
 
     warn_of_scales(instance, any_scale, where, "write throughput instead of speedup")
     return instance
@@ -345,6 +353,8 @@ def write(instance: InstanceData, path: str | os.PathLike[str], *, overwrite: bo
 
 
 def _parser(path: str | os.PathLike[str]) -> Any:
+    if str(path) == STANDARD_INPUT:
+        return documents.from_json_or_yaml
     ending = Path(path).suffix.lower()
     if ending not in PARSERS:
         what = f"ends with {ending!r}" if ending else "has no suffix"
@@ -354,15 +364,15 @@ def _parser(path: str | os.PathLike[str]) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        size = path.stat().st_size
-        if size <= LARGEST:
-            return path.read_bytes().decode("utf-8-sig")
+        content = read_bytes(path, LARGEST)
+        if len(content) <= LARGEST:
+            return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         error = InvalidInstance(f"is not UTF-8 text (byte {problem.start}); it must be YAML or JSON")
         raise error.in_file(str(path)) from None
     except (OSError, ValueError) as problem:
         raise UnusableFile.of(problem, path, "read") from None
-    large = UnusableFile(f"has {size:,} bytes, more than {LARGEST:,}; make the instance from arrays or tables instead")
+    large = UnusableFile(f"has more than {LARGEST:,} bytes; make the instance from arrays or tables instead")
     raise large.in_file(str(path))
 
 

@@ -15,9 +15,9 @@ import pandas as pd
 
 from hetopt.checks import choices, count, known
 from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.file_values import to_number
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, warn_of_scales
 from hetopt.data.saving import check_folder, check_free, save
-from hetopt.data.schema import to_number
 from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance, Item, KeyPath, UnusableFile
 

@@ -1,5 +1,17 @@
 """Runs real jobs on real hosts; a training job needs :func:`lease` alone, which imports the standard library alone."""
 
-from hetopt.executor.job_side import Lease, lease
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Lease", "lease"]
+if TYPE_CHECKING:
+    from hetopt.executor.job_side import Lease as Lease
+    from hetopt.executor.job_side import lease as lease
+else:
+    __all__ = ["Lease", "lease"]
+
+    def __getattr__(name: str) -> Any:
+        """What a training job uses, imported when it is."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from hetopt.executor import job_side
+
+        return getattr(job_side, name)

@@ -7,37 +7,50 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hetopt.checks import counted
+from hetopt.checks import counted, require
+from hetopt.cli.options import AsJson, names_of, path_or_standard_input
 from hetopt.errors import InvalidOption
-from hetopt.executor import queue
-from hetopt.executor.job_file import SECONDS, read_job
-from hetopt.executor.store import StateStore, default_folder
+from hetopt.executor.units import seconds
+from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
 from hetopt.presentation import console
-from hetopt.presentation.formatting import format_bytes
+
+if TYPE_CHECKING:
+    from hetopt.executor.store import StateStore
+
+require("sqlalchemy")  # imported when a command runs, so that help and completion answer at once
 
 StateFolder = Annotated[
     Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def opened(state: Path | None, *, make: bool = False) -> StateStore:
     """The state of the cluster."""
+    from hetopt.executor.store import StateStore, default_folder
+
     return StateStore(default_folder() if state is None else state, make=make)
 
 
 def submit(
-    job: Annotated[Path, typer.Argument(help="The job's file, see the documentation; or one of your own.")],
+    job: Annotated[
+        Path,
+        typer.Argument(help="The job's file, or - for standard input.", parser=path_or_standard_input, metavar="FILE"),
+    ],
     state: StateFolder = None,
     name: Annotated[str | None, typer.Option(help="Another name than the file's.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Add a number to the name where it is taken.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again/--no-again", help="Add a number to the name where it is taken.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hand in a training job."""
+    from hetopt.executor import queue
+    from hetopt.executor.job_file import read_job
+
     form = read_job(job)
     if name is not None:
         from hetopt.executor.names import check_name
@@ -55,17 +68,36 @@ def submit(
 
 def run(
     policy: Annotated[
-        str, typer.Option("--policy", "-p", help="A name that `hetopt systems` or `policies` lists.")
+        str,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="A name that `hetopt systems` or `policies` lists.",
+            autocompletion=names_of(SYSTEMS, POLICIES),
+        ),
     ] = "fft",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of it, key=value; repeatable.")] = None,
     engine: Annotated[
-        str, typer.Option("--engine", "-e", help="local, slurm, or module:Name of one of your own.")
+        str,
+        typer.Option(
+            "--engine",
+            "-e",
+            help="local, slurm, or module:Name of one of your own.",
+            autocompletion=names_of(ENGINES),
+        ),
     ] = "local",
     round_length: Annotated[
         str | None, typer.Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
     ] = None,
     state: StateFolder = None,
-    slots: Annotated[Path | None, typer.Option(help="local: a file that declares CPU slots in place of GPUs.")] = None,
+    slots: Annotated[
+        Path | None,
+        typer.Option(
+            help="local: a file that declares CPU slots in place of GPUs; - for standard input.",
+            parser=path_or_standard_input,
+            metavar="FILE",
+        ),
+    ] = None,
     partition: Annotated[str | None, typer.Option(help="slurm: partition; default: Slurm's default one.")] = None,
     engine_settings: Annotated[
         list[str] | None,
@@ -75,19 +107,23 @@ def run(
         Path | None, typer.Option(help="Folder of lease directories, which all hosts see; default: with the state.")
     ] = None,
     profile: Annotated[
-        bool, typer.Option(help="Run new jobs for a short time on each GPU type first; else speeds are estimated.")
+        bool,
+        typer.Option(
+            "--profile/--no-profile",
+            help="Run new jobs for a short time on each GPU type first; else speeds are estimated.",
+        ),
     ] = True,
     profile_seconds: Annotated[str, typer.Option(help="Length of such a run.")] = "30s",
     strict_rounds: Annotated[
         bool,
         typer.Option(
-            "--strict-rounds",
+            "--strict-rounds/--no-strict-rounds",
             help="Whoever comes waits for the next round, as in simulations, also where nothing runs.",
         ),
     ] = False,
     ttl: Annotated[str, typer.Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
     poll: Annotated[str, typer.Option(help="How often to look.")] = "1s",
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when no job is left.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle/--no-until-idle", help="End when no job is left.")] = False,
     metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
 ) -> None:
     """Be the controller: let a policy schedule the jobs that are handed in, until Ctrl-C.
@@ -156,9 +192,9 @@ class _Interrupt:
 
 def status(
     state: StateFolder = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show what changes.")] = False,
+    watch: Annotated[bool, typer.Option("--watch/--no-watch", "-w", help="Stay, and show what changes.")] = False,
     every: Annotated[str, typer.Option(help="How often, with --watch.")] = "2s",
-    everything: Annotated[bool, typer.Option("--all", help="Also all jobs that are over.")] = False,
+    everything: Annotated[bool, typer.Option("--all/--no-all", help="Also all jobs that are over.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show nodes and jobs."""
@@ -179,7 +215,9 @@ def logs(
     job: Annotated[str, typer.Argument(help="Its name.")],
     state: StateFolder = None,
     lines: Annotated[int, typer.Option("--lines", "-n", help="The last so many of each log; 0: all.")] = 50,
-    every_lease: Annotated[bool, typer.Option("--all", help="Of all its leases, not only the newest.")] = False,
+    every_lease: Annotated[
+        bool, typer.Option("--all/--no-all", help="Of all its leases, not only the newest.")
+    ] = False,
 ) -> None:
     """Print what a job has printed."""
     from hetopt.executor.reading_logs import printed
@@ -199,17 +237,22 @@ def losses(
 ) -> None:
     """Show the losses that jobs have told, and draw them."""
     from hetopt.executor import losses as curves
-    from hetopt.presentation.allocation_pictures import check_picture_path, save_figure
 
     if plot is not None:
+        from hetopt.presentation.allocation_pictures import check_picture_path
+
         check_picture_path(plot)
     with opened(state) as store:
         found = [(job, curves.losses(store, job)) for job in jobs]
     if as_json:
         print(json.dumps({job: json.loads(table.to_json(orient="records")) for job, table in found}, indent=2))
     else:
-        console.show(curves.losses_table(found))
+        from hetopt.presentation.terminal import show
+
+        show(curves.losses_table(found))
     if plot is not None:
+        from hetopt.presentation.allocation_pictures import save_figure
+
         save_figure(curves.draw([pair for pair in found if len(pair[1])]), plot)
         if not as_json:
             console.print_line(f"picture: {plot}")
@@ -217,6 +260,8 @@ def losses(
 
 def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
     """End a job for good."""
+    from hetopt.executor import queue
+
     with opened(state) as store:
         before = queue.cancel(store, job)
         if before == "queued":
@@ -229,6 +274,8 @@ def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFo
 
 def retry(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
     """Let a job that has failed run again, from its last checkpoint."""
+    from hetopt.executor import queue
+
     with opened(state) as store:
         console.print_line(f"{job}: queued again, from step {queue.retry(store, job)}")
 
@@ -236,9 +283,11 @@ def retry(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFol
 def drain(
     node: Annotated[str, typer.Argument(help="Its name, as `hetopt status` shows it.")],
     state: StateFolder = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Let jobs start there again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo/--no-undo", help="Let jobs start there again.")] = False,
 ) -> None:
     """Empty a node: nothing new starts there, and what runs moves away."""
+    from hetopt.executor import queue
+
     with opened(state) as store:
         queue.drain(store, node, undo=undo)
         console.print_line(f"{node}: " + ("in use again" if undo else "is being drained"))
@@ -247,10 +296,11 @@ def drain(
 def prune(
     older: Annotated[str, typer.Option(help="Only of what is over for so long, e.g. 30d.")],
     state: StateFolder = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run/--no-dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Remove the directories of old leases with their logs, and old events; the newest checkpoint of each job stays."""
     from hetopt.executor import pruning
+    from hetopt.presentation.formatting import format_bytes
 
     long = seconds(older, "--older")
     with opened(state) as store:
@@ -263,22 +313,3 @@ def prune(
         console.note(f"{problem}; it stays for now")
     if found.problems:
         raise typer.Exit(1)
-
-
-def seconds(text: str, key: str) -> float:
-    """``300``, ``300s`` or ``5min`` in seconds.
-
-    Raises
-    ------
-    InvalidOption
-        It is something else, or not above zero.
-    """
-    word = text.strip()
-    unit = word.lstrip("0123456789.")
-    try:
-        value = float(word.removesuffix(unit)) * SECONDS[unit.strip() or "s"]
-    except (KeyError, ValueError):
-        value = 0.0
-    if not 0 < value < 10**9:
-        raise InvalidOption(f"is {text!r}; it must be a time above zero, such as 300s or 5min", key)
-    return value

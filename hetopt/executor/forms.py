@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hetopt.checks import shown
-from hetopt.data.documents import DocumentError, from_yaml
+from hetopt.data.documents import DocumentError, from_json_or_yaml
+from hetopt.data.standard_input import read_bytes
 from hetopt.errors import InvalidOption, UnusableFile
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -28,8 +29,7 @@ def read_form(form: type[Form], path: Path) -> Form:
         It is no such file.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        content = read_bytes(path, MOST_BYTES)
         if len(content) > MOST_BYTES:
             raise InvalidOption(f"{path} has more than {MOST_BYTES} bytes; such a file never has")
         text = content.decode()
@@ -38,7 +38,7 @@ def read_form(form: type[Form], path: Path) -> Form:
     except UnicodeDecodeError:
         raise InvalidOption(f"{path} is no text in UTF-8") from None
     try:
-        return as_form(form, from_yaml(text))
+        return as_form(form, from_json_or_yaml(text))
     except DocumentError as error:
         line = error.found_line(text)
         where = str(path) if line is None else f"{path}, line {line}"

@@ -9,13 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hetopt.checks import MOST_COUNTED
-from hetopt.data.schema import Amount, Natural, Part, Positive, Weight, wrong
+from hetopt.data.file_values import Amount, Natural, Part, Positive, Weight, wrong
 from hetopt.errors import InvalidOption
 from hetopt.executor.forms import read_form
 from hetopt.executor.names import WANTED, is_name
-
-BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
-SECONDS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+from hetopt.executor.units import BYTES, SECONDS
 
 
 def with_unit(units: dict[str, float], example: str) -> Any:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
@@ -15,9 +15,11 @@ from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor import tables
 from hetopt.executor.clock import today
-from hetopt.executor.job_file import JobForm
 from hetopt.executor.names import check_name
 from hetopt.executor.store import StateStore
+
+if TYPE_CHECKING:
+    from hetopt.executor.job_file import JobForm
 
 QUEUED, DONE, FAILED, CANCELLED = "queued", "done", "failed", "cancelled"
 """States of a job. One that runs is queued and has an open lease."""
@@ -209,6 +211,8 @@ def form_of(row: RowMapping) -> JobForm:
 
 @lru_cache(maxsize=4096)
 def _form(text: str) -> JobForm:
+    from hetopt.executor.job_file import JobForm  # not needed to look at the cluster
+
     return JobForm.model_validate_json(text, strict=False)
 
 

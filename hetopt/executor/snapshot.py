@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping, select
 from hetopt.executor import tables
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import PROFILE, Open, directory, open_leases
-from hetopt.executor.queue import QUEUED, form_of, job_row
+from hetopt.executor.queue import QUEUED, job_row
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.store import LEASES, StateStore, is_full
 
@@ -142,7 +142,7 @@ def _node(row: RowMapping, opened: list[Open]) -> dict[str, Any]:
 def _job(
     row: RowMapping, leases: list[Open], evidence: Mapping[str, Evidence], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
-    form = form_of(row)
+    form = json.loads(row["form"])  # the whole form would need pydantic
     step = row["committed"]
     for lease in leases:
         step += max(0, (evidence[lease.tag].ticked or 0) - lease.row["from_step"])
@@ -159,14 +159,14 @@ def _job(
     finished = row["finished"]
     paces = [rates[lease.row["gpu_types"]] for lease in leases if lease.row["gpu_types"] in rates]
     speed = sum(paces) if paces else None  # copies of a forked job share its steps
-    left = max(0, form.steps - step)
+    left = max(0, form["steps"] - step)
     return {
         "name": row["name"],
         "tenant": row["tenant"],
         "state": state,
-        "workers": form.workers,
-        "step": min(step, form.steps),
-        "steps": form.steps,
+        "workers": form["workers"],
+        "step": min(step, form["steps"]),
+        "steps": form["steps"],
         "committed": row["committed"],
         "lost": row["lost"],
         "where": where,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.dialects.sqlite import insert
@@ -12,9 +12,11 @@ from sqlalchemy.dialects.sqlite import insert
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence, is_number
-from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open
 from hetopt.executor.queue import QUEUED
+
+if TYPE_CHECKING:
+    from hetopt.executor.job_file import JobForm
 
 Kind: TypeAlias = tuple[str, str, int]
 """Tenant, model, and workers."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
 from hetopt.executor.snapshot import NOT_YET, Snapshot
-from hetopt.presentation import console
+from hetopt.presentation import console, terminal
 from hetopt.presentation.formatting import SPACE, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
 
@@ -278,7 +278,7 @@ def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
         console.print_line("")
         console.print_line((own.title, "bold"))
         if own.table is not None:
-            console.show(own.table, meaning=False, most=None)
+            terminal.show(own.table, meaning=False, most=None)
         if own.note:
             console.print_line(own.note)
 
@@ -290,11 +290,11 @@ def watch(look: Callable[[], Snapshot], *, every: float, times: int | None = Non
         while times is None or shown < times:
             if shown:
                 time.sleep(every)
-            with console.OUT.capture() as printed:
+            with terminal.OUT.capture() as printed:
                 show(look(), everything=everything)
             lines = printed.get().splitlines()
-            console.OUT.clear()
-            print("\n".join(lines[: console.OUT.height - 1] if console.OUT.is_terminal else lines), flush=True)
+            terminal.OUT.clear()
+            print("\n".join(lines[: terminal.OUT.height - 1] if terminal.OUT.is_terminal else lines), flush=True)
             shown += 1
     except KeyboardInterrupt:
         return

@@ -17,13 +17,13 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, members
 from hetopt.data.instance import Instance
 from hetopt.data.rates import fair_part_rate, largest_relative_envy, most_at_once, rate_with, sharing_ratio
+from hetopt.data.units import Unit
 from hetopt.data.workload import slowest_of_rows
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.display import Displayed
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
-from hetopt.metrics.definitions import Unit
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import VISIBLE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -129,6 +130,10 @@ class Experiment:
                 for system in self.systems:
                     yield RunSpec(workload, system, seed, self.environment, self.until)
 
+    def missing(self, store: RunStore) -> list[RunSpec]:
+        """The runs that are not stored with the same settings, or were refused."""
+        return [spec for spec in self.runs() if not store.has(spec.key, spec.as_settings())]
+
     def check(self, jobs: int = 1) -> None:
         """Check the systems and ``jobs`` before anything is run or written.
 
@@ -167,18 +172,19 @@ class Experiment:
             A policy failed, e.g. made no progress; raised after all other runs are stored.
         """
         self.check(jobs)
-        specs = [spec for spec in self.runs() if not store.has(spec.key, spec.as_settings())]
+        specs = self.missing(store)
         records, failed = [], []
         watch_run = watch if jobs == 1 else None  # a callback cannot be sent to other processes
-        for _, result in run_parallel(_run, [(spec, watch_run) for spec in specs], jobs):
-            if isinstance(result, PolicyFailed):
-                failed.append(result)
-                continue
-            record, log = result
-            store.write(record, log)
-            records.append(record)
-            if watch is not None:
-                watch(record.key, 1.0)
+        with closing(run_parallel(_run, [(spec, watch_run) for spec in specs], jobs)) as results:
+            for _, result in results:
+                if isinstance(result, PolicyFailed):
+                    failed.append(result)
+                    continue
+                record, log = result
+                store.write(record, log)
+                records.append(record)
+                if watch is not None:
+                    watch(record.key, 1.0)
         if failed:
             more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
             raise PolicyFailed(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__

@@ -8,9 +8,10 @@ from functools import cached_property
 import pandas as pd
 
 from hetopt.checks import choices
+from hetopt.data.units import Better
 from hetopt.errors import UnknownName
 from hetopt.experiments.run_store import RUN_COLUMNS
-from hetopt.metrics.definitions import Better, metric_of
+from hetopt.metrics.definitions import metric_of
 
 
 @dataclass(frozen=True, eq=False)

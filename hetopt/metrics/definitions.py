@@ -5,35 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 from importlib import resources
 
 from hetopt.checks import FrozenDict
-
-
-class Unit(StrEnum):
-    """Units of metrics."""
-
-    NONE = "no unit"
-    SHARE = "from 0 to 1"
-    COUNT = "count"
-    SECONDS = "seconds"
-    PER_HOUR = "per hour"
-    SPEEDUP_GPUS = "GPUs of speedup 1"
-    GPUS = "GPUs"
-
-    @property
-    def label(self) -> str:
-        """Text after a number or in a heading; empty for counts, shares and numbers without unit."""
-        return "" if self in (Unit.NONE, Unit.SHARE, Unit.COUNT) else self.value
-
-
-class Better(Enum):
-    """The better direction of a metric."""
-
-    LOWER = "lower"
-    HIGHER = "higher"
-    NEITHER = "neither"
+from hetopt.data.units import Better, Unit
 
 
 class Theme(StrEnum):

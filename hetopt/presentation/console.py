@@ -1,29 +1,24 @@
-"""Output of the command line: lines, tables in any terminal width and encoding, progress."""
+"""Output of the command line: lines in any encoding, and progress; light, as every command imports it."""
 
 from __future__ import annotations
 
 import codecs
 import platform
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
-from itertools import zip_longest
+from threading import Event, Thread
+from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from hetopt.checks import counted
 
-from hetopt.presentation.tables import Cell, Column, Mark, Table
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
-# Names are arbitrary, so no text is parsed as markup. Output to a file or a pipe has a fixed width.
-OUT = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False)
-ERR = Console(stderr=True, markup=False, emoji=False, highlight=False)
-MOST_ROWS = 60
-TEXT_WIDTH = 100
-"""Width in which sentences are wrapped, unless the terminal is narrower."""
+LINE_SECONDS = 60.0
+"""Time between two lines about long work where standard error is no terminal."""
 
 LETTERS = {
     "∞": "inf",
@@ -58,11 +53,17 @@ def forgive_encodings() -> None:
 
 def readable(text: str) -> str:
     """``text`` in the encoding of standard output, so that tables keep their columns."""
+    from hetopt.presentation.terminal import OUT
+
     return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
 
 
 def print_line(*parts: str | tuple[str, str]) -> None:
     """Print one line on standard output, never wrapped; a part may be a pair of text and style."""
+    from rich.text import Text
+
+    from hetopt.presentation.terminal import OUT
+
     OUT.print(Text.assemble(*parts), soft_wrap=True)
 
 
@@ -71,146 +72,114 @@ def note(text: str) -> None:
     print(f"hetopt: {text}", file=sys.stderr)
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show a spinner on standard error while something runs."""
-    with ERR.status(Text(what)):
-        yield
+class Progress:
+    """The finished part of long work; the work calls :meth:`begin` or :meth:`update`.
+
+    Attributes
+    ----------
+    what:
+        The work, in a few words.
+    total:
+        Number of its steps; None if unknown.
+    noun:
+        What a step is called.
+    """
+
+    def __init__(self, what: str, total: int | None, noun: str) -> None:
+        self.what, self.total, self.noun = what, total, noun
+        self._began = time.monotonic()
+        self._parts: dict[object, float] = {}
+        self._bar: tuple[Bar, TaskID] | None = None
+
+    def begin(self, name: str) -> None:
+        """A step begins, and those before it are finished."""
+        self._parts = dict.fromkeys(self._parts, 1.0)
+        self._parts[len(self._parts), name] = 0.0
+        self._show(name)
+
+    def update(self, key: object, part: float = 1.0) -> None:
+        """The part of a step, from 0 to 1, that is finished; steps may be simultaneous."""
+        self._parts[key] = part
+        self._show(str(key))
+
+    @property
+    def done(self) -> float:
+        """Number of finished steps, with the finished parts of others."""
+        return sum(self._parts.values())
+
+    @property
+    def seconds(self) -> float:
+        """Time since the begin."""
+        return time.monotonic() - self._began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated time to the end at the mean speed so far; None if unknown."""
+        return None if not self.total or not self.done else self.seconds * max(self.total / self.done - 1, 0.0)
+
+    def line(self) -> str:
+        """The state in words."""
+        parts = [] if self.total is None else [f"{int(self.done)} of {counted(self.total, self.noun)}"]
+        parts.append(_in_words(self.seconds))
+        if self.seconds_left is not None:
+            parts.append(f"about {_in_words(self.seconds_left)} left")
+        return f"{self.what}: {', '.join(parts)}"
+
+    def show_in(self, bar: Bar) -> None:
+        """Show every change in a bar."""
+        self._bar = bar, bar.add_task(self.what, total=self.total, left="")
+
+    def _show(self, name: str) -> None:
+        if self._bar is not None:
+            bar, task = self._bar
+            left = "" if self.seconds_left is None else f"about {_in_words(self.seconds_left)} left"
+            bar.update(task, description=name, completed=self.done, left=left)
 
 
 @contextmanager
-def steps(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on standard error; call the yielded function with the name of each step when it starts."""
-    described = TextColumn("{task.description:24}", markup=False)
-    columns = (described, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as progress:
-        task = progress.add_task("", total=total)
-        begun = False
+def progress(what: str, total: int | None = None, noun: str = "step") -> Iterator[Progress]:
+    """Show the progress of long work and its time to the end on standard error.
 
-        def step(name: str) -> None:
-            nonlocal begun
-            progress.update(task, description=name, advance=1 if begun else 0)
-            begun = True
+    A terminal has a bar; elsewhere a line follows every :data:`LINE_SECONDS`.
+    """
+    from hetopt.presentation.terminal import ERR
 
-        yield step
-        progress.update(task, advance=1)
+    work = Progress(what, total, noun)
+    if ERR.is_terminal:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        described = TextColumn("{task.description:32}", markup=False)
+        counts = () if total is None else (MofNCompleteColumn(),)
+        left = TextColumn("{task.fields[left]}", markup=False)
+        with Bar(described, BarColumn(), *counts, TimeElapsedColumn(), left, console=ERR, transient=True) as bar:
+            work.show_in(bar)
+            yield work
+        return
+    end = Event()
+    lines = Thread(target=_print_lines, args=(work, end), daemon=True)
+    lines.start()
+    try:
+        yield work
+    finally:
+        end.set()
+        lines.join()
+
+
+def _print_lines(work: Progress, end: Event) -> None:
+    while not end.wait(LINE_SECONDS):
+        note(work.line())
+
+
+def _in_words(seconds: float) -> str:
+    """A time in seconds, minutes or hours, without fractions."""
+    size, unit = next((pair for pair in ((3600, "h"), (60, "min")) if seconds >= 2 * pair[0]), (1, "s"))
+    return f"{seconds / size:.0f} {unit}"
 
 
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
+    from importlib.metadata import version
+
     packages = {name: version(name) for name in ("hetopt", "pyomo", "highspy", "numpy")}
     return {**packages, "python": platform.python_version()}
-
-
-def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) -> None:
-    """Print a table; one that is too wide is cut into blocks of columns, never names or numbers.
-
-    Only sentences and headings are wrapped, at blanks. A word that is wider than the terminal stays whole.
-
-    Parameters
-    ----------
-    meaning:
-        Whether the meaning of the columns follows.
-    most:
-        Rows beyond are only counted; None: all rows.
-    """
-    if table.title:
-        print_line((table.title, "italic"))
-    rows = table.rows[:most]
-    texts = [[_plain(row[i]) for row in rows] for i in range(len(table.columns))]
-    for block in _blocks(table.columns, texts):
-        sides = {i: i == 0 or table.columns[i].text for i in block}
-        heads = {i: _wrapped(f"{table.columns[i].name}\n{table.columns[i].unit}".strip(), block[i]) for i in block}
-        high = max(map(len, heads.values()))
-        _print_row({i: [""] * (high - len(own)) + own for i, own in heads.items()}, block, sides, ["bold"] * len(block))
-        print_line((readable("─" * _width(block)), "dim"))
-        for number, row in enumerate(rows):
-            whole = "bold" if number in table.marked else ""
-            cells = {i: _wrapped(texts[i][number], block[i]) for i in block}
-            marks = (row[i].mark for i in block)
-            _print_row(cells, block, sides, [STYLES[mark] if mark else whole for mark in marks])
-        OUT.print()
-    if len(rows) < len(table.rows):
-        print_line(f"… {len(table.rows) - len(rows)} more")
-    if any(cell.mark is Mark.BEST for row in rows for cell in row):
-        print_line(f"  {SIGNS[Mark.BEST]} best in its column")
-    if meaning:
-        for name, text in table.meanings.items():
-            print_line("  ", (name, "bold"), f": {text}")
-
-
-GAP = 2
-"""Blanks between columns."""
-
-SENTENCE, HEADING = 24, 10
-"""Widths down to which sentences and headings are not wrapped."""
-
-STYLES = {Mark.BAD: "red", Mark.GOOD: "green", Mark.WARN: "yellow", Mark.QUIET: "dim", Mark.BEST: "bold"}
-SIGNS = {Mark.BAD: "✗", Mark.GOOD: "✓", Mark.BEST: "*"}
-"""Signs before marked numbers and words, for terminals and readers without colours."""
-
-
-def _plain(cell: Cell) -> str:
-    sign = f"{SIGNS[cell.mark]} " if cell.mark in SIGNS else ""
-    return readable("\n".join((f"{sign}{cell.text}", *cell.notes)))
-
-
-def _print_row(
-    cells: Mapping[int, list[str]], widths: Mapping[int, int], left: Mapping[int, bool], styles: list[str]
-) -> None:
-    for line in zip_longest(*cells.values(), fillvalue=""):
-        padded = Text()
-        for i, text, style in zip(cells, line, styles, strict=True):
-            blanks = " " * (widths[i] - cell_len(text))
-            padded.append(" " * GAP * bool(padded)).append(text + blanks if left[i] else blanks + text, style)
-        padded.rstrip()
-        OUT.print(padded, soft_wrap=True)
-
-
-def _blocks(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[dict[int, int]]:
-    """Column -> width, of each block that fits the terminal; every block begins with the names."""
-    least, most = list[int](), list[int]()
-    for i, column in enumerate(columns):
-        head, lines = (column.name, column.unit), [line for text in texts[i] for line in text.split("\n")]
-        longest = max(cell_len(word) for text in (*head, *lines) for word in _words(text))
-        whole = max(map(cell_len, lines), default=0)
-        sentences = column.text and i > 0
-        room = max(HEADING, min(SENTENCE, OUT.width - least[0] - GAP)) if sentences else whole
-        least.append(max(longest, min(whole, room), min(max(map(cell_len, head)), HEADING)))
-        most.append(max(whole, least[-1]))
-    blocks: list[dict[int, int]] = [{0: least[0]}]
-    for i in range(1, len(columns)):
-        if len(blocks[-1]) > 1 and _width(blocks[-1]) + GAP + least[i] > OUT.width:
-            blocks.append({0: least[0]})
-        blocks[-1][i] = least[i]
-    for block in blocks:
-        left = min(OUT.width, TEXT_WIDTH) - _width(block)
-        wanted = {i: most[i] - width for i, width in block.items() if most[i] > width}
-        for number, i in enumerate(sorted(wanted, key=lambda i: wanted[i])):
-            more = min(wanted[i], max(left, 0) // (len(wanted) - number))
-            block[i] += more
-            left -= more
-    return blocks
-
-
-def _width(block: Mapping[int, int]) -> int:
-    return sum(block.values()) + GAP * (len(block) - 1)
-
-
-def _words(text: str) -> list[str]:
-    """What stays in one line: words, and pairs such as ``t4-0: 3``."""
-    return re.split("(?<!:) ", text)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of this width, broken between words only."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        first, *words = _words(line)
-        lines.append(first)
-        for word in words:
-            if cell_len(lines[-1]) + 1 + cell_len(word) > width:
-                lines.append(word)
-            else:
-                lines[-1] += f" {word}"
-    return lines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetopt.checks import counted
 from hetopt.data.instance import Instance
-from hetopt.presentation.console import OUT, print_line, readable, show
+from hetopt.presentation.console import print_line, readable
 from hetopt.presentation.formatting import format_number
 from hetopt.presentation.result_tables import (
     audit_table,
@@ -25,6 +25,7 @@ from hetopt.presentation.result_tables import (
     result_table,
 )
 from hetopt.presentation.tables import table_of
+from hetopt.presentation.terminal import OUT, show
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.stages.mapping import GPUMapping, MappedJobs
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, isfinite, log10
-from statistics import median
 
-from hetopt.metrics.definitions import Unit
+from hetopt.data.units import Unit
 
 MISSING = "\N{EN DASH}"
 """Text for a missing number."""
@@ -146,5 +145,7 @@ def display_unit(values: Iterable[float], unit: Unit | str) -> tuple[float, str]
 def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:
     """Size in seconds and name of the largest unit of time not exceeding the median (without zeros and NaN)."""
     known = [abs(value) for value in seconds if isfinite(value) and value != 0]
+    from statistics import median  # imported here: it takes longer than all else in this module
+
     middle = float(median(known)) if known else 1.0
     return next((pair for pair in DURATIONS if middle >= pair[0] * ALMOST), DURATIONS[-1])

@@ -13,7 +13,7 @@ import pandas as pd
 
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
-from hetopt.metrics.definitions import Unit
+from hetopt.data.units import Unit
 from hetopt.presentation.formatting import column_format, format_bytes, format_duration, format_number, format_percent
 from hetopt.presentation.tables import (
     Cell,

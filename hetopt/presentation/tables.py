@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hetopt.metrics.definitions import Better, Unit
+from hetopt.data.units import Better, Unit
 from hetopt.presentation.formatting import MISSING, ColumnFormat, column_format
 
 

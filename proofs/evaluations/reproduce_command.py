@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pandas as pd
 import typer
 
 from hetopt.checks import lookup
-from hetopt.cli.simulate import progress
-from hetopt.data.saving import check_folder
-from hetopt.experiments.run_store import RunStore
+from hetopt.cli.options import AsJson
 from hetopt.presentation import console
-from hetopt.presentation.formatting import format_number
-from hetopt.presentation.tables import Column, table_of
-from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationScale
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart
 
 PAPERS = ("fft", "oef", "hadar", "asrpt")
 """Papers with an evaluation."""
@@ -37,7 +37,7 @@ def evaluation_of(paper: str) -> Evaluation:
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="fft, oef, hadar or asrpt.")],
+    paper: Annotated[str, typer.Argument(help="fft, oef, hadar or asrpt.", autocompletion=lambda: PAPERS)],
     scale: Annotated[float, typer.Option(help="Fraction of the paper's number of jobs, above 0, at most 1.")] = 0.05,
     seeds: Annotated[int, typer.Option(help="Number of seeds of each experiment.")] = 1,
     parts: Annotated[str | None, typer.Option(help="Only these parts, separated by commas; see --list.")] = None,
@@ -45,25 +45,35 @@ def reproduce(
         Path | None, typer.Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")] = 1,
-    listed: Annotated[bool, typer.Option("--list", help="List the parts, without running them.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    listed: Annotated[bool, typer.Option("--list/--no-list", help="List the parts, without running them.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Repeat the evaluation of a paper, and print our numbers next to the claimed ones.
 
     Results in the folder are reused. `hetopt report FOLDER/PART` makes a page of a part.
     """
+    from hetopt.cli.arguments import stopped
+    from hetopt.data.saving import check_folder
+    from hetopt.experiments.run_store import RunStore
+    from hetopt.presentation import terminal
+    from hetopt.presentation.tables import Column, table_of
+    from hetopt.proofs.evaluations.evaluation import EvaluationScale
+
     evaluation = evaluation_of(paper)
     names = None if parts is None else [name.strip() for name in parts.split(",") if name.strip()]
     chosen = evaluation.chosen(EvaluationScale(scale, seeds), names)
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listed:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
-        console.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
+        terminal.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
         return
     folder = out or Path(f"reproduce-{paper}")
     check_folder(folder)
-    with progress(sum(runs.values())) as watch:
-        stores = evaluation.run(chosen, RunStore(folder), jobs=jobs, watch=watch)
+    try:
+        with console.progress("reproduce", _missing(chosen, folder), "run") as work:
+            stores = evaluation.run(chosen, RunStore(folder), jobs=jobs, watch=work.update)
+    except KeyboardInterrupt:
+        raise stopped(_missing(chosen, folder), sum(runs.values()), folder) from None
     table = evaluation.compared(chosen, stores)
     if as_json:
         print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
@@ -74,8 +84,19 @@ def reproduce(
     console.print_line(f"runs: {folder}")
 
 
+def _missing(parts: Sequence[EvaluationPart], folder: Path) -> int:
+    """Number of runs that are not stored."""
+    from hetopt.experiments.run_store import RunStore
+
+    return sum(len(part.experiment.missing(RunStore(folder / part.name))) for part in parts)
+
+
 def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
     """Print the compared claims, then the notes and the reasons why numbers may differ."""
+    from hetopt.presentation import terminal
+    from hetopt.presentation.formatting import format_number
+    from hetopt.presentation.tables import Column, table_of
+
     rows = []
     remarks: dict[str, list[str]] = {}
     repeated = table.duplicated(["id", "what", "workload", "numerator", "denominator"], keep=False)
@@ -89,7 +110,7 @@ def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
         rows.append([row["id"], row["printed"], ours, format_number(row["ratio_ours_over_claimed"], 3), what])
         for text in filter(None, (row["note"], row["why"])):
             remarks.setdefault(text, []).append(row["id"])
-    console.show(table_of(["claim", *map(Column, ("paper", "ours", "ours / paper")), "what"], rows, title), most=None)
+    terminal.show(table_of(["claim", *map(Column, ("paper", "ours", "ours / paper")), "what"], rows, title), most=None)
     if common_reason:
         console.print_line(f"All: {common_reason}")
     for text, ids in remarks.items():

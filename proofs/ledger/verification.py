@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from hetopt.checks import shown
@@ -48,7 +48,7 @@ def _undecided(problem: str) -> ClaimEvidence:
     return ClaimEvidence(ClaimVerdict.OPEN, f"could not be decided: {problem}")
 
 
-def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Iterator[DecidedClaim]:
+def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Generator[DecidedClaim]:
     """Decide each claim, and yield the results in the order of completion.
 
     Parameters

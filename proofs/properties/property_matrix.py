@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -282,7 +282,7 @@ def plan_cells(names: Sequence[str], settings: Mapping[str, Any]) -> tuple[list[
 
 def decide_cells(
     tasks: Sequence[CellKey], settings: Mapping[str, Any], effort: Effort, jobs: int = 1
-) -> Iterator[tuple[CellKey, MatrixCell]]:
+) -> Generator[tuple[CellKey, MatrixCell]]:
     """Yield each decided cell, and again if a counterexample to another policy is its first or smallest one."""
     found = dict[CellKey, MatrixCell]()
     for (task, *_), cell in run_parallel(_decide, [(task, settings, effort) for task in tasks], jobs):

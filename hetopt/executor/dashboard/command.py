@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from hetopt.executor.commands import StateFolder
-from hetopt.executor.store import default_folder
 from hetopt.presentation import console
 
 PORT = 8422
@@ -34,6 +33,7 @@ def dashboard(
     from hetopt.executor.dashboard.page import page
     from hetopt.executor.dashboard.reader import Reader
     from hetopt.executor.dashboard.server import DashboardServer
+    from hetopt.executor.store import default_folder
 
     reader = Reader(default_folder() if state is None else state)
     try:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hetopt.data.schema import Natural, Part
+from hetopt.data.file_values import Natural, Part
 from hetopt.errors import InvalidOption
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.forms import read_form

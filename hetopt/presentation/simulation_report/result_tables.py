@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from hetopt.data.units import Unit
 from hetopt.experiments.seed_statistics import SeedStatistics
-from hetopt.metrics.definitions import Unit, metric_of
+from hetopt.metrics.definitions import metric_of
 from hetopt.presentation.formatting import column_format, format_number
 from hetopt.presentation.pictures import line_key
 from hetopt.presentation.style import SeriesStyle

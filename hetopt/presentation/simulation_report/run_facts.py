@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hetopt.data.units import Unit
 from hetopt.experiments.comparison import by_reason
 from hetopt.experiments.run_folder import RunFolder, WorkloadRuns
 from hetopt.experiments.run_store import StoredRun
-from hetopt.metrics.definitions import Unit
 from hetopt.presentation.simulation_report.result_tables import Styles, system_cells
 from hetopt.presentation.tables import Cell, Column, Table, joined, number_column
 

@@ -8,13 +8,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hetopt.checks import counted
+from hetopt.cli.options import AsJson, names_of
+from hetopt.plugins import POLICIES
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.tables import table_of
@@ -32,7 +34,9 @@ def verify(
         list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
     paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances per claim.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick/--no-quick", help="Stored counterexamples and 50 instances per claim.")
+    ] = False,
     instances: Annotated[
         int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
     ] = None,
@@ -51,6 +55,7 @@ def verify(
             "--policy",
             "-p",
             help="Test properties of this policy (a name, or module:Name) instead; repeatable; all: every policy.",
+            autocompletion=names_of(POLICIES),
         ),
     ] = None,
     settings: Annotated[
@@ -58,9 +63,10 @@ def verify(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
     show: Annotated[
-        bool, typer.Option("--list", help="List the claims and their expected verdicts, without deciding them.")
+        bool,
+        typer.Option("--list/--no-list", help="List the claims and their expected verdicts, without deciding them."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with pictures of counterexamples; an existing file is replaced.")
     ] = None,
@@ -141,8 +147,10 @@ def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
+        from hetopt.presentation.terminal import show
+
         head = ["paper", "place", "claim", "expected"]
-        console.show(table_of(head, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
+        show(table_of(head, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
@@ -152,9 +160,14 @@ def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[De
 
     decided, stopped = dict[str, "DecidedClaim"](), False
     try:
-        with console.steps(len(claims)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
-            for result in verification.decide_all(claims, effort, jobs):
-                step(result.claim.key)
+        with (
+            console.progress("verify", len(claims), "claim") as work,
+            redirect_stdout(sys.stderr),
+            temporary_hypothesis_folder(),
+            closing(verification.decide_all(claims, effort, jobs)) as results,
+        ):
+            for result in results:
+                work.update(result.claim.key)
                 decided[result.claim.key] = result
     except KeyboardInterrupt:
         stopped = True
@@ -187,10 +200,14 @@ def _properties(
     with redirect_stdout(sys.stderr):  # standard output contains only the results
         tasks, refused = plan_cells(policies, given)
     cells = {}
-    with console.steps(len(tasks)) as step, redirect_stdout(sys.stderr), temporary_hypothesis_folder():
-        for task, cell in decide_cells(tasks, given, effort, jobs):
-            if task not in cells:
-                step(f"{task[0]}: {PROPERTIES[task[2]].key}")
+    with (
+        console.progress("verify", len(tasks), "cell") as work,
+        redirect_stdout(sys.stderr),
+        temporary_hypothesis_folder(),
+        closing(decide_cells(tasks, given, effort, jobs)) as results,
+    ):
+        for task, cell in results:
+            work.update(f"{task[0]} on {task[1]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
     found = matrix_rows(policies, cells, refused)
     if html is not None:
@@ -209,10 +226,11 @@ def _properties(
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
+    from hetopt.presentation.terminal import show
     from hetopt.proofs.ledger.verdict_tables import verdicts
 
     for paper in dict.fromkeys(result.claim.paper for result in results):
-        console.show(verdicts([result for result in results if result.claim.paper == paper], paper), most=None)
+        show(verdicts([result for result in results if result.claim.paper == paper], paper), most=None)
     counts = Counter(result.label for result in results)
     total = ", ".join(f"{count} {label}" for label, count in counts.items())
     console.print_line(f"{total}; {format_duration(spent)}")

@@ -1,0 +1,81 @@
+"""Arguments and options that several commands have, with the completion of names in the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hetopt.data.standard_input import STANDARD_INPUT
+from hetopt.plugins import INSTANCES, POLICIES, PluginGroup
+
+INSTANCE_ENDINGS = (".yaml", ".yml", ".json")
+
+
+def names_of(*groups: PluginGroup) -> Callable[[str], Iterator[str]]:
+    """Complete a registered name, also the last one of a list separated by commas; no plugin is imported."""
+
+    def complete(incomplete: str) -> Iterator[str]:
+        *before, last = incomplete.split(",")
+        for name in sorted({name for group in groups for name in group.points}):
+            if name.startswith(last) and name not in before:
+                yield ",".join([*before, name])
+
+    return complete
+
+
+def instances_and_files(incomplete: str) -> Iterator[str]:
+    """Complete the name of an included instance, an instance file, or a folder."""
+    names = {name for group in INSTANCES.points for name in INSTANCES.load(group).names()}
+    yield from sorted(name for name in names if name.startswith(incomplete))
+    yield from files(incomplete, INSTANCE_ENDINGS)
+
+
+def files(incomplete: str, endings: tuple[str, ...]) -> Iterator[str]:
+    """Complete the path of a folder, or of a file with one of these endings."""
+    folder, _, start = incomplete.rpartition("/")
+    there = Path(folder or ("/" if incomplete.startswith("/") else "."))
+    for path in sorted(there.iterdir()) if there.is_dir() else ():
+        if path.name.startswith(start) and (start or not path.name.startswith(".")):
+            text = incomplete.removesuffix(start) + path.name
+            if path.is_dir():
+                yield text + "/"
+            elif path.suffix.lower() in endings:
+                yield text
+
+
+def or_standard_input(path: str) -> str:
+    """The path, or the name of standard input for ``-``."""
+    return STANDARD_INPUT if path == "-" else path
+
+
+def path_or_standard_input(path: str) -> Path:
+    """As :func:`or_standard_input`, for a path."""
+    return Path(or_standard_input(path))
+
+
+File = Annotated[
+    str,
+    typer.Argument(
+        help="An instance file (.yaml, .json), - for standard input, a folder of CSV files, or the name of an "
+        "included instance.",
+        parser=or_standard_input,
+        metavar="INSTANCE",
+        autocompletion=instances_and_files,
+    ),
+]
+PolicyName = Annotated[
+    str,
+    typer.Option(
+        "--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.", autocompletion=names_of(POLICIES)
+    ),
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")]
+Moment = Annotated[
+    float | None,
+    typer.Option("--time", help="Current time in seconds; later jobs are left out. Default: the instance's."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite/--no-overwrite", help="Replace an existing file.")]
+AsJson = Annotated[bool, typer.Option("--json/--no-json", help="Print JSON instead of tables.")]
