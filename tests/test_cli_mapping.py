@@ -70,10 +70,10 @@ def test_fewest_bytes_and_fewest_seconds_differ(run: Run) -> None:
     assert [few["status"], short["status"]] == ["optimal", "optimal"]
     assert [few["gap"], short["gap"]] == pytest.approx([0, 0], abs=EQUAL)
     _, out, _ = run("place", "refuted/asrpt-cut-alpha", "-m", "exact-cut")
-    assert "no mapping sends less than 2 B: gap 0.00%" in out
+    assert "no mapping sends less than 2 B: gap 0\u202f%" in out
     _, out, _ = run("place", "refuted/asrpt-cut-alpha", "-m", "exact-alpha")
     assert "iteration: 4.25 s; " in out
-    assert "no mapping takes less than 4.25 s: gap 0.00%" in out
+    assert "no mapping takes less than 4.25 s: gap 0\u202f%" in out
 
 
 def test_tables_name_runs_of_stages_once(run: Run) -> None:
