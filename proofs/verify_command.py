@@ -147,7 +147,7 @@ def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
-        from hetopt.presentation.terminal import show
+        from hetopt.presentation.terminal_tables import show
 
         head = ["paper", "place", "claim", "expected"]
         show(table_of(head, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
@@ -226,7 +226,7 @@ def _properties(
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
-    from hetopt.presentation.terminal import show
+    from hetopt.presentation.terminal_tables import show
     from hetopt.proofs.ledger.verdict_tables import verdicts
 
     for paper in dict.fromkeys(result.claim.paper for result in results):

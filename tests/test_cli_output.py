@@ -24,7 +24,7 @@ from hetopt.data.instance import read
 from hetopt.data.instance_files import write
 from hetopt.plugins import COMMANDS, MAPPERS, POLICIES, PREDICTORS, SYSTEMS
 from hetopt.presentation import allocation_pictures as pictures
-from hetopt.presentation import terminal
+from hetopt.presentation import terminal, terminal_tables
 from hetopt.presentation.tables import Cell, Column, Mark, Table
 
 Run = Callable[..., tuple[int, str, str]]
@@ -90,7 +90,7 @@ def test_names_and_numbers_stay_whole_at_any_width(table: Table, width: int) -> 
     out = io.StringIO()
     narrow = Console(file=out, width=width, markup=False, emoji=False, highlight=False)
     with mock.patch("hetopt.presentation.terminal.OUT", narrow):
-        terminal.show(table)
+        terminal_tables.show(table)
     lines = out.getvalue().splitlines()
     pieces = [(cell.text, column) for row in table.rows for cell, column in zip(row, table.columns, strict=True)]
     for text, column in pieces:

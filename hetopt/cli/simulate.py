@@ -226,7 +226,7 @@ def _show(table: pd.DataFrame) -> None:
     from hetopt.data.units import Unit
     from hetopt.metrics.definitions import METRICS
     from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
-    from hetopt.presentation.terminal import show
+    from hetopt.presentation.terminal_tables import show
 
     ran = table[table["refused"].isna()]
     shown = [METRICS[key] for key in SHOWN if key in ran]

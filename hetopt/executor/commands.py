@@ -247,7 +247,7 @@ def losses(
     if as_json:
         print(json.dumps({job: json.loads(table.to_json(orient="records")) for job, table in found}, indent=2))
     else:
-        from hetopt.presentation.terminal import show
+        from hetopt.presentation.terminal_tables import show
 
         show(curves.losses_table(found))
     if plot is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
 from hetopt.executor.snapshot import NOT_YET, Snapshot
-from hetopt.presentation import console, terminal
+from hetopt.presentation import console, terminal, terminal_tables
 from hetopt.presentation.formatting import SPACE, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
 
@@ -278,7 +278,7 @@ def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
         console.print_line("")
         console.print_line((own.title, "bold"))
         if own.table is not None:
-            terminal.show(own.table, meaning=False, most=None)
+            terminal_tables.show(own.table, meaning=False, most=None)
         if own.note:
             console.print_line(own.note)
 

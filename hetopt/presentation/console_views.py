@@ -25,7 +25,8 @@ from hetopt.presentation.result_tables import (
     result_table,
 )
 from hetopt.presentation.tables import table_of
-from hetopt.presentation.terminal import OUT, show
+from hetopt.presentation.terminal import OUT
+from hetopt.presentation.terminal_tables import show
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.stages.mapping import GPUMapping, MappedJobs
 

@@ -1,137 +1,14 @@
-"""Terminals: standard output and standard error as consoles of rich, and tables of any width."""
+"""Terminals: standard output and standard error as consoles of rich."""
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 
-from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
-
-from hetopt.presentation.console import print_line, readable
-from hetopt.presentation.tables import Cell, Column, Mark, Table
 
 # Names are arbitrary, so no text is parsed as markup. Output to a file or a pipe has a fixed width.
 OUT = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False)
 ERR = Console(stderr=True, markup=False, emoji=False, highlight=False)
 
-MOST_ROWS = 60
 TEXT_WIDTH = 100
 """Width in which sentences are wrapped, unless the terminal is narrower."""
-
-
-def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) -> None:
-    """Print a table; one that is too wide is cut into blocks of columns, never names or numbers.
-
-    Only sentences and headings are wrapped, at blanks. A word that is wider than the terminal stays whole.
-
-    Parameters
-    ----------
-    meaning:
-        Whether the meaning of the columns follows.
-    most:
-        Rows beyond are only counted; None: all rows.
-    """
-    if table.title:
-        print_line((table.title, "italic"))
-    rows = table.rows[:most]
-    texts = [[_plain(row[i]) for row in rows] for i in range(len(table.columns))]
-    for block in _blocks(table.columns, texts):
-        sides = {i: i == 0 or table.columns[i].text for i in block}
-        heads = {i: _wrapped(f"{table.columns[i].name}\n{table.columns[i].unit}".strip(), block[i]) for i in block}
-        high = max(map(len, heads.values()))
-        _print_row({i: [""] * (high - len(own)) + own for i, own in heads.items()}, block, sides, ["bold"] * len(block))
-        print_line((readable("─" * _width(block)), "dim"))
-        for number, row in enumerate(rows):
-            whole = "bold" if number in table.marked else ""
-            cells = {i: _wrapped(texts[i][number], block[i]) for i in block}
-            marks = (row[i].mark for i in block)
-            _print_row(cells, block, sides, [STYLES[mark] if mark else whole for mark in marks])
-        OUT.print()
-    if len(rows) < len(table.rows):
-        print_line(f"… {len(table.rows) - len(rows)} more")
-    if any(cell.mark is Mark.BEST for row in rows for cell in row):
-        print_line(f"  {SIGNS[Mark.BEST]} best in its column")
-    if meaning:
-        for name, text in table.meanings.items():
-            print_line("  ", (name, "bold"), f": {text}")
-
-
-GAP = 2
-"""Blanks between columns."""
-
-SENTENCE, HEADING = 24, 10
-"""Widths down to which sentences and headings are not wrapped."""
-
-STYLES = {Mark.BAD: "red", Mark.GOOD: "green", Mark.WARN: "yellow", Mark.QUIET: "dim", Mark.BEST: "bold"}
-SIGNS = {Mark.BAD: "✗", Mark.GOOD: "✓", Mark.BEST: "*"}
-"""Signs before marked numbers and words, for terminals and readers without colours."""
-
-
-def _plain(cell: Cell) -> str:
-    sign = f"{SIGNS[cell.mark]} " if cell.mark in SIGNS else ""
-    return readable("\n".join((f"{sign}{cell.text}", *cell.notes)))
-
-
-def _print_row(
-    cells: Mapping[int, list[str]], widths: Mapping[int, int], left: Mapping[int, bool], styles: list[str]
-) -> None:
-    for line in zip_longest(*cells.values(), fillvalue=""):
-        padded = Text()
-        for i, text, style in zip(cells, line, styles, strict=True):
-            blanks = " " * (widths[i] - cell_len(text))
-            padded.append(" " * GAP * bool(padded)).append(text + blanks if left[i] else blanks + text, style)
-        padded.rstrip()
-        OUT.print(padded, soft_wrap=True)
-
-
-def _blocks(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[dict[int, int]]:
-    """Column -> width, of each block that fits the terminal; every block begins with the names."""
-    least, most = list[int](), list[int]()
-    for i, column in enumerate(columns):
-        head, lines = (column.name, column.unit), [line for text in texts[i] for line in text.split("\n")]
-        longest = max(cell_len(word) for text in (*head, *lines) for word in _words(text))
-        whole = max(map(cell_len, lines), default=0)
-        sentences = column.text and i > 0
-        room = max(HEADING, min(SENTENCE, OUT.width - least[0] - GAP)) if sentences else whole
-        least.append(max(longest, min(whole, room), min(max(map(cell_len, head)), HEADING)))
-        most.append(max(whole, least[-1]))
-    blocks: list[dict[int, int]] = [{0: least[0]}]
-    for i in range(1, len(columns)):
-        if len(blocks[-1]) > 1 and _width(blocks[-1]) + GAP + least[i] > OUT.width:
-            blocks.append({0: least[0]})
-        blocks[-1][i] = least[i]
-    for block in blocks:
-        left = min(OUT.width, TEXT_WIDTH) - _width(block)
-        wanted = {i: most[i] - width for i, width in block.items() if most[i] > width}
-        for number, i in enumerate(sorted(wanted, key=lambda i: wanted[i])):
-            more = min(wanted[i], max(left, 0) // (len(wanted) - number))
-            block[i] += more
-            left -= more
-    return blocks
-
-
-def _width(block: Mapping[int, int]) -> int:
-    return sum(block.values()) + GAP * (len(block) - 1)
-
-
-def _words(text: str) -> list[str]:
-    """What stays in one line: words, and pairs such as ``t4-0: 3``."""
-    return re.split("(?<!:) ", text)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of this width, broken between words only."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        first, *words = _words(line)
-        lines.append(first)
-        for word in words:
-            if cell_len(lines[-1]) + 1 + cell_len(word) > width:
-                lines.append(word)
-            else:
-                lines[-1] += f" {word}"
-    return lines

@@ -55,7 +55,7 @@ def reproduce(
     from hetopt.cli.arguments import stopped
     from hetopt.data.saving import check_folder
     from hetopt.experiments.run_store import RunStore
-    from hetopt.presentation import terminal
+    from hetopt.presentation import terminal_tables
     from hetopt.presentation.tables import Column, table_of
     from hetopt.proofs.evaluations.evaluation import EvaluationScale
 
@@ -65,7 +65,7 @@ def reproduce(
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listed:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
-        terminal.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
+        terminal_tables.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
         return
     folder = out or Path(f"reproduce-{paper}")
     check_folder(folder)
@@ -93,7 +93,7 @@ def _missing(parts: Sequence[EvaluationPart], folder: Path) -> int:
 
 def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
     """Print the compared claims, then the notes and the reasons why numbers may differ."""
-    from hetopt.presentation import terminal
+    from hetopt.presentation import terminal_tables
     from hetopt.presentation.formatting import format_number
     from hetopt.presentation.tables import Column, table_of
 
@@ -110,7 +110,9 @@ def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
         rows.append([row["id"], row["printed"], ours, format_number(row["ratio_ours_over_claimed"], 3), what])
         for text in filter(None, (row["note"], row["why"])):
             remarks.setdefault(text, []).append(row["id"])
-    terminal.show(table_of(["claim", *map(Column, ("paper", "ours", "ours / paper")), "what"], rows, title), most=None)
+    terminal_tables.show(
+        table_of(["claim", *map(Column, ("paper", "ours", "ours / paper")), "what"], rows, title), most=None
+    )
     if common_reason:
         console.print_line(f"All: {common_reason}")
     for text, ids in remarks.items():

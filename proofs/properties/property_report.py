@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hetopt.data.rationals import number_text
-from hetopt.presentation import console, terminal
+from hetopt.presentation import console, terminal_tables
 from hetopt.presentation.formatting import MISSING
 from hetopt.presentation.tables import Cell, Column, Mark, table_of
 from hetopt.proofs.ledger.claim import Effort
@@ -78,7 +78,7 @@ def show(found: Sequence[MatrixRow]) -> None:
             continue
         rows = [(c.about.key, Cell(c.text, mark=MARKS.get(c.outcome)), _explanation(c)) for c in row.cells]
         head = ("property", Column("on instances"), "meaning, or the counterexample")
-        terminal.show(table_of(head, rows, _name(row)))
+        terminal_tables.show(table_of(head, rows, _name(row)))
 
 
 def _name(row: MatrixRow) -> str:
