@@ -179,7 +179,7 @@ def test_forked_training_beside_unforked(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     code, out, _ = run("losses", "forked", "alone", "--plot", "losses.png")
     assert code == 0
-    of_forked, of_alone = (next(line for line in out.splitlines() if line.startswith(f" {name} ")) for name in found)
+    of_forked, of_alone = (next(line for line in out.splitlines() if line.split()[:1] == [name]) for name in found)
     assert of_forked.split()[:3] == ["forked", "0", f"{begins['forked']:.4g}"]
     assert re.search(r"of copy [12] alone *$", of_forked)
     assert "copy" not in of_alone
