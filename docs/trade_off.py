@@ -10,6 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from hetopt.experiments.comparison import Comparison, compare
 from hetopt.presentation.comparison_page import overview
+from hetopt.presentation.pages import environment
 from hetopt.registry import find_instance, make_policy, policy_names
 
 
@@ -27,13 +28,12 @@ class TradeOff(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """The figure."""
-        figure = nodes.figure(classes=["trade-off"])
-        figure += nodes.raw("", str(overview(demo()).svg), format="html")
-        caption = nodes.caption()
-        inline, messages = self.parse_inline(" ".join(self.content))
-        caption += inline
-        figure += caption
+        """The figure with its caption."""
+        drawn = environment().get_template("macros.html.j2").module.picture(overview(demo()))  # type: ignore[attr-defined]
+        figure = nodes.container(classes=["trade-off"])
+        figure += nodes.raw("", f'<div class="pictures">{drawn}</div>', format="html")
+        caption, messages = self.parse_inline(" ".join(self.content))
+        figure += nodes.paragraph("", "", *caption, classes=["quiet"])
         return [figure, *messages]
 
 
