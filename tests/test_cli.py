@@ -223,6 +223,6 @@ def test_the_demo_compares_every_policy_and_writes_a_report(run: Run, tmp_path: 
     assert (placed["gpus"] <= 36).all()
     assert (placed["given up"] - (1 - placed["total"] / solved["total"])).abs().max() < EQUAL
     assert "rounded to whole GPUs and placed" in out
-    assert page.count("<p>The first round:</p>") == len(placed)
+    assert page.count("<caption>jobs on servers in the first round</caption>") == len(placed)
     assert (tmp_path / "demo" / "trade-off.svg").exists()
     assert "at 5400 s" in page, "the moment at which the last job has arrived"

@@ -96,7 +96,7 @@ def test_finished_jobs_are_left_out_too(run: Run, tmp_path: Path) -> None:
     code, out, err = run("place", tmp_path / "day.yaml", "-p", "fft")
     assert code == 0
     assert "of 2 jobs 1 are finished at 0 s and are left out" in err
-    assert "1 of 1 job running, on 1 of 2 GPUs" in out
+    assert "running: 1 of 1 job, on 1 of 2 GPUs" in out
 
 
 def test_place_says_who_waits_and_why(run: Run, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_place_says_who_waits_and_why(run: Run, tmp_path: Path) -> None:
     }
     assert data["given_up"]["idle"] == 1
     _, out, _ = run("place", tmp_path / "f.yaml", "-p", "equal-split")
-    assert "2 of 3 jobs running, on 3 of 4 GPUs" in out
+    assert "running: 2 of 3 jobs, on 3 of 4 GPUs" in out
     assert "given up by rounding and placement: idle 1" in out
     assert "pair" in out
 

@@ -219,7 +219,7 @@ def test_where_nothing_runs_there_is_no_picture(run: Run, tmp_path: Path) -> Non
         patch.syspath_prepend(tmp_path)
         code, out, err = run("place", "asrpt/fig2", "-p", "idle:none", "-m", "local", "--plot", tmp_path / "x.png")
     assert code == 0
-    assert "0 of 1 job running" in out
+    assert "running: 0 of 1 job" in out
     assert err == f"hetopt: no stages are mapped, so {tmp_path / 'x.png'} is not drawn\n"
     assert not (tmp_path / "x.png").exists()
 

@@ -107,8 +107,7 @@ def test_names_and_numbers_stay_whole_at_any_width(table: Table, width: int) -> 
 
 def test_narrow_terminals_show_all_of_a_result(run: Run, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = Console(width=60, markup=False, emoji=False, highlight=False)
-    for module in ("terminal", "console_views"):
-        monkeypatch.setattr(f"hetopt.presentation.{module}.OUT", narrow)
+    monkeypatch.setattr("hetopt.presentation.terminal.OUT", narrow)
     _, out, _ = run("solve", odd, "-p", "ceei")
     rows = [line for line in out.splitlines() if "company/" in line]
     assert all(cell_len(line) <= 80 for line in rows), "names of 55 letters, and one column"
@@ -212,7 +211,7 @@ def test_a_picture_that_fails_loses_no_table(run: Run, tmp_path: Path, monkeypat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "out.png")
 
-    monkeypatch.setattr(pictures, "save", full)
+    monkeypatch.setattr(pictures, "save_figure", full)
     code, out, err = run("solve", "oef/eq6", "-p", "oef-cooperative", "--plot", tmp_path / "out.png")
     assert code == 2
     assert "objective 5.25" in out
@@ -271,7 +270,7 @@ def test_the_demo_of_ones_own_file(run: Run, odd: Path, tmp_path: Path) -> None:
     code, out, _ = run("demo", "--out", tmp_path / "d", "--instance", odd)
     page = (tmp_path / "d" / "report.html").read_text()
     assert code == 0
-    assert f"every policy on {odd}" in out
+    assert f"{odd}: every policy" in out
     assert "every policy on " + str(odd) in page
     assert sum("no result" in line for line in out.splitlines()) == 1
     assert page.count("the instance has none") == 1

@@ -17,9 +17,9 @@ import hetopt
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, compare, ranked, recommend
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.allox import AlloX
-from hetopt.presentation.comparison_page import page, trade_off_of, write
-from hetopt.presentation.result_tables import reason_of
+from hetopt.presentation.comparison_page import page, write
 from hetopt.presentation.trade_off_picture import DOT, place_labels, trade_off
+from hetopt.presentation.views import reason_of
 from hetopt.tolerances import VISIBLE
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
@@ -113,8 +113,7 @@ def test_labels_overlap_neither_dots_nor_each_other(
 ) -> None:
     """Where there is room: dots lie on a grid whose cells hold a label each."""
     dots = np.array([(20 + 150.0 * x, 40 + 60.0 * y) for x, y in cells])
-    frame = (0.0, 0.0, 800.0, 400.0)
-    boxes = place_labels(dots, sizes[: len(dots)], frame)
+    boxes = place_labels(dots, np.array(sizes[: len(dots)]), np.array([0.0, 0.0, 800.0, 400.0]))
     marks = [(x - DOT, y - DOT, x + DOT, y + DOT) for x, y in dots.tolist()]
     for i, (left, bottom, right, top) in enumerate(boxes):
         assert (right - left, top - bottom) == pytest.approx(sizes[i])
@@ -127,7 +126,7 @@ def test_labels_overlap_neither_dots_nor_each_other(
 def test_the_dots_are_at_their_numbers_and_all_names_are_there() -> None:
     """Rows that are not finite are left out; policies at one place share a label."""
     table = table_of([(4, 1.1, 0, 0), (4, 1.1, 0.5, 0), (3, 0.5, np.inf, 0), (2, np.inf, 0, 0)])
-    axes = trade_off(table, "p0").axes[0]
+    axes = trade_off(made(table)).axes[0]
     offsets = [tuple(at) for own in axes.collections for at in np.asarray(own.get_offsets()).tolist()]
     assert sorted(offsets) == [(0.5, 3), (1.1, 4), (1.1, 4)]
     texts = [text.get_text() for text in axes.texts if isinstance(text, Annotation)]
@@ -152,7 +151,7 @@ def test_a_page_with_odd_names_is_readable_at_all_widths(tmp_path: Path) -> None
     comparison = odd()
     path = write(comparison, tmp_path, "odd <names>", {"hetopt": "1"})
     text = path.read_text(encoding="utf-8")
-    assert "<b>all&#34;ox&#39;</b>: AlloX needs jobs of one common demand" in text
+    assert "<dt>all&#34;ox&#39;</dt><dd>no result: AlloX needs jobs of one common demand" in text
     tables = re.findall(r"<tbody>.*?</tbody>", text, re.DOTALL)[:2]
     names = [re.findall(r'<th scope="row"[^>]*><a href="[^"]*">(.*?)</a>', table) for table in tables]
     expected = [name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for name in ranked(comparison)]
@@ -168,5 +167,5 @@ def test_the_picture_of_the_demo_is_written_equally_each_time(tmp_path: Path) ->
     one, two = ((tmp_path / name / "trade-off.svg").read_text(encoding="utf-8") for name in ("one", "two"))
     assert one == two
     assert "o&lt;e&gt;f &amp; co" in one
-    assert len(trade_off_of(comparison).axes) == 1
+    assert len(trade_off(comparison).axes) == 1
     assert page(comparison, "title", {}) == page(comparison, "title", {})

@@ -138,8 +138,7 @@ def test_a_result_that_cannot_be_measured_is_not_called_a_refusal() -> None:
     assert not made.refused
     assert "jobs['j'].tenant is None" in made.unmeasured["fifo"]
     assert made.results["fifo"].entities.kind == "jobs"
-    text = page(made, "title", {})
-    assert "<b>fifo</b>: jobs[" in text[text.index("Cannot be measured") :]
+    assert "<dt>fifo</dt><dd>cannot be measured: jobs[" in page(made, "title", {})
 
 
 def test_policies_with_the_same_reason_are_listed_together() -> None:

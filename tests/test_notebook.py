@@ -26,8 +26,9 @@ from hetopt.models import baselines, oef
 from hetopt.models.allox import AlloX
 from hetopt.models.asrpt import HeavyEdge
 from hetopt.models.fft import FFT
-from hetopt.presentation.notebook import MOST_ROWS, html
+from hetopt.presentation.notebook import html
 from hetopt.presentation.style import LIGHT
+from hetopt.presentation.tables import MOST_ROWS
 from hetopt.stages.mapping import map_jobs
 from hetopt.tolerances import EQUAL
 
@@ -93,11 +94,11 @@ def test_names_numbers_and_reasons_are_there() -> None:
         assert all(
             odd in shown[name] for name in ("allocation", "plan", "audit", "log") if name != "audit" or odd[0] == "R"
         )
-    assert "optimal: objective" in shown["allocation"]
+    assert "<dt>optimal</dt><dd>objective" in shown["allocation"]
     assert "fails</td>" in shown["audit"]
-    assert "3 of 3 jobs finished; makespan " in shown["log"]
-    assert "iteration: 36.4 ms" in shown["mapping"]
-    assert "a&lt;x: is for jobs" in shown["comparison"], "why a policy has no result"
+    assert "<dt>finished</dt><dd>3 of 3 jobs</dd>" in shown["log"]
+    assert "<dt>iteration</dt><dd>36.4 ms" in shown["mapping"]
+    assert "<dt>a&lt;x</dt><dd>no result: is for jobs" in shown["comparison"], "why a policy has no result"
 
 
 def test_long_tables_are_cut() -> None:

@@ -6,6 +6,7 @@ Heavy packages are imported when a command runs, so help and completion answer a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,7 @@ from hetopt.cli.options import (
     or_standard_input,
 )
 from hetopt.errors import InvalidOption
-from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, PROGRAMS, SYSTEMS, PluginGroup
+from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, PROGRAMS, SYSTEMS
 from hetopt.presentation import console
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def solve(
 ) -> None:
     """Allocate GPUs by a policy; print shares, rates and the certificate."""
     from hetopt.cli.arguments import check_picture, load_at, named_policy, solver_options
-    from hetopt.presentation import console_views as views
 
     if plot is not None:
         check_picture(plot)
@@ -61,13 +61,13 @@ def solve(
     with console.progress(f"{policy} on {file}"):
         result = _run(chosen, instance, options, file)
     if as_json:
-        print(json.dumps(views.result_json(result, policy, instance.name or file), indent=2))
+        print(json.dumps({"instance": instance.name or file, "policy": policy, **result.as_dict()}, indent=2))
     else:
-        views.show_result(result, policy)
+        _show(result, policy)
     if plot is not None:
-        from hetopt.presentation.allocation_pictures import save
+        from hetopt.presentation.allocation_pictures import draw, save_figure
 
-        save(result, plot, f"{policy} on {instance.name or file}")
+        save_figure(draw(result, f"{policy} on {instance.name or file}"), plot)
         if not as_json:
             console.print_line(f"picture: {plot}")
 
@@ -87,7 +87,6 @@ def audit(
     from hetopt.auditing.verdict import AuditProperty, undecided
     from hetopt.checks import at_least
     from hetopt.cli.arguments import error_context, load_at, named_policy
-    from hetopt.presentation import console_views as views
     from hetopt.solving.options import Options
 
     chosen, instance = named_policy(policy, settings), load_at(file, moment)
@@ -103,7 +102,7 @@ def audit(
     if as_json:
         print(json.dumps(verdicts.as_dict(), indent=2, default=str))
     else:
-        views.show_audit(verdicts, policy)
+        _show(verdicts, policy)
 
 
 def place(
@@ -142,7 +141,7 @@ def place(
     within the servers that it got. Without a policy, the method maps each job with stages separately, to all free GPUs.
     """
     from hetopt.cli.arguments import check_place, error_context, load_at, named_mapper, named_policy
-    from hetopt.presentation import console_views as views
+    from hetopt.presentation.views import placement_view
     from hetopt.stages.mapping import check_stages, map_jobs
 
     check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
@@ -164,13 +163,13 @@ def place(
         if first is not None:
             data |= {"policy": policy, **first.as_dict()}
         if mapped is not None:
-            data |= views.mappings_json(mapped, str(method))
+            data |= {"method": method, **mapped.as_dict()}
         print(json.dumps(data, indent=2))
     else:
         if first is not None:
-            views.show_placement(first, str(policy), None if mapped is None else views.iterations(mapped))
+            _show(placement_view(first, mapped), str(policy))
         if mapped is not None:
-            views.show_mappings(mapped)
+            _show(mapped)
     if plot is not None and mapped is not None:
         _draw_mappings(mapped, plot, f"{instance.name or file}: stages by server", as_json)
 
@@ -264,46 +263,63 @@ def instances(
     as_json: AsJson = False,
 ) -> None:
     """List the included instances, or show or write one of them."""
-    from hetopt.presentation import console_views as views
     from hetopt.registry import find_instance, named_instances
 
     if name is None:
         if write is not None:
             raise InvalidOption("needs the name of an instance", "--write")
-        views.show_names(named_instances(), "instances", "description", as_json)
+        _list(named_instances(), "instances", as_json)
         return
     instance = find_instance(name)
     if write is not None:
         instance.write(write, overwrite=overwrite)
         console.print_line(f"written: {write}")
+    elif as_json:
+        from hetopt.data.instance_files import encode
+
+        print(json.dumps(encode(instance), indent=2))
     else:
-        views.show_instance(instance, as_json)
+        _show(instance, instance.name)
 
 
 def policies(as_json: AsJson = False) -> None:
     """List the policies of all installed packages."""
-    _list(POLICIES, "policies", as_json)
+    _list(POLICIES.descriptions(), "policies", as_json)
 
 
 def methods(as_json: AsJson = False) -> None:
     """List the methods of all installed packages that map the stages of a job to GPUs."""
-    _list(MAPPERS, "methods", as_json)
+    _list(MAPPERS.descriptions(), "methods", as_json)
 
 
 def predictors(as_json: AsJson = False) -> None:
     """List the predictors of job lengths of all installed packages."""
-    _list(PREDICTORS, "predictors", as_json)
+    _list(PREDICTORS.descriptions(), "predictors", as_json)
 
 
 def systems(as_json: AsJson = False) -> None:
     """List the systems of all installed packages: policies with rounds, rounding and placement."""
-    _list(SYSTEMS, "systems", as_json)
+    _list(SYSTEMS.descriptions(), "systems", as_json)
 
 
-def _list(group: PluginGroup, title: str, as_json: bool) -> None:
-    from hetopt.presentation import console_views as views
+def _list(descriptions: Mapping[str, str], title: str, as_json: bool) -> None:
+    from hetopt.presentation.tables import table_of
 
-    views.show_names(group.descriptions(), title, "description", as_json)
+    if as_json:
+        print(json.dumps(descriptions, indent=2))
+    else:
+        _show([table_of(["name", "description"], descriptions.items(), title)])
+
+
+def _show(value: object, name: str = "") -> None:
+    """Print tables, or those of a value, with a name before the first title."""
+    from dataclasses import replace
+
+    from hetopt.presentation.terminal_tables import show
+    from hetopt.presentation.views import view
+
+    for i, table in enumerate(value if isinstance(value, list) else view(value)):
+        show(table if i or not name else replace(table, title=f"{name}: {table.title}"))
 
 
 def demo(
@@ -325,7 +341,6 @@ def demo(
     from hetopt.cli.arguments import at, load
     from hetopt.data.saving import check_folder
     from hetopt.experiments.comparison import compare, of_one_demand
-    from hetopt.presentation import console_views as views
     from hetopt.presentation.comparison_page import write
     from hetopt.registry import make_policy, policy_names
 
@@ -343,7 +358,7 @@ def demo(
         others = compare(alike, {key: policies[key] for key in comparison.refused})
         comparison = comparison.extended(others, f" ({alike.jobs[0].demand}-GPU jobs)")
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
-    views.show_comparison(comparison, name)
+    _show(comparison, name)
     console.print_line(f"report: {path.resolve()}")
 
 

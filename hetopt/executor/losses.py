@@ -17,7 +17,7 @@ from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import format_number
 from hetopt.presentation.pictures import panel
 from hetopt.presentation.style import SeriesStyle, canvas
-from hetopt.presentation.tables import Cell, Table, table_of
+from hetopt.presentation.tables import Cell, Column, Table, table_of
 
 COLUMNS = ["step", "loss", "copy", "own", "seconds"]
 
@@ -84,7 +84,7 @@ def losses_table(frames: Sequence[tuple[str, pd.DataFrame]]) -> Table:
         numbers = [format_number(row[key]) for row in ends for key in ("step", "loss")]
         alone = ends[1]["copy"] and ends[1]["own"]
         rows.append([job, *numbers, f"last loss: of copy {ends[1]['copy']:.0f} alone" if alone else ""])
-    return table_of(("job", "first step", "first loss", "last step", "last loss", "note"), rows, words=1)
+    return table_of(("job", *map(Column, ("first step", "first loss", "last step", "last loss")), "note"), rows)
 
 
 def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:

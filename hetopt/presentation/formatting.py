@@ -33,9 +33,6 @@ DIGITS = 4
 MOST_DECIMALS = 3
 """Most decimals of a column."""
 
-ALMOST = 1 - 0.5 / 10**DIGITS
-"""Fraction of a unit that these digits round up to it: 999.96 kB are 1 MB, never 1000 kB."""
-
 EXPONENT = 1e9
 """Numbers from which an exponent is written."""
 
@@ -79,9 +76,13 @@ def format_percent(share: float) -> str:
 def _in_largest_unit(value: float, units: Units, digits: int) -> str:
     if not isfinite(value):
         return _not_finite(value)
-    almost = 1 - 0.5 / 10**digits
-    size, name = next((pair for pair in units if abs(value) >= pair[0] * almost), units[-1])
+    size, name = _largest_unit(value, units, digits)
     return f"{format_number(float(f'{value / size:.{digits}g}'), digits)} {name}"
+
+
+def _largest_unit(value: float, units: Units, digits: int = DIGITS) -> tuple[float, str]:
+    """The largest unit of which the value, rounded to these digits, has one: 999.96 kB are 1 MB, never 1000 kB."""
+    return next((pair for pair in units if abs(value) >= pair[0] * (1 - 0.5 / 10**digits)), units[-1])
 
 
 @dataclass(frozen=True)
@@ -118,34 +119,28 @@ class ColumnFormat:
         return f"{self.format(least)} \N{EN DASH} {self.format(most)}"
 
 
-def column_format(values: Iterable[float], unit: Unit | str = Unit.NONE) -> ColumnFormat:
+def column_format(values: Iterable[float], unit: Unit | str = Unit.NONE, *, significant: bool = False) -> ColumnFormat:
     """The format of a column: seconds in a unit of time that suits the median, shares in per cent.
 
-    The largest number has :data:`DIGITS` significant digits, all have the same decimals, and whole numbers have none.
+    The largest number has :data:`DIGITS` significant digits, all have the same decimals, and whole numbers have none;
+    or, for numbers that differ by orders of magnitude, all have these ``significant`` digits.
     """
     known = [abs(float(value)) for value in values if isfinite(value)]
-    size, name = display_unit(known, unit)
-    largest = max((value / size for value in known), default=0.0)
-    if all(value / size == round(value / size) for value in known):
-        decimals = 0
-    else:
-        decimals = max(0, min(MOST_DECIMALS, DIGITS - 1 - floor(log10(largest))))
-    return ColumnFormat(size, name, decimals)
-
-
-def display_unit(values: Iterable[float], unit: Unit | str) -> tuple[float, str]:
-    """Size and name of the unit in which these values are shown."""
+    size, name = 1.0, unit.label if isinstance(unit, Unit) else unit
     if unit is Unit.SECONDS:
-        return unit_of_time(values)
-    if unit is Unit.SHARE:
-        return 0.01, "%"
-    return 1.0, unit.label if isinstance(unit, Unit) else unit
+        size, name = unit_of_time(known)
+    elif unit is Unit.SHARE:
+        size, name = 0.01, "%"
+    if significant:
+        return ColumnFormat(size, name, None)
+    if all(value / size == round(value / size) for value in known):
+        return ColumnFormat(size, name)
+    return ColumnFormat(size, name, max(0, min(MOST_DECIMALS, DIGITS - 1 - floor(log10(max(known) / size)))))
 
 
 def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:
     """Size in seconds and name of the largest unit of time not exceeding the median (without zeros and NaN)."""
-    known = [abs(value) for value in seconds if isfinite(value) and value != 0]
     from statistics import median  # imported here: it takes longer than all else in this module
 
-    middle = float(median(known)) if known else 1.0
-    return next((pair for pair in DURATIONS if middle >= pair[0] * ALMOST), DURATIONS[-1])
+    known = [abs(value) for value in seconds if isfinite(value) and value != 0]
+    return _largest_unit(median(known) if known else 1.0, DURATIONS)

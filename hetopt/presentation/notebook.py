@@ -1,8 +1,7 @@
-"""Views of results in notebooks: tables as HTML, and figures."""
+"""Results in notebooks: their tables as HTML, and their figures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
 
@@ -11,56 +10,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hetopt.auditing.audit_report import Audit
-from hetopt.checks import counted
-from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, by_reason, ranked, recommend
-from hetopt.presentation import allocation_pictures
-from hetopt.presentation.allocation_pictures import check_picture_path, save_figure
-from hetopt.presentation.comparison_page import trade_off_of
-from hetopt.presentation.formatting import format_duration, format_number, format_percent
+from hetopt.experiments.comparison import Comparison
+from hetopt.presentation.allocation_pictures import check_picture_path, draw, save_figure
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, draw_presence, gantt_figure, time_axis
 from hetopt.presentation.job_graph_pictures import draw_mapping
 from hetopt.presentation.pages import render
 from hetopt.presentation.pictures import draw_boxes, panel
-from hetopt.presentation.result_tables import (
-    audit_table,
-    certificate_text,
-    comparison_table,
-    log_table,
-    mapping_facts,
-    reason_of,
-    replica_table,
-    result_table,
-)
 from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas, series_styles
-from hetopt.presentation.tables import Table, table_of, with_marked
+from hetopt.presentation.tables import MOST_ROWS
+from hetopt.presentation.trade_off_picture import trade_off
+from hetopt.presentation.views import view
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.simulation.log import Log
 from hetopt.stages.mapping import GPUMapping, MappedJobs
-
-MOST_ROWS = 60
-"""Most rows of a table, and of a Gantt chart."""
-
-
-@dataclass(frozen=True)
-class View:
-    """What a notebook shows of a value.
-
-    Attributes
-    ----------
-    tables:
-        Its tables.
-    facts:
-        Sentences below them.
-    """
-
-    tables: tuple[Table, ...]
-    facts: tuple[str, ...] = ()
-
-
-@singledispatch
-def view(value: object) -> View:
-    """The tables and facts of a value, by its class."""
-    raise TypeError(f"{type(value).__name__} has no view")
 
 
 @singledispatch
@@ -71,9 +33,7 @@ def figure(value: object) -> Figure:
 
 def html(value: object) -> str:
     """A value as a fragment of a page, with its own style and without pictures."""
-    shown = view(value)
-    tables = [(replace(table, rows=table.rows[:MOST_ROWS]), len(table.rows) - MOST_ROWS) for table in shown.tables]
-    return render("notebook.html.j2", tables=tables, facts=shown.facts)
+    return render("notebook.html.j2", tables=view(value), most=MOST_ROWS)
 
 
 def plot(value: object, path: str | Path | None = None) -> Figure:
@@ -87,26 +47,11 @@ def plot(value: object, path: str | Path | None = None) -> Figure:
     return drawn
 
 
-@view.register(Allocation)
-@view.register(Plan)
-def _(value: Allocation | Plan) -> View:
-    lost = tuple(f"given up ({what}): {format_number(float(amount))}" for what, amount in _given_up(value).items())
-    return View((result_table(value),), (*lost, certificate_text(value)))
-
-
-def _given_up(value: Allocation | Plan) -> dict[str, float]:
-    return dict(value.given_up) if isinstance(value, Plan) else {}
-
-
-@figure.register(Allocation)
-@figure.register(Plan)
-def _(value: Allocation | Plan) -> Figure:
-    return allocation_pictures.draw(value)
-
-
-@view.register
-def _(value: Audit) -> View:
-    return View((audit_table(value),))
+figure.register(Allocation, draw)
+figure.register(Plan, draw)
+figure.register(Comparison, trade_off)
+figure.register(GPUMapping, draw_mapping)
+figure.register(MappedJobs, lambda value: draw_mapping(value.mappings.values()))
 
 
 @figure.register
@@ -132,16 +77,6 @@ def _(value: Audit) -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("slack (%): distance to a violation, below 0 if violated")
     return drawn
-
-
-@view.register
-def _(value: Log) -> View:
-    arrived, finished = len(value.jobs_with_work), int(value.jobs["finish"].notna().sum())
-    facts = [f"{finished} of {counted(arrived, 'job')} finished"]
-    if value.makespan == value.makespan:
-        facts.append(f"makespan {format_duration(value.makespan)}")
-    facts.append(f"utilisation {format_percent(value.utilisation)}")
-    return View((log_table(value),), ("; ".join(facts),))
 
 
 @figure.register
@@ -172,44 +107,3 @@ def _(value: Log) -> Figure:
         some = "" if len(jobs) == len(value.jobs) else f" (the first {len(jobs)} of {len(value.jobs)})"
         axes.set_title(f"Jobs on servers by GPU type{some}")
     return drawn
-
-
-@view.register
-def _(value: GPUMapping) -> View:
-    facts = tuple(f"{key}: {text}" for key, text in mapping_facts(value).items())
-    return View((replica_table(value, f"{value.graph.pipeline.name}: replicas of its stages on servers"),), facts)
-
-
-@view.register
-def _(value: MappedJobs) -> View:
-    views = [view(own) for own in value.mappings.values()]
-    refused = (table_of(["job", "why"], value.refused.items(), "not mapped"),) if value.refused else ()
-    return View((*(table for own in views for table in own.tables), *refused))
-
-
-@figure.register
-def _(value: GPUMapping) -> Figure:
-    return draw_mapping(value)
-
-
-@figure.register
-def _(value: MappedJobs) -> Figure:
-    return draw_mapping(value.mappings.values())
-
-
-@view.register
-def _(value: Comparison) -> View:
-    order, found = ranked(value), recommend(value)
-    results = comparison_table(value.table.loc[order], COLUMNS)
-    tables = [with_marked(results, [0] if found else [])]
-    if not value.placed.empty:
-        placed = value.placed.loc[[name for name in order if name in value.placed.index]]
-        tables.append(comparison_table(placed, PLACED, "rounded and placed: the first round"))
-    reasons = {**by_reason(value.refused), **by_reason(value.unmeasured), **by_reason(value.unplaced)}
-    facts = [f"{found.policy}{reason_of(found)}"] if found else []
-    return View(tuple(tables), (*facts, *(f"{', '.join(names)}: {why}" for why, names in reasons.items())))
-
-
-@figure.register
-def _(value: Comparison) -> Figure:
-    return trade_off_of(value)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
 from hetopt.data.units import Better, Unit
 from hetopt.presentation.formatting import MISSING, ColumnFormat, column_format
+
+MOST_ROWS = 60
+"""Most rows of a table on terminals and in notebooks."""
 
 
 class Mark(StrEnum):
@@ -164,12 +168,15 @@ class Table:
         A phrase above it; empty for none.
     marked:
         Positions of rows that are highlighted.
+    facts:
+        Labels and sentences below it.
     """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     title: str = ""
     marked: frozenset[int] = frozenset()
+    facts: tuple[tuple[str, str], ...] = ()
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -177,31 +184,34 @@ class Table:
         return {c.name: f"{c.meaning} ({c.unit})" if c.unit else c.meaning for c in self.columns if c.meaning}
 
 
-def table_of(
-    columns: Iterable[Column | str], rows: Iterable[Iterable[Cell | str]], title: str = "", *, words: int | None = None
-) -> Table:
-    """A table of cells and texts; a column given by its name has words.
-
-    Parameters
-    ----------
-    words:
-        If given, only the first column and so many last columns have words, of those given by name.
-    """
-    given = list(columns)
-    many = len(given)
-
-    def column(i: int, own: Column | str) -> Column:
-        return own if isinstance(own, Column) else Column(own, text=words is None or i == 0 or i >= many - words)
-
-    cells = tuple(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in row) for row in rows)
-    return Table(tuple(column(i, own) for i, own in enumerate(given)), cells, title)
+def table_of(columns: Iterable[Column | str], rows: Iterable[Iterable[Cell | str]], title: str = "") -> Table:
+    """A table of cells and texts; a column given by its name has words."""
+    heads = tuple(one if isinstance(one, Column) else Column(one, text=True) for one in columns)
+    return Table(heads, tuple(tuple(map(_cell, row)) for row in rows), title)
 
 
-def number_cell(value: float, form: ColumnFormat, mark: Mark | None = None, notes: Sequence[str] = ()) -> Cell:
-    """A cell with a number; NaN is a dash."""
+def joined(*columns: tuple[Column, Sequence[Cell]], title: str = "") -> Table:
+    """A table of columns with their cells."""
+    heads, cells = zip(*columns, strict=True)
+    return Table(heads, tuple(zip(*cells, strict=True)), title)
+
+
+def words(name: str, texts: Iterable[Cell | str]) -> tuple[Column, list[Cell]]:
+    """A column of words, and its cells."""
+    return Column(name, text=True), list(map(_cell, texts))
+
+
+def _cell(text: Cell | str) -> Cell:
+    return text if isinstance(text, Cell) else Cell(text)
+
+
+def number_cell(
+    value: float | Fraction, form: ColumnFormat, mark: Mark | None = None, notes: Sequence[str] = ()
+) -> Cell:
+    """A cell with a number; NaN is a dash, and a fraction is written as one."""
     if value != value:
         return Cell(MISSING, None, tuple(notes), Mark.QUIET)
-    return Cell(form.format(value), float(value), tuple(notes), mark)
+    return Cell(str(value) if isinstance(value, Fraction) else form.format(value), float(value), tuple(notes), mark)
 
 
 def number_column(
@@ -210,6 +220,7 @@ def number_column(
     unit: Unit | str = Unit.NONE,
     meaning: str = "",
     marks: Mapping[int, Mark] | None = None,
+    form: ColumnFormat | None = None,
 ) -> tuple[Column, list[Cell]]:
     """A column of numbers in one format, and its cells.
 
@@ -219,8 +230,10 @@ def number_column(
         One number per row; NaN is a dash.
     marks:
         Row -> distinction of its cell.
+    form:
+        The format; default: that of these values.
     """
-    form = column_format(values, unit)
+    form = form or column_format(values, unit)
     cells = [number_cell(value, form, (marks or {}).get(i)) for i, value in enumerate(values)]
     return Column(name, form.name, meaning), cells
 
@@ -232,15 +245,3 @@ def best_of(values: Sequence[float], better: Better) -> list[int]:
         return []
     best = (min if better is Better.LOWER else max)(known)
     return [i for i, value in enumerate(values) if value == best]
-
-
-def joined(first: tuple[Column, Sequence[Cell]], *others: tuple[Column, Sequence[Cell]], title: str = "") -> Table:
-    """A table of columns with their cells."""
-    every = (first, *others)
-    rows = zip(*(cells for _, cells in every), strict=True)
-    return Table(tuple(column for column, _ in every), tuple(map(tuple, rows)), title)
-
-
-def with_marked(table: Table, rows: Iterable[int]) -> Table:
-    """The table with these rows highlighted."""
-    return replace(table, marked=frozenset(rows))

@@ -11,9 +11,7 @@ from rich.text import Text
 
 from hetopt.presentation import terminal
 from hetopt.presentation.console import print_line, readable
-from hetopt.presentation.tables import Cell, Column, Mark, Table
-
-MOST_ROWS = 60
+from hetopt.presentation.tables import MOST_ROWS, Cell, Column, Mark, Table
 
 
 def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) -> None:
@@ -48,9 +46,8 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
         print_line(f"… {len(table.rows) - len(rows)} more")
     if any(cell.mark is Mark.BEST for row in rows for cell in row):
         print_line(f"  {SIGNS[Mark.BEST]} best in its column")
-    if meaning:
-        for name, text in table.meanings.items():
-            print_line("  ", (name, "bold"), f": {text}")
+    for name, text in (*(table.meanings.items() if meaning else ()), *table.facts):
+        print_line("  ", (name, "bold"), f": {text}")
 
 
 GAP = 2

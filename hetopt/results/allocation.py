@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from hetopt.data.gpu_locations import Placed
 from hetopt.display import Displayed
 from hetopt.errors import InvalidOption, InvalidPlan, Item
 from hetopt.results.certificate import Certificate
+
+RANGED = 2_000
+"""Largest number of shares for which JSON has sensitivities, which need another solve."""
 
 
 def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
@@ -86,6 +89,17 @@ class Allocation(Displayed):
             raise InvalidOption("this allocation is not exact; solve with Options(exact=True)")
         return self.entities.frame(self.certificate.exact.share)
 
+    def as_dict(self) -> dict[str, Any]:
+        """JSON types: shares (fractions as text if exact), rates, the certificate and sensitivities."""
+        exact = self.certificate.exact is not None
+        return {
+            "kind": self.entities.kind,
+            "share": self.share.to_dict(orient="index"),
+            "rate": self.rate.to_dict(),
+            **({"exact_share": self.exact.map(str).to_dict(orient="index")} if exact else {}),
+            **_optimality(self.certificate, self.x),
+        }
+
     def __repr__(self) -> str:
         return f"Allocation({self.certificate.status}, objective={self.certificate.objective:g})\n{self.share}"
 
@@ -153,8 +167,25 @@ class Plan(Displayed):
             assigned[name] = self.entities.types[types[0]] if len(types) else None
         return assigned
 
+    def as_dict(self) -> dict[str, Any]:
+        """JSON types: GPUs, losses, and the certificate and sensitivities of the program if there is one."""
+        return {
+            "kind": self.entities.kind,
+            "gpus": self.gpus.to_dict(orient="index"),
+            "given_up": dict(self.given_up),
+            **_optimality(self.certificate, self.x),
+        }
+
     def __repr__(self) -> str:
         return f"Plan({counted(int(self.x.sum()), 'GPU')})\n{self.gpus}"
+
+
+def _optimality(certificate: Certificate | None, x: Floats) -> dict[str, Any]:
+    changes = certificate.sensitivity if certificate is not None and x.size <= RANGED else None
+    return {
+        "certificate": None if certificate is None else certificate.as_dict(),
+        "sensitivity": None if changes is None else changes.as_dict(),
+    }
 
 
 class WaitReason(Protocol):

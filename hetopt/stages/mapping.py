@@ -102,6 +102,12 @@ class GPUMapping(Displayed):
         return max(0.0, 1 - float(self.bound) / value) if value > 0 else 0.0
 
     @property
+    def iteration_limits(self) -> tuple[float, float]:
+        """Lower bound of the seconds of an iteration, and its seconds with every replica on a server of its own."""
+        pipeline = self.graph.pipeline
+        return float(self.timing.least(pipeline, self.servers)), float(self.timing.most(pipeline, self.servers))
+
+    @property
     def table(self) -> pd.DataFrame:
         """(stages, servers) replicas; servers without replicas are left out."""
         used = np.flatnonzero(self.replicas.any(axis=0))
@@ -113,6 +119,24 @@ class GPUMapping(Displayed):
     def where(self) -> dict[str, str]:
         """Vertex, such as ``S1-R1`` -> server."""
         return {v: self.servers.names[m] for v, m in zip(self.graph.labels, self.server.tolist(), strict=True)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON types; the gap is relative to the minimised quantity, replicas on servers are listed by stage."""
+        least, apart = self.iteration_limits
+        bound = {} if self.bound is None else {f"bound_{self.minimises}": float(self.bound), "gap": self.gap}
+        return {
+            "gpus": int(self.graph.size.sum()),
+            "iteration_seconds": float(self.iteration_seconds),
+            "least_iteration_seconds": least,
+            "apart_iteration_seconds": apart,
+            "between_servers_bytes": float(self.cut_bytes),
+            "exchanged_bytes": float(self.graph.weight.sum()),
+            "status": str(self.status),
+            "search_seconds": self.seconds,
+            **bound,
+            "replicas": {str(server): column.tolist() for server, column in self.table.items()},
+            "where": self.where,
+        }
 
     def __repr__(self) -> str:
         return (
@@ -179,6 +203,11 @@ class MappedJobs(Displayed):
     mappings: Mapping[str, GPUMapping]
     gpu_type: Mapping[str, str]
     refused: Mapping[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON types: the mappings, and the jobs without one."""
+        jobs = {name: {"gpu_type": self.gpu_type[name], **own.as_dict()} for name, own in self.mappings.items()}
+        return {"mappings": jobs, "not_mapped": dict(self.refused)}
 
 
 def map_jobs(
