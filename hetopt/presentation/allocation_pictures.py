@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,11 +113,8 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     axes.set_title(f"Envy between {_of(entities, shown)}")
 
 
-def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
-    """Shadow prices of the GPU types; nothing is drawn if the result has none."""
-    prices = _prices(result)
-    if prices is None:
-        return
+def draw_prices(axes: Axes, prices: pd.Series[float]) -> None:
+    """Shadow prices of the GPU types."""
     for k, value in enumerate(prices.tolist()):
         draw_boxes(axes, [(0.0, value, k - 0.4, k + 0.4)], **SeriesStyle(k).bar())
     axes.set_xlim(min(0.0, 1.02 * prices.min()), max(0.0, 1.02 * prices.max()) or 1.0)
@@ -127,41 +126,35 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> None:
     axes.set_title("Prices of the GPU types")
 
 
-def _prices(result: Allocation | Plan) -> pd.Series[float] | None:
-    if result.certificate is None or result.certificate.prices.empty:
-        return None
-    return result.certificate.prices
+def _panels(result: Allocation | Plan, judged: Allocation | Plan) -> list[tuple[float, Callable[[Axes], None]]]:
+    """Height in inches and drawing of shares, envy and, if the result has them, prices."""
+    shares, envy = len(_shown(result.entities)), len(_shown(judged.entities, MOST_ENVY))
+    found: list[tuple[float, Callable[[Axes], None]]] = [
+        (0.9 + 0.19 * shares, partial(draw_shares, result=result)),
+        (1.2 + max(0.2 * envy, 1.2), partial(draw_envy, result=judged)),
+    ]
+    if result.certificate is not None and not result.certificate.prices.empty:
+        prices = result.certificate.prices
+        found.append((0.8 + 0.24 * len(prices), partial(draw_prices, prices=prices)))
+    return found
 
 
-def heights(result: Allocation | Plan, judged: Allocation | Plan) -> dict[str, float]:
-    """Heights in inches of the pictures of a result: shares, envy and, if it has them, prices."""
-    found = {
-        "shares": 0.9 + 0.19 * len(_shown(result.entities)),
-        "envy": 1.2 + max(0.2 * len(_shown(judged.entities, MOST_ENVY)), 1.2),
-    }
-    return found if _prices(result) is None else found | {"prices": 0.8 + 0.24 * len(result.entities.types)}
-
-
-DRAWERS = {"shares": draw_shares, "envy": draw_envy, "prices": draw_prices}
-
-
-def result_pictures(result: Allocation | Plan, name: str, judged: Allocation | Plan | None = None) -> list[Picture]:
-    """The pictures of a result on a page; without legends, which are those of :func:`result_keys` for all results.
+def result_pictures(result: Allocation | Plan, name: str, judged: Allocation | Plan) -> list[Picture]:
+    """The pictures of a result on a page; without legends, which are the same for all results.
 
     Parameters
     ----------
     name:
         Name of the result in text alternatives.
     judged:
-        Result for the envy matrix, e.g. over tenants if ``result`` is over their jobs; default: ``result``.
+        Result for the envy matrix, e.g. over tenants if ``result`` is over their jobs.
     """
-    judged = result if judged is None else judged
     found = []
     with canvas((*result.entities.names, *result.entities.types, *judged.entities.names)):
-        for what, height in heights(result, judged).items():
+        for height, draw_panel in _panels(result, judged):
             figure, axes = panel(height)
-            DRAWERS[what](axes, judged if what == "envy" else result)
-            found.append(picture(figure, f"{what} of {name}"))
+            draw_panel(axes)
+            found.append(picture(figure, f"{axes.get_title(loc='left')}: {name}"))
     return found
 
 
@@ -170,25 +163,21 @@ def type_keys(types: tuple[str, ...]) -> list[Key]:
     return [Key(gpu_type, SeriesStyle(k).variable) for k, gpu_type in enumerate(types)]
 
 
-def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan | None = None) -> Figure:
-    """Draw shares, envy and, if the result has them, prices in one figure with legends; arguments as above."""
-    judged = result if judged is None else judged
-    own = heights(result, judged)
-    left, right = own["shares"] + 0.3, own["envy"] + 0.6 + own.get("prices", 0.0)
-    with canvas((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
-        figure = Drawing(
-            figsize=(2.2 * PANEL, max(left, right) + 0.4 * bool(title)), layout="constrained", facecolor=PAGE
-        )
-        columns = figure.subfigures(1, 2, squeeze=False)[0]
-        shares = columns[0].subplots()
-        draw_shares(shares, result)
-        columns[0].legend(title="GPU type", loc="outside lower center", ncols=4)
-        below = [key for key in own if key != "shares"]
-        grid = columns[1].subplots(len(below), 1, height_ratios=[own[key] for key in below], squeeze=False)[:, 0]
-        for axes, key in zip(grid, below, strict=True):
-            DRAWERS[key](axes, judged if key == "envy" else result)
+def draw(result: Allocation | Plan, title: str = "") -> Figure:
+    """Draw shares, envy and, if the result has them, prices in one figure with legends."""
+    (high, draw_left), *others = _panels(result, result)
+    heights = [height for height, _ in others]
+    whole = max(high + 0.3, sum(heights) + 0.6) + 0.4 * bool(title)
+    with canvas((title, *result.entities.names, *result.entities.types)):
+        figure = Drawing(figsize=(2.2 * PANEL, whole), layout="constrained", facecolor=PAGE)
+        left, right = figure.subfigures(1, 2, squeeze=False)[0]
+        draw_left(left.subplots())
+        left.legend(title="GPU type", loc="outside lower center", ncols=4)
+        grid = right.subplots(len(others), 1, height_ratios=heights, squeeze=False)[:, 0]
+        for axes, (_, draw_panel) in zip(grid, others, strict=True):
+            draw_panel(axes)
         squares = [Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=QUIET) for colour in HEAT]
-        columns[1].legend(squares, [key.label for key in ENVY_KEYS], loc="outside lower center", ncols=3)
+        right.legend(squares, [key.label for key in ENVY_KEYS], loc="outside lower center", ncols=3)
         figure.suptitle(heading(title, 2.2 * PANEL), color=INK)
         figure.draw_without_rendering()  # lays out with these fonts
     return figure

@@ -148,11 +148,6 @@ class Column:
     meaning: str = ""
     text: bool = False
 
-    @property
-    def heading(self) -> str:
-        """Name and unit in one line."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
-
 
 @dataclass(frozen=True)
 class Table:
@@ -190,10 +185,10 @@ def table_of(columns: Iterable[Column | str], rows: Iterable[Iterable[Cell | str
     return Table(heads, tuple(tuple(map(_cell, row)) for row in rows), title)
 
 
-def joined(*columns: tuple[Column, Sequence[Cell]], title: str = "") -> Table:
+def joined(*columns: tuple[Column, Sequence[Cell]], title: str = "", facts: Iterable[tuple[str, str]] = ()) -> Table:
     """A table of columns with their cells."""
     heads, cells = zip(*columns, strict=True)
-    return Table(heads, tuple(zip(*cells, strict=True)), title)
+    return Table(heads, tuple(zip(*cells, strict=True)), title, facts=tuple(facts))
 
 
 def words(name: str, texts: Iterable[Cell | str]) -> tuple[Column, list[Cell]]:

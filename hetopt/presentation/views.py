@@ -50,8 +50,6 @@ def _names(frame: pd.DataFrame) -> tuple[Column, list[Cell]]:
     return words(str(frame.index.name or ""), map(str, frame.index))
 
 
-# Allocations and plans
-
 SHARES = {
     "tenants": ("GPUs of each type", Unit.GPUS, "normalised throughput", Unit.SPEEDUP_GPUS.label),
     "jobs": ("part of the time that the gang runs on each type", Unit.SHARE, "work per second", "work/s"),
@@ -66,14 +64,14 @@ def _(value: Allocation) -> list[Table]:
     frame = value.exact if exact else value.share
     shares = _numbers(frame, "" if exact and unit is Unit.SHARE else unit)
     rates = _numbers(value.rate.to_frame(), rate_unit, rate, significant=True)
-    return [replace(joined(_names(frame), *shares, *rates, title=title), facts=_certificate(value))]
+    return [joined(_names(frame), *shares, *rates, title=title, facts=_certificate(value))]
 
 
 @view.register
 def _(value: Plan) -> list[Table]:
     lost = ((f"given up ({what})", format_number(float(amount))) for what, amount in value.given_up.items())
-    table = joined(_names(value.gpus), *_numbers(value.gpus, Unit.GPUS), title="GPUs in this round")
-    return [replace(table, facts=(*lost, *_certificate(value)))]
+    facts = (*lost, *_certificate(value))
+    return [joined(_names(value.gpus), *_numbers(value.gpus, Unit.GPUS), title="GPUs in this round", facts=facts)]
 
 
 def _certificate(result: Allocation | Plan) -> tuple[tuple[str, str], ...]:
@@ -91,9 +89,6 @@ def _certificate(result: Allocation | Plan) -> tuple[tuple[str, str], ...]:
     return ((str(certificate.status), text),)
 
 
-# Logs
-
-
 @view.register
 def _(value: Log) -> list[Table]:
     """A row for each job: its GPUs, when it arrived, started and finished, and its restarts."""
@@ -105,10 +100,8 @@ def _(value: Log) -> list[Table]:
     if value.makespan == value.makespan:
         facts.append(("makespan", format_duration(value.makespan)))
     facts.append(("utilisation", format_percent(value.utilisation)))
-    return [replace(joined(_names(times), gpus, *columns, completion, switches), facts=tuple(facts))]
+    return [joined(_names(times), gpus, *columns, completion, switches, facts=facts)]
 
-
-# Audits
 
 PROPERTIES = {
     "envy_free": "no tenant or job would do better with another's GPUs, scaled by weight",
@@ -133,27 +126,23 @@ def _(value: Audit) -> list[Table]:
     others = table[table["unit"] != usual].groupby("unit").groups
     apart = "; ".join(f"{', '.join(names)}: {unit}" for unit, names in others.items())
     meaning = f"distance to a violation, below 0 if violated; {usual}" + (f" ({apart})" if apart else "")
-    found = joined(
+    shown = {str(key) for _, verdict in value for key in (verdict.name, verdict.level)}
+    columns = (
         _names(table),
         words("verdict", (Cell(word, mark=VERDICTS.get(word)) for word in table["verdict"])),
         number_column("slack", table["slack"].astype(float).tolist(), Unit.SHARE, meaning),
         words("why", table["explanation"]),
-        title="properties",
     )
-    shown = {str(key) for _, verdict in value for key in (verdict.name, verdict.level)}
-    return [replace(found, facts=tuple((name, text) for name, text in PROPERTIES.items() if name in shown))]
-
-
-# Instances
+    facts = [(name, text) for name, text in PROPERTIES.items() if name in shown]
+    return [joined(*columns, title="properties", facts=facts)]
 
 
 @view.register
 def _(value: Instance) -> list[Table]:
     """The cluster, and the speeds of tenants and jobs."""
     cluster = pd.DataFrame({"GPUs": value.cluster.capacity}).rename_axis("GPU type")
-    found = [joined(_names(cluster), *_numbers(cluster, significant=True), title="Cluster")]
-    if value.source:
-        found = [replace(found[0], facts=(("source", value.source),))]
+    source = [("source", value.source)] if value.source else []
+    found = [joined(_names(cluster), *_numbers(cluster, significant=True), title="Cluster", facts=source)]
     if value.tenants:
         found.append(_speeds(value.entities("tenants"), "Tenants: speedup on each GPU type"))
     if value.jobs:
@@ -164,9 +153,6 @@ def _(value: Instance) -> list[Table]:
 def _speeds(entities: Entities, title: str, unit: str = "") -> Table:
     frame = entities.frame(entities.speed)
     return joined(_names(frame), *_numbers(frame, unit, significant=True), title=title)
-
-
-# Comparisons
 
 
 @view.register
@@ -250,9 +236,6 @@ def _listed(phrases: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-# Placements and mappings
-
-
 @view.register
 def placement_view(value: FirstRound, mapped: MappedJobs | None = None) -> list[Table]:
     """Jobs with their GPUs and servers in a first round, and jobs that wait with the reason.
@@ -262,16 +245,14 @@ def placement_view(value: FirstRound, mapped: MappedJobs | None = None) -> list[
     mapped:
         Mappings of the jobs, for the time of their iterations.
     """
-    waits = Cell("waits", mark=Mark.WARN)
+    rows = [(job, Cell(", ".join(gpus)), ", ".join(servers)) for job, gpus, servers in value.rows]
+    rows += [(job, Cell("waits", mark=Mark.WARN), str(why)) for job, why in value.waiting.items()]
     columns = [
-        words("job", [*(job for job, _, _ in value.rows), *value.waiting]),
-        words("GPUs", [*(", ".join(gpus) for _, gpus, _ in value.rows), *[waits] * len(value.waiting)]),
-        words("servers, or why it waits", [*(", ".join(s) for *_, s in value.rows), *map(str, value.waiting.values())]),
+        words(name, [row[i] for row in rows]) for i, name in enumerate(("job", "GPUs", "servers, or why it waits"))
     ]
     if mapped is not None:
         known = {job: float(own.iteration_seconds) for job, own in mapped.mappings.items()}
-        seconds = [known.get(cell.text, nan) for cell in columns[0][1]]
-        columns.insert(2, number_column("iteration", seconds, Unit.SECONDS))
+        columns.insert(2, number_column("iteration", [known.get(job, nan) for job, *_ in rows], Unit.SECONDS))
     decision = value.decision
     jobs, capacity = counted(len(value.instance.jobs), "job"), counted(round(decision.entities.capacity.sum()), "GPU")
     lost = ", ".join(f"{what} {format_number(float(n))}" for what, n in decision.given_up.items() if n)
@@ -279,7 +260,7 @@ def placement_view(value: FirstRound, mapped: MappedJobs | None = None) -> list[
         ("running", f"{len(value.rows)} of {jobs}, on {decision.gpus.sum():.0f} of {capacity}"),
         ("given up by rounding and placement", lost or "nothing"),
     )
-    return [replace(joined(*columns, title="jobs on servers in the first round"), facts=facts)]
+    return [joined(*columns, title="jobs on servers in the first round", facts=facts)]
 
 
 MOST_SERVERS = 10
@@ -309,24 +290,13 @@ def _mapping_facts(mapping: GPUMapping) -> tuple[tuple[str, str], ...]:
     """Time of an iteration, traffic, and how the mapping was found."""
     found = f"{STATUS.get(mapping.status, mapping.status)}, found in {format_duration(mapping.seconds)}"
     if mapping.bound is not None:
-        takes = mapping.minimises == "seconds"
-        least = (
-            f"takes less than {format_duration(mapping.bound)}"
-            if takes
-            else f"sends less than {format_bytes(mapping.bound)}"
-        )
-        found += f"; no mapping {least}: gap {format_percent(mapping.gap or 0.0)}"
-    together, apart = map(format_duration, mapping.iteration_limits)
+        needs, text = ("takes", format_duration) if mapping.minimises == "seconds" else ("sends", format_bytes)
+        found += f"; no mapping {needs} less than {text(mapping.bound)}: gap {format_percent(mapping.gap or 0.0)}"
+    alpha, together, apart = map(format_duration, (mapping.iteration_seconds, *mapping.iteration_limits))
+    sent, total = format_bytes(mapping.cut_bytes), format_bytes(mapping.graph.weight.sum())
     return (
-        (
-            "iteration",
-            f"{format_duration(mapping.iteration_seconds)}; {together} if all replicas were together, "
-            f"{apart} if each were on a separate server",
-        ),
-        (
-            "between servers",
-            f"{format_bytes(mapping.cut_bytes)} of {format_bytes(mapping.graph.weight.sum())} per iteration",
-        ),
+        ("iteration", f"{alpha}; {together} if all replicas were together, {apart} if each were on a separate server"),
+        ("between servers", f"{sent} of {total} per iteration"),
         (mapping.method or "method", found),
     )
 
