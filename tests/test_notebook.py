@@ -12,7 +12,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from pages_in_browser import chromium, problems_of
 
@@ -139,19 +138,6 @@ def test_the_bars_of_a_log_are_its_spans() -> None:
                 found.append(float((corners.max(axis=1) - corners.min(axis=1)).sum()))
     assert found == pytest.approx(expected, rel=EQUAL)
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
-
-
-def test_the_dots_of_a_comparison_are_its_numbers() -> None:
-    comparison = results()["comparison"]
-    axes = comparison.plot().axes[0]
-    drawn = [
-        tuple(at)
-        for own in axes.collections
-        if isinstance(own, PathCollection)
-        for at in np.asarray(own.get_offsets()).tolist()
-    ]
-    table = comparison.table[["sharing", "total"]]  # type: ignore[attr-defined]
-    assert sorted(drawn) == sorted(map(tuple, table.to_numpy().tolist()))
 
 
 def test_results_load_no_pictures_before_they_are_shown() -> None:

@@ -82,26 +82,27 @@ def _(value: Audit) -> Figure:
 @figure.register
 def _(value: Log) -> Figure:
     """When each job runs, and on which GPU type; dark where it starts or moves, a line while it is there."""
-    jobs = list(map(str, value.jobs.index[:MOST_ROWS]))
-    position = {job: i for i, job in enumerate(jobs)}
-    spans = value.spans[value.spans["job"].isin(position)]
+    shown = value.jobs[:MOST_ROWS]
+    jobs = list(map(str, shown.index))
+    spans = value.spans[value.spans["job"].isin(jobs)]
     types = sorted(map(str, spans["gpu_type"].unique()))
     styles, end = series_styles(types), value.end if value.end == value.end else float(value.spans["end"].max())
-    begin = float(value.jobs["arrival"].min())
+    first = float(value.jobs["arrival"].min())
+    begin = first if first < end else end - 1.0
     with canvas((*jobs, *types)):
         rows = [GanttRow(job) for job in jobs]
         drawn, axes = gantt_figure(rows, 0.2, top=0.35)
-        starts = begin if begin < end else end - 1.0
-        columns = (spans[key].astype(str) for key in ("job", "gpu_type", "servers"))
-        numbers = (spans[key].astype(float) for key in ("start", "end", "lost"))
-        bars = [
-            GanttBar(position[job], 0, 1, first, last, styles[gpu_type], label=servers, begun=first + lost)
-            for job, gpu_type, servers, first, last, lost in zip(*columns, *numbers, strict=True)
-        ]
-        draw_bars(axes, rows, bars, (starts, end))
-        leaves = value.jobs["finish"].fillna(end)
-        draw_presence(axes, [(position[job], value.jobs["arrival"][job], leaves[job]) for job in jobs], (starts, end))
-        time_axis(axes, starts, end)
+        bars = []
+        for span in spans.to_dict("records"):
+            start, stop, style = span["start"], span["end"], styles[span["gpu_type"]]
+            bar = GanttBar(
+                jobs.index(span["job"]), 0, 1, start, stop, style, span["servers"], begun=start + span["lost"]
+            )
+            bars.append(bar)
+        draw_bars(axes, rows, bars, (begin, end))
+        there = zip(range(len(jobs)), shown["arrival"], shown["finish"].fillna(end), strict=True)
+        draw_presence(axes, there, (begin, end))
+        time_axis(axes, begin, end)
         samples = [Patch(label=name, **style.bar()) for name, style in styles.items()]
         drawn.legend(handles=samples, loc="upper right", ncols=6)
         some = "" if len(jobs) == len(value.jobs) else f" (the first {len(jobs)} of {len(value.jobs)})"

@@ -26,23 +26,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend.
-
-    Attributes
-    ----------
-    label:
-        Its text.
-    variable:
-        The variable of its colour.
-    dash:
-        On and off of its line in line widths.
-    opacity:
-        Opacity of its sample.
-    line:
-        Whether the sample is a line rather than a square.
-    hatched:
-        Whether the square is hatched.
-    """
+    """An entry of a legend: a square, or a line (its dash: on and off in line widths), in the colour of a variable."""
 
     label: str
     variable: str
@@ -59,13 +43,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Meter:
-    """A small bar.
-
-    Attributes
-    ----------
-    filled, paler:
-        Parts of its length, from 0 to 1: up to the first it is full, from there to the second pale.
-    """
+    """A small bar: full up to the first of two parts of its length, from 0 to 1, and pale from there to the second."""
 
     filled: float
     paler: float = 0.0
@@ -73,13 +51,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class Sparkline:
-    """A small line without axes.
-
-    Attributes
-    ----------
-    points:
-        Its points in order of x, two or more.
-    """
+    """A small line without axes, through two or more points in order of x."""
 
     points: tuple[tuple[float, float], ...]
 
