@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from hetopt.data.array_types import Floats
 from hetopt.experiments.comparison import Comparison, ranked
@@ -59,7 +59,7 @@ def trade_off(comparison: Comparison) -> Figure:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         if names:
-            _name_dots(figure, axes, names, places, star)
+            _name_dots(axes, names, places, star)
     return figure
 
 
@@ -72,9 +72,9 @@ def _frame(axes: Axes, places: Floats) -> None:
     axes.set_ylim(low[1] - 0.08 * room[1], high[1] + 0.08 * room[1])
 
 
-def _name_dots(figure: Figure, axes: Axes, names: Sequence[str], places: Floats, star: np.ndarray) -> None:
+def _name_dots(axes: Axes, names: Sequence[str], places: Floats, star: np.ndarray) -> None:
     """Write the names beside the dots; policies at the same place share a label of at most three lines."""
-    scale, whole = 72 / figure.dpi, 72 * np.array(figure.get_size_inches())
+    scale = 72 / axes.figure.dpi
     points = axes.transData.transform(places) * scale
     groups: list[list[int]] = []
     for i in sorted(range(len(names)), key=lambda i: (not star[i], *points[i].round().tolist())):
@@ -87,21 +87,21 @@ def _name_dots(figure: Figure, axes: Axes, names: Sequence[str], places: Floats,
     sizes = [(LETTER * max(map(text_width, own)) + 2, LINE * len(own)) for own in lines]
     dots = points[[own[0] for own in groups]]
     boxes = place_labels(dots, np.array(sizes), np.array(axes.bbox.extents) * scale)
+    leader: dict[str, Any] = {"arrowstyle": "-", "color": QUIET, "linewidth": 0.6, "shrinkA": 0, "shrinkB": DOT}
     for own, text, (x, y), (left, bottom, right, top) in zip(groups, lines, dots, boxes, strict=True):
         at, side = (left, "left") if left >= x else (right, "right") if right <= x else ((left + right) / 2, "center")
+        nearest = np.clip(x, left, right), np.clip(y, bottom, top)
+        leader["relpos"] = (nearest[0] - left) / (right - left), (nearest[1] - bottom) / (top - bottom)
         axes.annotate(
             "\n".join(text),
-            np.array([at, (bottom + top) / 2]) / whole,
-            xycoords="figure fraction",
+            places[own[0]],
+            (at - x, (bottom + top) / 2 - y),
+            textcoords="offset points",
             ha=side,
             va="center",
             weight="bold" if star[own].any() else "normal",
-            zorder=5,
+            arrowprops=leader if np.hypot(nearest[0] - x, nearest[1] - y) > 2.5 * DOT else None,
         )
-        nearest = np.clip(x, left, right), np.clip(y, bottom, top)
-        if np.hypot(nearest[0] - x, nearest[1] - y) > 2.5 * DOT:
-            line = np.array([(x, y), nearest]) / whole
-            figure.add_artist(Line2D(*line.T, color=QUIET, linewidth=0.6, zorder=2))
 
 
 SIDES = np.array(
