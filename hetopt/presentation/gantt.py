@@ -89,7 +89,6 @@ def draw_bars(
     window: tuple[float, float],
     tips: list[str] | None = None,
     *,
-    rasterized: bool = False,
     whole: bool = False,
 ) -> None:
     """Draw rows and bars on the axes of :func:`gantt_figure`.
@@ -101,8 +100,6 @@ def draw_bars(
     tips:
         If given, every bar is a shape of its own, and its tip is appended, for
         :func:`~hetopt.presentation.pictures.picture`.
-    rasterized:
-        Whether bars become pixels, for very many of them.
     whole:
         Whether labels with too little room are left out rather than cut, e.g. numbers.
     """
@@ -134,7 +131,7 @@ def draw_bars(
         if tips is None:
             shapes.setdefault(key, []).append(box)
         else:
-            _draw(axes, [box], *key, rasterized=rasterized).set_gid(f"tip{len(tips)}")
+            _draw(axes, [box], *key).set_gid(f"tip{len(tips)}")
             tips.append(bar.tip)
         if bar.begun is not None and bar.begun > start:
             begun = min(bar.begun, end)
@@ -147,15 +144,12 @@ def draw_bars(
             at = start + 0.04 / across, low + bar.lines / 2
             axes.text(*at, cut(bar.label, room), va="center", color=bar.style.letters, zorder=3)
     for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):
-        _draw(axes, boxes, *key, rasterized=rasterized)
+        _draw(axes, boxes, *key)
 
 
-def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float, *, rasterized: bool) -> PathPatch:
-    patch = draw_boxes(
-        axes, boxes, facecolor=colour, edgecolor=PAGE, linewidth=0.5, hatch=hatch or None, alpha=alpha, zorder=2
-    )
-    patch.set_rasterized(rasterized)
-    return patch
+def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float) -> PathPatch:
+    look = {"facecolor": colour, "edgecolor": PAGE, "linewidth": 0.5, "hatch": hatch or None, "alpha": alpha}
+    return draw_boxes(axes, boxes, **look, zorder=2)
 
 
 def draw_presence(axes: Axes, spans: Iterable[tuple[float, float, float]], window: tuple[float, float]) -> None:

@@ -96,7 +96,7 @@ def picture(
 def inline_svg(figure: Figure, text: str, tips: Sequence[str] = ()) -> Markup:
     """A figure as an SVG element with the colours of the page and no style sheet; equal figures give equal text."""
     buffer = StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": text, "svg.fonttype": "none", "path.simplify": False}):
+    with matplotlib.rc_context({"svg.hashsalt": text, "svg.fonttype": "none"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none")
     svg = buffer.getvalue()
     svg = re.sub(
