@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator
 from hetopt.presentation.fonts import cut, label, text_width
 from hetopt.presentation.formatting import format_duration, unit_of_time
 from hetopt.presentation.pictures import WIDE, Box, Drawing, draw_boxes
-from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle
+from hetopt.presentation.style import GRID, INK, PAGE, REST, SeriesStyle
 
 LETTER = 0.08
 """Width of a digit in inches."""
@@ -111,10 +111,8 @@ def draw_bars(
     axes.set(xlim=window, ylim=(max(top, 1), 0))
     middles = [y + row.lines / 2 for y, row in zip(tops, rows, strict=True)]
     axes.set_yticks(middles, [label(row.name, i, NAME) for i, row in enumerate(rows, 1)])
-    across, down = (
-        axes.bbox.width / axes.figure.dpi / (window[1] - window[0]),
-        axes.bbox.height / axes.figure.dpi / max(top, 1),
-    )
+    across = axes.bbox.width / axes.figure.dpi / (window[1] - window[0])  # inches per unit
+    down = axes.bbox.height / axes.figure.dpi / max(top, 1)
     high = min((row.lines for row in rows), default=1) * down
     axes.tick_params(axis="y", length=0, labelsize=min(9.0, max(5.0, 72 * high * 0.95)))
     axes.grid(axis="x", zorder=0)
@@ -152,14 +150,6 @@ def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float) -
     return draw_boxes(axes, boxes, **look, zorder=2)
 
 
-def draw_presence(axes: Axes, spans: Iterable[tuple[float, float, float]], window: tuple[float, float]) -> None:
-    """A thin line in the middle of a row (position, start, end), e.g. from the arrival of a job to its finish."""
-    for row, start, end in spans:
-        ends = max(start, window[0]), min(end, window[1])
-        if ends[0] < ends[1]:
-            axes.plot(ends, (row + 0.5, row + 0.5), color=QUIET, linewidth=0.7, zorder=1)
-
-
 def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> None:
     """Limits in seconds and round ticks, in a unit that suits the length; ``ago``: before the end of the axis."""
     size, name = unit_of_time([end - begin])
@@ -177,9 +167,3 @@ def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> Non
         shown = FuncFormatter(lambda at, _: f"{at / size:g}")
         axes.set_xlabel(f"time ({name})")
     axes.xaxis.set_major_formatter(shown)
-
-
-def ground(axes: Axes, rows: Sequence[GanttRow]) -> None:
-    """A soft ground behind all rows."""
-    low, high = axes.get_xlim()
-    draw_boxes(axes, [(low, high, 0, sum(row.lines for row in rows))], facecolor=SOFT, linewidth=0, zorder=0)

@@ -17,7 +17,7 @@ from hetopt.presentation import allocation_pictures
 from hetopt.presentation.allocation_pictures import check_picture_path, save_figure
 from hetopt.presentation.comparison_page import trade_off_of
 from hetopt.presentation.formatting import format_duration, format_number, format_percent
-from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, draw_presence, gantt_figure, time_axis
+from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.job_graph_pictures import draw_mapping
 from hetopt.presentation.pages import render
 from hetopt.presentation.pictures import draw_boxes, panel
@@ -164,8 +164,8 @@ def _(value: Log) -> Figure:
             for job, gpu_type, servers, first, last, lost in zip(*columns, *numbers, strict=True)
         ]
         draw_bars(axes, rows, bars, (starts, end))
-        leaves = value.jobs["finish"].fillna(end)
-        draw_presence(axes, [(position[job], value.jobs["arrival"][job], leaves[job]) for job in jobs], (starts, end))
+        there = value.jobs.loc[jobs].fillna({"finish": end})
+        axes.hlines(axes.get_yticks(), there["arrival"], there["finish"], colors=QUIET, linewidth=0.7, zorder=1)
         time_axis(axes, starts, end)
         samples = [Patch(label=name, **style.bar()) for name, style in styles.items()]
         drawn.legend(handles=samples, loc="upper right", ncols=6)

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import end_of, seats_of
 from hetopt.metrics.over_time import extent
 from hetopt.presentation.fonts import heading
-from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, draw_presence, gantt_figure, time_axis
+from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.pictures import WIDE, Picture, picture
 from hetopt.presentation.simulation_report.runs import LoadedRuns
-from hetopt.presentation.style import LIGHT, SeriesStyle, canvas, series_styles
+from hetopt.presentation.style import LIGHT, QUIET, SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
 from hetopt.simulation.log import Log, training_begins
 
@@ -226,11 +225,8 @@ def _chart(
         figure, axes = gantt_figure(rows, height)
         draw_bars(axes, rows, bars, window)
         if present is not None:
-            arrives, leaves = present.jobs["arrival"], present.jobs["finish"].fillna(end_of(present))
-            tops = accumulate((row.lines for row in rows), initial=0)
-            there = [(row, top) for row, top in zip(rows, tops, strict=False) if row.name in arrives.index]
-            middles = [(top + (row.lines - 1) / 2, arrives[row.name], leaves[row.name]) for row, top in there]
-            draw_presence(axes, middles, window)
+            jobs = present.jobs.reindex([row.name for row in rows]).fillna({"finish": end_of(present)})
+            axes.hlines(axes.get_yticks(), jobs["arrival"], jobs["finish"], colors=QUIET, linewidth=0.7, zorder=1)
         time_axis(axes, *window)
         axes.set_title(heading(system, WIDE - 2))
         text = f"Timeline of {system} on {where}: {counted(len(bars), 'bar')} of jobs in {counted(len(rows), 'row')}"
