@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from hetopt.metrics.log_reading import end_of, seats_of
 from hetopt.metrics.over_time import extent
 from hetopt.presentation.fonts import heading
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
-from hetopt.presentation.pictures import WIDE, Picture, picture
+from hetopt.presentation.pictures import WIDE, picture
 from hetopt.presentation.simulation_report.runs import LoadedRuns
 from hetopt.presentation.style import LIGHT, QUIET, SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
@@ -122,36 +122,51 @@ def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[st
         (placed if on_servers else others)[system] = own
     found = []
     if placed:
-        styles, keys = _colours(placed.values(), "owner")
-        rows = [GanttRow(name, gpus) for name, gpus in sizes.items()]
-        height = max(GPU_LINE, LEAST_ROW / min(sizes.values()))
-        drawn = [
-            _chart(system, rows, bars_of(own, "on", sizes, "owner", styles), height, window, where)
-            for system, own in placed.items()
-        ]
         colours = "tenants" if tenants else "jobs"
-        found.append({"rows": "server", "colours": colours, "keys": keys, "pictures": drawn, "shown": len(rows)})
+        found.append(_charts("server", colours, placed, sizes, loaded, window, where))
     if others:
-        styles, keys = _colours(others.values(), "gpu_type")
         arrival = {str(name): float(at) for log in loaded.logs.values() for name, at in log.jobs["arrival"].items()}
         jobs = sorted(largest(others.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
-        drawn = []
-        for system, own in others.items():
-            bars = bars_of(own, "once", dict.fromkeys(jobs, len(own)), "gpu_type", styles)
-            copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
-            rows = [GanttRow(job, copies.get(number, 1)) for number, job in enumerate(jobs)]
-            drawn.append(_chart(system, rows, bars, JOB_LINE, window, where, loaded.logs[system]))
-        found.append({"rows": "job", "colours": "GPU types", "keys": keys, "pictures": drawn, "shown": len(jobs)})
+        most = dict.fromkeys(jobs, max(map(len, others.values())))
+        found.append(_charts("job", "GPU types", others, most, loaded, window, where))
     return found
 
 
-def _colours(spans: Collection[pd.DataFrame], column: str) -> tuple[dict[str, SeriesStyle], list[Key]]:
-    """The styles of the largest values of a column, and the legend."""
-    styles = series_styles(largest(spans, column, COLOURS))
+def _charts(
+    kind: str,
+    colours: str,
+    spans: Mapping[str, pd.DataFrame],
+    lines: Mapping[str, int],
+    loaded: LoadedRuns,
+    window: Window,
+    where: str,
+) -> dict[str, Any]:
+    """One kind of charts; ``lines``: row -> its lines, for jobs the most that it may have."""
+    by_job = kind == "job"
+    places, colour = ("once", "gpu_type") if by_job else ("on", "owner")
+    height = JOB_LINE if by_job else max(GPU_LINE, LEAST_ROW / min(lines.values()))
+    styles = series_styles(largest(spans.values(), colour, COLOURS))
     keys = [Key(name, own.variable, hatched=bool(own.hatch)) for name, own in styles.items()]
-    if any(not own[column].isin(styles).all() for own in spans):
+    if any(not own[colour].isin(styles).all() for own in spans.values()):
         keys.append(Key("others", "rest"))
-    return styles, [*keys, Key("starting or moving", "ink", opacity=0.6)]
+    pictures = []
+    for system, own in spans.items():
+        bars = bars_of(own, places, lines, colour, styles)
+        copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
+        rows = [GanttRow(name, copies.get(i, 1) if by_job else most) for i, (name, most) in enumerate(lines.items())]
+        with canvas([system, *lines, *(bar.label for bar in bars)]):
+            figure, axes = gantt_figure(rows, height)
+            draw_bars(axes, rows, bars, window)
+            if by_job:
+                log = loaded.logs[system]
+                jobs = log.jobs.reindex(list(lines)).fillna({"finish": end_of(log)})
+                axes.hlines(axes.get_yticks(), jobs["arrival"], jobs["finish"], colors=QUIET, linewidth=0.7, zorder=1)
+            time_axis(axes, *window)
+            axes.set_title(heading(system, WIDE - 2))
+            size = f"{counted(len(bars), 'bar')} of jobs in {counted(len(rows), 'row')}"
+            pictures.append(picture(figure, f"Timeline of {system} on {where}: {size}"))
+    keys.append(Key("starting or moving", "ink", opacity=0.6))
+    return {"rows": kind, "colours": colours, "keys": keys, "pictures": pictures, "shown": len(lines)}
 
 
 def spans_in(log: Log, window: Window) -> pd.DataFrame:
@@ -209,25 +224,3 @@ def bars_of(
                 label = "" if row == span.job else span.job
                 bars.append(GanttBar(*at, styles.get(getattr(span, colour)), label, begun=span.trains))
     return bars
-
-
-def _chart(
-    system: str,
-    rows: Sequence[GanttRow],
-    bars: Sequence[GanttBar],
-    height: float,
-    window: Window,
-    where: str,
-    present: Log | None = None,
-) -> Picture:
-    """The chart of one system; ``present``: the log whose jobs are the rows, to draw when they are present."""
-    with canvas([system, *(row.name for row in rows), *(bar.label for bar in bars)]):
-        figure, axes = gantt_figure(rows, height)
-        draw_bars(axes, rows, bars, window)
-        if present is not None:
-            jobs = present.jobs.reindex([row.name for row in rows]).fillna({"finish": end_of(present)})
-            axes.hlines(axes.get_yticks(), jobs["arrival"], jobs["finish"], colors=QUIET, linewidth=0.7, zorder=1)
-        time_axis(axes, *window)
-        axes.set_title(heading(system, WIDE - 2))
-        text = f"Timeline of {system} on {where}: {counted(len(bars), 'bar')} of jobs in {counted(len(rows), 'row')}"
-        return picture(figure, text)
