@@ -12,7 +12,7 @@ from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_folder import RunFolder
 from hetopt.experiments.run_store import RunStore
-from hetopt.presentation.simulation_report.report_page import write
+from hetopt.presentation.simulation_report.report_page import page
 
 LONG = "a-label-that-is-too-long-for-most-pictures[normalise=False, round_seconds=300, restarts=many]"
 NAMES = ("fft", LONG, "$x_1$", "调度器-中文名称-很长的名字", "<i>&amp;", "two words", *(f"p{i}" for i in range(6)))
@@ -28,7 +28,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     many = tuple(SystemVariant(POLICIES[i % len(POLICIES)], label=name) for i, name in enumerate(NAMES))
     Experiment((TRACE,), many, until=3600.0).run(RunStore(folder / "many"))
     for name in ("few", "many"):
-        write(RunFolder.of(folder / name), folder / f"{name}.html")
+        (folder / f"{name}.html").write_text(page(RunFolder.of(folder / name)), "utf-8")
     return {name: folder / f"{name}.html" for name in ("few", "many")}
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import given
 from metric_cases import simulations
 from report_cases import TRACE, invented
 
@@ -21,15 +19,8 @@ from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics import completion, efficiency
 from hetopt.metrics.definitions import METRICS, Theme, by_theme, metric_of
+from hetopt.metrics.over_time import extent, mean_throughput, mean_utilisation, mean_waiting
 from hetopt.presentation.formatting import column_format, format_number
-from hetopt.presentation.simulation_report.time_series import (
-    cumulative_distribution,
-    in_use,
-    interval_edges,
-    means,
-    throughput,
-    waiting,
-)
 
 ROWS = {
     ("t", "a", 0): {"jct_mean": 4.0, "gru": 0.5, "beneficial": math.nan, "jobs": 9.0},
@@ -142,61 +133,26 @@ def test_the_unit_of_a_column_suits_its_middle(values: list[float], unit: Unit, 
     assert (form.name, [form.format(value) for value in values]) == (name, shown)
 
 
-MOMENTS = st.integers(0, 64)
-INTERVALS = st.lists(st.tuples(MOMENTS, MOMENTS, st.integers(0, 8)).filter(lambda t: t[0] < t[1]), max_size=8)
-
-
-@given(INTERVALS, st.integers(1, 16))
-def test_means_over_stretches_by_enumeration(intervals: list[tuple[int, int, int]], number: int) -> None:
-    """64 s in equal stretches: every mean is the sum of overlaps, in fractions."""
-    begins, ends, values = (np.array([t[i] for t in intervals], dtype=float) for i in range(3))
-    edges = np.linspace(0.0, 64.0, number + 1)
-    found = means(begins, ends, values, edges)
-    for i in range(number):
-        low, high = Fraction(64 * i, number), Fraction(64 * (i + 1), number)
-        area = sum(v * max(Fraction(0), min(Fraction(b), high) - max(Fraction(a), low)) for a, b, v in intervals)
-        assert found[i] == pytest.approx(float(area / (high - low)))
-
-
 @given(simulations())
 def test_areas_under_the_curves_are_those_of_the_metrics(case: tuple[Log, Instance]) -> None:
     """GPU-seconds of training, and seconds that jobs wait, are the same however they are divided."""
     log, instance = case
     if not len(log.rounds) or not len(log.jobs):
         return
-    edges = interval_edges([log], 7)
+    edges = np.linspace(*extent([log]), 8)
     length = np.diff(edges)
     trained = (log.spans["end"] - log.spans["start"] - log.spans["lost"]).clip(lower=0.0) @ log.spans["gpus"]
-    assert np.nansum(in_use(log, edges) * length) * log.capacity / 100 == pytest.approx(trained)
-    assert np.nansum(waiting(log, edges) * length) == pytest.approx(completion(log, instance)["queueing"].sum())
+    assert np.nansum(mean_utilisation(log, edges) * length) * log.capacity == pytest.approx(trained)
+    assert np.nansum(mean_waiting(log, edges) * length) == pytest.approx(completion(log, instance)["queueing"].sum())
 
 
 def test_promises_are_those_of_the_metric(tmp_path: Path) -> None:
     """Means over time of both curves are what hetopt.metrics.efficiency says."""
     Experiment((TRACE,), (SystemVariant("oef-cooperative"),), (0,)).run(RunStore(tmp_path))
     ((run),) = RunStore(tmp_path).runs()
-    edges = interval_edges([run.log], 50)
-    estimated, actual = throughput(run.log, edges)
+    edges = np.linspace(*extent([run.log]), 51)
+    estimated, actual = mean_throughput(run.log, edges)
     whole = (run.log.rounds["end"] - run.log.rounds["start"]).sum()
     expected = efficiency(run.log, TRACE.instance(0)).loc["total"]
     for curve, key in ((estimated, "estimated"), (actual, "actual")):
         assert np.nansum(curve * np.diff(edges)) / whole == pytest.approx(expected[key])
-
-
-@example([*range(1, 11), *[5] * 40], 0, 4)
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=200), st.integers(0, 20), st.integers(2, 30))
-def test_a_thinned_distribution_is_close_below(values: list[int], unfinished: int, most: int) -> None:
-    """Its steps are points of the whole one, and nowhere lower than that by more than one in ``most``."""
-    among = len(values) + unfinished
-    x, y = cumulative_distribution(np.array(values, dtype=float), among, most)
-    assert x[0] == min(values)
-    assert x[-1] == max(values)
-    for point in range(51):
-        whole = sum(value <= point for value in values) / among
-        left = np.searchsorted(x, point, side="right")
-        step = y[left - 1] if left else 0.0
-        assert step <= whole
-        assert whole - step <= Fraction(1, most)
-        if point in x:
-            assert step == whole
-    assert len(x) <= most + 2

@@ -17,7 +17,7 @@ from hetopt.experiments.run_store import RunStore
 from hetopt.metrics.definitions import METRICS, Theme, by_theme
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
 from hetopt.presentation.simulation_report import result_tables
-from hetopt.presentation.simulation_report.report_page import ReportOptions, page, write
+from hetopt.presentation.simulation_report.report_page import page
 from hetopt.presentation.style import series_styles
 from hetopt.presentation.tables import Cell, Mark
 
@@ -82,8 +82,8 @@ BY_HAND: dict[tuple[str, str, int], dict[str, float] | str] = {
 def test_ranges_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
     """Hours of two systems and two seeds; one makespan is not known."""
     (part,) = RunFolder.of(invented(tmp_path, BY_HAND)).workloads
-    titles = {"jct_mean": "mean JCT", "makespan": "makespan", "gru": "GRU"}
-    table = result_tables.numbers_table(part.statistics, titles, series_styles(["a", "b"]))
+    metrics = ("jct_mean", "makespan", "gru")
+    table = result_tables.numbers_table(part.statistics, metrics, series_styles(["a", "b"]))
     dash = "\N{EN DASH}"
     assert [(column.name, column.unit) for column in table.columns[1:]] == [
         ("mean JCT", "h"),
@@ -97,7 +97,7 @@ def test_ranges_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
         (dash, None, ("0 of 2 seeds",), Mark.QUIET),
     ]
     assert second[1] == Cell("8.500", 30600.0, (f"8.000 {dash} 9.000",)), "no other system to compare with"
-    ratios = result_tables.numbers_table(part.statistics, titles, series_styles(["a", "b"]), "b")
+    ratios = result_tables.numbers_table(part.statistics, metrics, series_styles(["a", "b"]), "b")
     assert [(cell.value, cell.notes) for cell in ratios.rows[0][1:3]] == [
         (pytest.approx((2 / 4 + 5 / 4.25) / 2), (f"0.500 {dash} 1.176",)),
         (3 / 8, ("1 of 2 seeds",)),
@@ -252,7 +252,7 @@ def test_a_trace_that_changed_is_noticed(tmp_path: Path) -> None:
 
 def test_options_are_heard(runs: Path) -> None:
     some = RunFolder.of(runs, ["gavel", "tiresias"])
-    found = Page(page(some, ReportOptions(baseline="tiresias", window=(0.0, 600.0), seed=1, fairness="gavel")))
+    found = Page(page(some, baseline="tiresias", window=(0.0, 600.0), seed=1, fairness="gavel"))
     assert "Relative to tiresias" in found.headings
     assert "Seed 1, from 0 s to 10 min: as requested." in found.text
     assert "Finish-time fairness (gavel)" in found.text
@@ -261,14 +261,14 @@ def test_options_are_heard(runs: Path) -> None:
 
 def test_a_system_that_was_refused_everywhere_is_no_baseline(runs: Path) -> None:
     with pytest.raises(UnknownName, match="no system 'gandiva-fair' to compare with"):
-        page(RunFolder.of(runs), ReportOptions(baseline="gandiva-fair"))
+        page(RunFolder.of(runs), baseline="gandiva-fair")
 
 
 def test_a_window_outside_of_one_workload_is_noted_there(runs: Path) -> None:
     """Trace 1 lasts longer than the mix."""
     ends = [run.log.end for run in RunFolder.of(runs, ["fft"]).runs if run.key.seed == 0]
     start, end = sorted(ends)
-    found = Page(page(RunFolder.of(runs, ["fft"]), ReportOptions(window=(start + 1.0, end))))
+    found = Page(page(RunFolder.of(runs, ["fft"]), window=(start + 1.0, end)))
     assert found.text.count("This workload has no jobs in the requested window.") == 1
     assert "as requested" in found.text
 
@@ -287,5 +287,4 @@ def test_a_damaged_table_is_one_line(tmp_path: Path) -> None:
     Experiment((MIX,), (SystemVariant("hadar"),)).run(RunStore(tmp_path))
     (tmp_path / "hadar_m5" / "hadar" / "seed-0" / "jobs.csv.gz").write_bytes(b"no table")
     with pytest.raises(InvalidInstance, match="table 'jobs' cannot be read"):
-        write(RunFolder.of(tmp_path), tmp_path / "page.html")
-    assert not (tmp_path / "page.html").exists()
+        page(RunFolder.of(tmp_path))

@@ -52,13 +52,13 @@ def report(
 ) -> None:
     """Write one HTML page about stored simulations: tables, charts, Gantt charts, comparison with the papers."""
     from hetopt.cli.arguments import import_from_current_folder
-    from hetopt.data.saving import check_writable
+    from hetopt.data.saving import check_writable, save
     from hetopt.experiments.run_folder import RunFolder
-    from hetopt.presentation.simulation_report.report_page import ReportOptions, write
-    from hetopt.presentation.simulation_report.windows import parse_window
+    from hetopt.presentation.simulation_report.gantt_charts import parse_window
+    from hetopt.presentation.simulation_report.report_page import page
 
     import_from_current_folder()  # workloads of module:Name
-    options = ReportOptions(baseline, None if window is None else parse_window(window), seed, fairness)
+    chosen = None if window is None else parse_window(window)
     folder = RunFolder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
     path = runs / "report.html" if out is None else out
     if path.suffix.lower() not in (".html", ".htm"):
@@ -66,7 +66,8 @@ def report(
     check_writable(path)
     drawn = sum(run.record.refused is None for run in folder.runs) + len(folder.workloads)
     with console.progress("report", drawn) as work:
-        write(folder, path, options, work.begin)
+        text = page(folder, baseline=baseline, window=chosen, seed=seed, fairness=fairness, step=work.begin)
+    save(text, path, overwrite=True)
     if as_json:
         print(json.dumps(numbers(folder, path), indent=2))
     else:

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from hetopt.experiments.experiment import Experiment, SystemVariant
     from hetopt.experiments.run_store import RunRecord, RunStore
 
-SHOWN = {
-    "jct_mean": "JCT mean",
-    "jct_p99": "JCT p99",
-    "makespan": "makespan",
-    "ftf_themis_mean": "FTF mean",
-    "starvation_max": "max starvation",
-    "switches_mean": "switches",
-    "utilisation": "utilisation",
-    "decision_mean": "decision",
-}
-"""Metric -> heading in the table on the terminal; all metrics are stored."""
+SHOWN = (
+    "jct_mean",
+    "jct_p99",
+    "makespan",
+    "ftf_themis_mean",
+    "starvation_max",
+    "switches_mean",
+    "utilisation",
+    "decision_mean",
+)
+"""Metrics in the table on the terminal; all metrics are stored."""
 
 Policies = Annotated[
     str,
@@ -240,7 +240,7 @@ def _show(table: pd.DataFrame) -> None:
         at_events = [replace(cell, text="events") if cell.value is None else cell for cell in lengths]
         columns = [
             number_column(
-                SHOWN[metric.name],
+                metric.title,
                 values := means[metric.name].tolist(),
                 metric.unit,
                 metric.meaning,

@@ -34,6 +34,8 @@ class Metric:
     ----------
     name:
         Its name in the summary and in stored runs.
+    title:
+        Its heading in tables for people; its name where the file has no other.
     meaning:
         Description: a phrase without a full stop.
     unit:
@@ -45,6 +47,7 @@ class Metric:
     """
 
     name: str
+    title: str
     meaning: str
     unit: Unit
     better: Better
@@ -60,7 +63,8 @@ def _load() -> Iterator[Metric]:
     """Read ``metrics.csv``."""
     text = resources.files(__package__).joinpath("metrics.csv").read_text("utf-8")
     for row in csv.DictReader(text.splitlines()):
-        yield Metric(row["name"], row["meaning"], Unit(row["unit"]), Better(row["better"]), Theme(row["theme"]))
+        unit, better, theme = Unit(row["unit"]), Better(row["better"]), Theme(row["theme"])
+        yield Metric(row["name"], row["title"] or row["name"], row["meaning"], unit, better, theme)
 
 
 METRICS: Mapping[str, Metric] = FrozenDict({metric.name: metric for metric in _load()})
@@ -69,7 +73,7 @@ METRICS: Mapping[str, Metric] = FrozenDict({metric.name: metric for metric in _l
 
 def metric_of(name: str) -> Metric:
     """The metric of that name; for names unknown to this version, one without direction."""
-    return METRICS.get(name) or Metric(name, "Not described", Unit.NONE, Better.NEITHER, Theme.OTHER)
+    return METRICS.get(name) or Metric(name, name, "Not described", Unit.NONE, Better.NEITHER, Theme.OTHER)
 
 
 def by_theme(names: Iterable[str]) -> dict[Theme, list[str]]:

@@ -19,7 +19,7 @@ MIXED = "mixed"
 """Column of gangs on several types whose division among the types is unknown."""
 
 
-def _training(log: Log) -> tuple[Floats, Floats]:
+def training(log: Log) -> tuple[Floats, Floats]:
     """(spans,) begin and end of training."""
     starts, lost, ends = (log.spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
     return training_begins(starts, lost, ends), ends
@@ -38,7 +38,7 @@ def gru(log: Log, instance: Instance) -> float:
     jobs = job_times(log, instance)
     if not len(jobs.names):
         return np.nan
-    begins, ends = _training(log)
+    begins, ends = training(log)
     whole = float(jobs.leaves.max() - max(instance.time, jobs.arrival.min())) * log.capacity
     return float(((ends - begins) * log.spans["gpus"]).sum() / whole) if whole > 0 else np.nan
 
@@ -64,7 +64,7 @@ def cru_per_round(log: Log, instance: Instance) -> pd.Series[float]:
     nodes = {server.name: i for i, server in enumerate(s for s in instance.cluster.servers if s.gpus)}
     rows = [(i, nodes[server]) for i, own in enumerate(hosts) for server in own]
     spans, keys = np.array(rows, dtype=np.intp).reshape(-1, 2).T
-    begins, ends = _training(log)
+    begins, ends = training(log)
     _, begins, ends = merged(keys, begins[spans], ends[spans])
     busy, length = _per_round(log, begins, ends, np.ones(len(begins)))
     return pd.Series(busy / (len(nodes) * length), index=pd.Index(log.rounds["start"]), name="cru")
@@ -114,7 +114,7 @@ def utilisation(log: Log, instance: Instance) -> pd.Series[float]:
     ``all`` GPUs (``log.utilisation``), then the GPUs of each type. Gangs on several types whose division among the
     types is unknown are left out of the types; ``mixed`` is their part of all GPUs.
     """
-    begins, ends = _training(log)
+    begins, ends = training(log)
     found = {}
     for name, (gpus, there) in _gpus(log, instance).items():
         used, length = _per_round(log, begins, ends, gpus)
@@ -124,7 +124,7 @@ def utilisation(log: Log, instance: Instance) -> pd.Series[float]:
 
 def utilisation_over_time(log: Log, instance: Instance) -> pd.DataFrame:
     """Part of the GPUs that train, from each second in the index until the next; columns as in :func:`utilisation`."""
-    begins, ends = _training(log)
+    begins, ends = training(log)
     times = np.unique(np.concatenate([begins, ends, log.rounds["start"], log.rounds["end"]]))
     at = np.concatenate([np.searchsorted(times, begins), np.searchsorted(times, ends)])
     busy = np.bincount(at, weights=np.repeat([1.0, -1.0], len(begins)), minlength=len(times)).cumsum() > 0

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import takewhile
 
 import matplotlib
-from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+from matplotlib.font_manager import fontManager, get_font
 
 FONT = "DejaVu Sans"
 """Part of matplotlib: Latin, Greek, Cyrillic and more, but no Chinese, Japanese or Korean."""
@@ -22,8 +22,9 @@ TITLE_LETTER_WIDTH = 0.115
 @contextmanager
 def font_settings(names: Iterable[str]) -> Iterator[None]:
     """Matplotlib settings to draw and save a picture with these names; SVG files hold names as text."""
+    found = map(family_of, sorted(set("".join(names))))
     settings = {
-        "font.family": [FONT, *fonts_for(frozenset("".join(names)))],
+        "font.family": list(dict.fromkeys([FONT, *filter(None, found)])),
         "text.parse_math": False,  # "$" in a name is literal
         "svg.fonttype": "none",
         "svg.hashsalt": "hetopt",  # equal pictures give equal text
@@ -42,22 +43,11 @@ def letters_may_lack() -> Iterator[None]:
 
 
 @cache
-def fonts_for(letters: frozenset[str]) -> tuple[str, ...]:
-    """A small set of font families on this machine with the ``letters`` that :data:`FONT` lacks."""
-    missing, chosen = lacking(letters), []
-    while missing:
-        best = max(_others(), key=lambda name: len(missing & _others()[name]), default=FONT)
-        found = missing & _others().get(best, frozenset())
-        if not found:
-            break
-        chosen.append(best)
-        missing -= found
-    return tuple(chosen)
-
-
-def lacking(letters: Iterable[str]) -> set[int]:
-    """Code points of ``letters`` that :data:`FONT` does not have."""
-    return {ord(letter) for letter in letters} - _codes(findfont(FontProperties(family=FONT)))
+def family_of(letter: str) -> str | None:
+    """:data:`FONT` or the first other font family of this machine that has the letter."""
+    paths = {font.name: font.fname for font in fontManager.ttflist if font.style == "normal"}
+    names = (name for name in (FONT, *sorted(paths)) if "Last Resort" not in name)  # a font of placeholders
+    return next((name for name in names if ord(letter) in _codes(paths[name])), None)
 
 
 @cache
@@ -68,23 +58,14 @@ def _codes(path: str) -> frozenset[int]:
         return frozenset()
 
 
-@cache
-def _others() -> dict[str, frozenset[int]]:
-    """Family -> code points of the upright fonts of this machine, without placeholder fonts."""
-    fonts = [font for font in fontManager.ttflist if font.style == "normal"]
-    paths = {font.name: font.fname for font in fonts if font.name != FONT and "Last Resort" not in font.name}
-    return {name: _codes(paths[name]) for name in sorted(paths)}
-
-
 def labels(names: Mapping[str, int], most: int = 24) -> list[str]:
     """Apply :func:`label` to each name with its number; common parts are removed if results would be equal."""
     shown = [label(name, number, most) for name, number in names.items()]
     if len(set(shown)) == len(shown):
         return shown
-    every = list(names)
-    head = _shared(every)
-    tail = _shared([name[head:][::-1] for name in every])
-    cores = [("…" if head else "") + name[head : len(name) - tail] + ("…" if tail else "") for name in every]
+    head = _shared(names)
+    tail = _shared(name[head:][::-1] for name in names)
+    cores = (f"{'…' * (head > 0)}{name[head : len(name) - tail]}{'…' * (tail > 0)}" for name in names)
     return [label(core, number, most) for core, number in zip(cores, names.values(), strict=True)]
 
 
@@ -98,7 +79,7 @@ def label(name: str, number: int, most: int = 24) -> str:
 
     Both ends stay, since the last part distinguishes the job types of a tenant.
     """
-    if lacking(name).difference(*(_others()[font] for font in fonts_for(frozenset(name)))):
+    if not all(map(family_of, name)):
         name = f"{name} ({number})"
     return cut(name, most)
 
@@ -110,17 +91,11 @@ def heading(title: str, inches: float) -> str:
 
 def cut(name: str, most: int) -> str:
     """``name``, cut in the middle to the width of ``most`` letters."""
-    if text_width(name) <= most:
-        return name
-    head, tail = "", ""
-    for a, b in zip(name, reversed(name), strict=True):
-        if text_width(head + a + tail) >= most:
-            break
-        head += a
-        if text_width(head + b + tail) >= most:
-            break
-        tail = b + tail
-    return f"{head}…{tail}"
+    shown, kept = name, len(name)
+    while kept and text_width(shown) > most:
+        kept -= 1
+        shown = f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}"
+    return shown
 
 
 def text_width(text: str) -> int:

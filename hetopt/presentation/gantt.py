@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator
 from hetopt.presentation.fonts import cut, label, text_width
 from hetopt.presentation.formatting import format_duration, unit_of_time
 from hetopt.presentation.pictures import WIDE, Box, Drawing, draw_boxes
-from hetopt.presentation.style import GRID, INK, PAGE, QUIET, REST, SOFT, SeriesStyle
+from hetopt.presentation.style import GRID, INK, PAGE, REST, SeriesStyle
 
 LETTER = 0.08
 """Width of a digit in inches."""
@@ -89,7 +89,6 @@ def draw_bars(
     window: tuple[float, float],
     tips: list[str] | None = None,
     *,
-    rasterized: bool = False,
     whole: bool = False,
 ) -> None:
     """Draw rows and bars on the axes of :func:`gantt_figure`.
@@ -101,8 +100,6 @@ def draw_bars(
     tips:
         If given, every bar is a shape of its own, and its tip is appended, for
         :func:`~hetopt.presentation.pictures.picture`.
-    rasterized:
-        Whether bars become pixels, for very many of them.
     whole:
         Whether labels with too little room are left out rather than cut, e.g. numbers.
     """
@@ -114,10 +111,8 @@ def draw_bars(
     axes.set(xlim=window, ylim=(max(top, 1), 0))
     middles = [y + row.lines / 2 for y, row in zip(tops, rows, strict=True)]
     axes.set_yticks(middles, [label(row.name, i, NAME) for i, row in enumerate(rows, 1)])
-    across, down = (
-        axes.bbox.width / axes.figure.dpi / (window[1] - window[0]),
-        axes.bbox.height / axes.figure.dpi / max(top, 1),
-    )
+    across = axes.bbox.width / axes.figure.dpi / (window[1] - window[0])  # inches per unit
+    down = axes.bbox.height / axes.figure.dpi / max(top, 1)
     high = min((row.lines for row in rows), default=1) * down
     axes.tick_params(axis="y", length=0, labelsize=min(9.0, max(5.0, 72 * high * 0.95)))
     axes.grid(axis="x", zorder=0)
@@ -134,7 +129,7 @@ def draw_bars(
         if tips is None:
             shapes.setdefault(key, []).append(box)
         else:
-            _draw(axes, [box], *key, rasterized=rasterized).set_gid(f"tip{len(tips)}")
+            _draw(axes, [box], *key).set_gid(f"tip{len(tips)}")
             tips.append(bar.tip)
         if bar.begun is not None and bar.begun > start:
             begun = min(bar.begun, end)
@@ -147,23 +142,12 @@ def draw_bars(
             at = start + 0.04 / across, low + bar.lines / 2
             axes.text(*at, cut(bar.label, room), va="center", color=bar.style.letters, zorder=3)
     for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):
-        _draw(axes, boxes, *key, rasterized=rasterized)
+        _draw(axes, boxes, *key)
 
 
-def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float, *, rasterized: bool) -> PathPatch:
-    patch = draw_boxes(
-        axes, boxes, facecolor=colour, edgecolor=PAGE, linewidth=0.5, hatch=hatch or None, alpha=alpha, zorder=2
-    )
-    patch.set_rasterized(rasterized)
-    return patch
-
-
-def draw_presence(axes: Axes, spans: Iterable[tuple[float, float, float]], window: tuple[float, float]) -> None:
-    """A thin line in the middle of a row (position, start, end), e.g. from the arrival of a job to its finish."""
-    for row, start, end in spans:
-        ends = max(start, window[0]), min(end, window[1])
-        if ends[0] < ends[1]:
-            axes.plot(ends, (row + 0.5, row + 0.5), color=QUIET, linewidth=0.7, zorder=1)
+def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float) -> PathPatch:
+    look = {"facecolor": colour, "edgecolor": PAGE, "linewidth": 0.5, "hatch": hatch or None, "alpha": alpha}
+    return draw_boxes(axes, boxes, **look, zorder=2)
 
 
 def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> None:
@@ -183,9 +167,3 @@ def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> Non
         shown = FuncFormatter(lambda at, _: f"{at / size:g}")
         axes.set_xlabel(f"time ({name})")
     axes.xaxis.set_major_formatter(shown)
-
-
-def ground(axes: Axes, rows: Sequence[GanttRow]) -> None:
-    """A soft ground behind all rows."""
-    low, high = axes.get_xlim()
-    draw_boxes(axes, [(low, high, 0, sum(row.lines for row in rows))], facecolor=SOFT, linewidth=0, zorder=0)

@@ -6,25 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
 from hetopt.presentation.fonts import label
-from hetopt.presentation.pictures import Drawing
+from hetopt.presentation.pictures import panel
 from hetopt.presentation.style import PAGE, SeriesStyle, canvas
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SMALLEST = 0.001
-"""The axis of decision times starts at this second or before; it ends at one second or later."""
-
-
-def _axes(title: str) -> tuple[Figure, Axes]:
-    figure = Drawing(figsize=(7.0, 4.2), layout="constrained", facecolor=PAGE)
-    axes = figure.subplots()
-    axes.set_title(title)
-    return figure, axes
 
 
 def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: str = "") -> Figure:
@@ -36,7 +24,9 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
     work = vector_of(actual, "actual")
     grid = np.linspace(0.0, 1.0, 201)
     with canvas((title, *predicted)):
-        figure, axes = _axes(title)
+        figure, axes = panel(4.2, 7.0)
+        figure.set_facecolor(PAGE)
+        axes.set_title(title)
         for i, (name, values) in enumerate(predicted.items()):
             off = relative_errors(values, work, name)
             shares = [100 * share_within(off, p) for p in grid]
@@ -66,13 +56,13 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
         :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
     """
     with canvas((title, size, *map(str, table.columns))):
-        figure, axes = _axes(title)
+        figure, axes = panel(4.2, 7.0)
+        figure.set_facecolor(PAGE)
+        axes.set_title(title)
         for i, name in enumerate(table.columns):
-            style = SeriesStyle(i).line() | {"marker": MARKERS[i % len(MARKERS)]}
-            axes.plot(table.index, table[name], label=label(str(name), i + 1, 40), **style)
+            axes.plot(table.index, table[name], marker="o", label=label(str(name), i + 1, 40), **SeriesStyle(i).line())
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        axes.set_ylim(min(SMALLEST, float(table.min().min())), max(1.0, float(table.max().max())))
         axes.yaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
         axes.set_xticks(list(table.index), [f"{n:,}" for n in table.index])
         axes.minorticks_off()

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from hetopt.auditing.audit_report import Audit
 from hetopt.experiments.comparison import Comparison
 from hetopt.presentation.allocation_pictures import check_picture_path, draw, save_figure
-from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, draw_presence, gantt_figure, time_axis
+from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.job_graph_pictures import draw_mapping
 from hetopt.presentation.pages import render
 from hetopt.presentation.pictures import draw_boxes, panel
@@ -100,8 +100,8 @@ def _(value: Log) -> Figure:
             )
             bars.append(bar)
         draw_bars(axes, rows, bars, (begin, end))
-        there = zip(range(len(jobs)), shown["arrival"], shown["finish"].fillna(end), strict=True)
-        draw_presence(axes, there, (begin, end))
+        there = shown["arrival"], shown["finish"].fillna(end)
+        axes.hlines(axes.get_yticks(), *there, colors=QUIET, linewidth=0.7, zorder=1)
         time_axis(axes, begin, end)
         samples = [Patch(label=name, **style.bar()) for name, style in styles.items()]
         drawn.legend(handles=samples, loc="upper right", ncols=6)

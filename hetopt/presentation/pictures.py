@@ -26,6 +26,9 @@ PANEL, WIDE = 5.0, 10.0
 Box = tuple[float, float, float, float]
 """Left, right, lower and upper edge."""
 
+INHERITED = ("font-family", "stroke-miterlimit", "stroke-linejoin", "stroke-linecap")
+"""Properties that the style of the page sets for all pictures."""
+
 _COLOURS = {light: f"var(--{name})" for name, (light, _) in VARIABLES.items()}
 _COLOURS |= {SeriesStyle(i).letters: f"var(--t{i})" for i in range(len(LIGHT))}
 
@@ -37,19 +40,7 @@ def line_key(label: str, own: SeriesStyle) -> Key:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture on a page.
-
-    Attributes
-    ----------
-    svg:
-        The drawing.
-    caption:
-        Text below it.
-    keys:
-        Legend above it.
-    wide:
-        Whether it has a row of its own.
-    """
+    """A picture on a page: a drawing, the text below it, its legend, and whether it has a row of its own."""
 
     svg: Markup
     caption: str = ""
@@ -96,7 +87,7 @@ def picture(
 def inline_svg(figure: Figure, text: str, tips: Sequence[str] = ()) -> Markup:
     """A figure as an SVG element with the colours of the page and no style sheet; equal figures give equal text."""
     buffer = StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": text, "svg.fonttype": "none", "path.simplify": False}):
+    with matplotlib.rc_context({"svg.hashsalt": text, "svg.fonttype": "none"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none")
     svg = buffer.getvalue()
     svg = re.sub(
@@ -104,22 +95,11 @@ def inline_svg(figure: Figure, text: str, tips: Sequence[str] = ()) -> Markup:
     )
     svg = re.sub(r"(<[^>]+>)\s*", lambda found: _compact(found[1]), svg)
     svg = re.sub(r'<path d="[^"]*" fill="none"/>|<defs></defs>|<g [^>]*/>', "", svg)
-    svg = _ungrouped(re.sub(r'<g id="tip(\d+)">', lambda found: f"<g title={found[1]}>", svg))
+    svg = re.sub(r'<g id="tip(\d+)">', lambda found: f"<g title={found[1]}>", svg)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    svg = re.sub(r"<g>([^<]*(?:<(?!/?g\b)[^<]*)*)</g>", r"\1", svg)
     svg = re.sub(r"<g title=(\d+)>", lambda found: f"<g><title>{escape(tips[int(found[1])])}</title>", svg)
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text, quote=True)}" ', 1))
-
-
-def _ungrouped(svg: str) -> str:
-    """The SVG without groups that have no attributes besides an id."""
-    kept: list[bool] = []
-
-    def tag(found: re.Match[str]) -> str:
-        if found[0] == "</g>":
-            return "</g>" if kept.pop() else ""
-        kept.append(not re.fullmatch(r'<g(?: id="[^"]*")?>', found[0]))
-        return found[0] if kept[-1] else ""
-
-    return re.sub(r"</g>|<g[ >][^>]*>|<g>", tag, svg)
 
 
 def _compact(tag: str) -> str:
@@ -132,25 +112,14 @@ def _compact(tag: str) -> str:
     tag = re.sub(r"#[0-9a-f]{6}\b", lambda found: _COLOURS.get(found[0], found[0]), tag)
     if tag.startswith("<text "):
         tag = re.sub(r' transform="rotate\(-?0 [^"]*"| font-size="9"| fill="var\(--ink\)"', "", tag)
-    if tag.startswith("<path "):
-        tag = re.sub(r' d="([^"]*)"', lambda found: f' d="{_short(found[1])}"', tag)
-    return tag
-
-
-def _short(path: str) -> str:
-    """A path without spaces around its commands."""
-    return re.sub(r" ?([A-Za-z]) ?", r"\1", path.strip())
+    return re.sub(r" ?\b([MLQCz]) ?", r"\1", tag) if tag.startswith("<path ") else tag
 
 
 def _attributes(declarations: str) -> str:
-    """Declarations of a style as attributes; the family of fonts is the page's."""
+    """Declarations of a style as attributes."""
     pairs = (one.partition(":") for one in declarations.split(";") if one.strip())
     kept = ((key.strip(), value.strip().removesuffix("px")) for key, _, value in pairs)
     return "".join(f' {key}="{value}"' for key, value in kept if key not in INHERITED)
-
-
-INHERITED = ("font-family", "stroke-miterlimit", "stroke-linejoin", "stroke-linecap")
-"""Properties that the style of the page sets for all pictures."""
 
 
 def draw_boxes(axes: Axes, boxes: Iterable[Box], **settings: Any) -> PathPatch:

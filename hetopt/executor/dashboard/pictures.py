@@ -13,9 +13,9 @@ from hetopt.executor.dashboard.history import Round, Span, granted_to
 from hetopt.executor.dashboard.reader import Look
 from hetopt.executor.leases import PROFILE
 from hetopt.presentation.formatting import format_duration, format_number
-from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, ground, time_axis
+from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.pictures import WIDE, Picture, draw_boxes, panel, picture
-from hetopt.presentation.style import INK, LIGHT, QUIET, REST, SeriesStyle, canvas
+from hetopt.presentation.style import INK, LIGHT, QUIET, REST, SOFT, SeriesStyle, canvas
 from hetopt.presentation.tables import Key
 
 MOST_GPUS = 400
@@ -122,7 +122,7 @@ def leases(look: Look) -> Picture | None:
     with canvas((*names, *jobs)):
         figure, axes = gantt_figure(rows, height)
         time_axis(axes, *window, ago=True)
-        ground(axes, rows)
+        axes.set_facecolor(SOFT)
         draw_bars(axes, rows, bars, window, tips)
         _draw_rounds(axes, marks, total, height, window, tips)
         keys = [

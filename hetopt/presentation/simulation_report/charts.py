@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from hetopt.data.array_types import Floats
 from hetopt.experiments.seed_statistics import SeedStatistics
+from hetopt.metrics.completion_times import cdf
 from hetopt.metrics.definitions import metric_of
 from hetopt.presentation.fonts import heading, labels
 from hetopt.presentation.formatting import column_format
 from hetopt.presentation.gantt import time_axis
 from hetopt.presentation.pictures import PANEL, Picture, panel, picture
 from hetopt.presentation.simulation_report.result_tables import Styles
-from hetopt.presentation.simulation_report.time_series import cumulative_distribution
 from hetopt.presentation.style import INK, QUIET, canvas
 
-TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 864000: "10 d", 8640000: "100 d"}
-"""Seconds on a logarithmic axis."""
+TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 864000: "10 d", 8640000: "100 d"}
+RATIOS = {at: f"{at:g}" for at in (0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, *(10.0**e for e in range(1, 12)))}
+"""Ticks of logarithmic axes, which begin and end at one of them."""
 
 CURVE = 1.5
 """Height in inches of a panel with a curve over time."""
@@ -29,7 +29,7 @@ APART = 20
 """Ratio of the longest to the median queue above which the common axis is logarithmic."""
 
 
-def bars(statistics: SeedStatistics, metric: str, title: str, styles: Styles, where: str) -> Picture:
+def bars(statistics: SeedStatistics, metric: str, styles: Styles, where: str) -> Picture:
     """Means of a metric, a bar per system, with lines from the least to the largest value over seeds.
 
     Parameters
@@ -37,7 +37,7 @@ def bars(statistics: SeedStatistics, metric: str, title: str, styles: Styles, wh
     where:
         The workload, for the text alternative.
     """
-    systems, most = statistics.systems, statistics.most[metric].fillna(0.0)
+    systems, most, title = statistics.systems, statistics.most[metric].fillna(0.0), metric_of(metric).title
     form = column_format([*statistics.mean[metric], *most], metric_of(metric).unit)
     with canvas(systems):
         figure, axes = panel(0.35 + 0.21 * len(systems))
@@ -56,35 +56,28 @@ def bars(statistics: SeedStatistics, metric: str, title: str, styles: Styles, wh
 
 def distribution(samples: Mapping[str, Floats], title: str, styles: Styles, where: str, ideal: bool) -> Picture:
     """Cumulative distribution over jobs: of seconds, or (``ideal``) of ratios to an ideal time."""
+    positive = {system: sample[sample > 0] for system, sample in samples.items()}
+    ticks = RATIOS if ideal else TIMES
     with canvas(samples):
         figure, axes = panel(3.0)
-        for system, sample in samples.items():
-            x, y = cumulative_distribution(sample[sample > 0], len(sample))
-            if len(x):
-                axes.step([x[0], *x], [0.0, *(100 * y)], where="post", **styles[system].line())
-        if not any((sample > 0).any() for sample in samples.values()):
+        for system, own in positive.items():
+            share = 100 * cdf(own, len(samples[system]), "")
+            if len(own):
+                axes.step([own.min(), *share.index], [0.0, *share], where="post", **styles[system].line())
+        known = np.concatenate([*positive.values(), np.empty(0)])
+        if not len(known):
             axes.text(0.5, 0.5, "not known", transform=axes.transAxes, ha="center", color=QUIET)
+            known = np.array([1.0])
+        low = max((at for at in ticks if at < known.min()), default=min(ticks))
+        high = min((at for at in ticks if at > known.max()), default=max(ticks))
         axes.set_xscale("log")
-        axes.set_ylim(0, 102)
+        axes.set_xticks(list(ticks), list(ticks.values()))
+        axes.minorticks_off()
+        axes.set(xlim=(low, high), ylim=(0, 102), xlabel=f"{title}, log scale", ylabel="jobs (%)")
         axes.grid()
         if ideal:
             axes.axvline(1.0, color=QUIET, linewidth=0.8, linestyle=(0, (2, 2)))
-        _log_ticks(axes, ideal)
-        axes.set(xlabel=f"{title}, log scale", ylabel="jobs (%)")
         return picture(figure, f"Distribution over jobs of the {title} on {where} for {', '.join(samples)}")
-
-
-def _log_ticks(axes: Axes, ideal: bool) -> None:
-    """Ticks at seconds, minutes, hours and days; for ratios at 1, 2, 5, 10 …, over many decades at powers of ten."""
-    low, high = axes.get_xlim()
-    steps = (1,) if high > 100 * low else (1, 2, 5)
-    round_numbers = {s * 10.0**e: f"{s * 10.0**e:g}" for e in range(-9, 18) for s in steps}
-    ticks = {at: text for at, text in (round_numbers if ideal else TICKS).items() if low <= at <= high}
-    if len(ticks) < 2 and not ideal:
-        ticks = {at: f"{at:g} s" for at in round_numbers if low <= at <= high}
-    axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.minorticks_off()
-    axes.set_xlim(low, high)
 
 
 def curves(

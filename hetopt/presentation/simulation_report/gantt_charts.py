@@ -2,24 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from hetopt.checks import counted
+from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import end_of, seats_of
+from hetopt.metrics.over_time import extent
 from hetopt.presentation.fonts import heading
-from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, draw_presence, gantt_figure, time_axis
-from hetopt.presentation.pictures import WIDE, Picture, picture
-from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns
-from hetopt.presentation.simulation_report.windows import Window
-from hetopt.presentation.style import LIGHT, SeriesStyle, canvas, series_styles
+from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
+from hetopt.presentation.pictures import WIDE, picture
+from hetopt.presentation.simulation_report.runs import LoadedRuns
+from hetopt.presentation.style import LIGHT, QUIET, SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
-from hetopt.simulation.log import Log
+from hetopt.simulation.log import Log, training_begins
+
+Window = tuple[float, float]
+"""Start and end in seconds."""
+
+SHORTEST, LONGEST = 3600.0, 4 * 3600.0
+"""Bounds in seconds of the length of the default window, in which rounds of some minutes are visible."""
+
+STARTS = 181
+"""Number of windows from which the default is chosen."""
+
+UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+"""Unit after a time -> seconds."""
+
+TIME = r"\s*(\d+\.?\d*|\.\d+)\s*(|s|min|m|h|d)\s*"
+
+
+def parse_window(text: str) -> Window:
+    """Parse ``2h:6h`` to seconds; numbers without unit are seconds.
+
+    Raises
+    ------
+    InvalidOption
+        Another form, or an end that is not after the start.
+    """
+    found = re.fullmatch(f"{TIME}:{TIME}", text)
+    if found is None:
+        raise InvalidOption(f"is {text!r}; it must be START:END in seconds or with a unit, such as 2h:6h", "window")
+    start, end = (float(found[i]) * UNITS[found[i + 1]] for i in (1, 3))
+    if not start < end < math.inf:
+        raise InvalidOption(f"is {text!r}; its end must be after its start", "window")
+    return start, end
+
+
+def windows_of(logs: Mapping[str, Collection[Log]], wanted: Window | None) -> dict[str, Window]:
+    """Workload -> the window of its charts; without those of which the wanted window shows nothing.
+
+    Raises
+    ------
+    InvalidOption
+        The wanted window overlaps no workload.
+    """
+    lasting = {name: extent(own) for name, own in logs.items() if own}
+    if wanted is None:
+        return {name: busiest_window(logs[name]) for name in lasting}
+    found = {name: wanted for name, (first, last) in lasting.items() if wanted[0] < last and wanted[1] > first}
+    if lasting and not found:
+        there = "; ".join(f"{name} lasts from {first:g} to {last:g}" for name, (first, last) in lasting.items())
+        raise InvalidOption(f"is {wanted[0]:g}:{wanted[1]:g} seconds, and {there}; choose one within it", "window")
+    return found
+
+
+def busiest_window(logs: Collection[Log]) -> Window:
+    """The window in which the jobs present request most GPU-seconds, the first if there are several.
+
+    Its length is a quarter of the logs, between one and four hours; shorter logs are shown completely. It begins at one
+    of :data:`STARTS` equally distant seconds.
+    """
+    first, last = extent(logs)
+    length = min(max((last - first) / 4, SHORTEST), LONGEST, last - first)
+    jobs = pd.concat([log.jobs_with_work.fillna({"finish": end_of(log)}) for log in logs])
+    begins, ends, gpus = (jobs[key].to_numpy(dtype=float) for key in ("arrival", "finish", "demand"))
+    starts = np.linspace(first, last - length, STARTS).tolist()
+    area = [gpus @ (ends.clip(start, start + length) - begins.clip(start, start + length)) for start in starts]
+    start = starts[int(np.argmax(np.round(area, 3)))]
+    return start, start + length
+
 
 MOST_ROWS = 40
 """Most rows of a chart: servers, or jobs."""
@@ -27,13 +95,8 @@ MOST_ROWS = 40
 COLOURS = 2 * len(LIGHT)
 """Number of tenants, jobs or GPU types with a style of their own; others are grey."""
 
-DRAWN = 12_000
-"""Number of bars above which a chart is rasterised, so that its size does not grow with them."""
-
 GPU_LINE, JOB_LINE, LEAST_ROW = 0.062, 0.16, 0.16
 """Height in inches of the line of a GPU, of that of a job, and of the lowest row, whose name is legible."""
-
-Bars = list[GanttBar]
 
 
 def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[str, Any]]:
@@ -49,59 +112,79 @@ def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[st
     list
         For each kind of rows: what they and the colours show, the legend, a picture per system, the number of rows.
     """
-    spans = {system: spans_in(log, window) for system, log in loaded.logs.items()}
-    sizes = {}
-    if loaded.instance is not None and len(loaded.instance.cluster.servers) <= MOST_ROWS:
-        servers = loaded.instance.cluster.servers
-        sizes = {server.name: int(sum(server.gpus.values())) for server in servers if server.gpus}
-    placed = {system: own for system, own in spans.items() if sizes and not (own["servers"] == "").any()}
-    others = {system: own for system, own in spans.items() if system not in placed}
+    servers = () if loaded.instance is None else loaded.instance.cluster.servers
+    sizes = {server.name: int(sum(server.gpus.values())) for server in servers if server.gpus}
+    tenants = loaded.instance is not None and loaded.instance.tenants
+    placed, others = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
+    for system, log in loaded.logs.items():
+        own = spans_in(log, window)
+        on_servers = 0 < len(servers) <= MOST_ROWS and not (own["servers"] == "").any()
+        (placed if on_servers else others)[system] = own
     found = []
     if placed:
-        styles, keys = _colours(placed.values(), "owner")
-        rows = [GanttRow(name, gpus) for name, gpus in sizes.items()]
-        height = max(GPU_LINE, LEAST_ROW / min(sizes.values()))
-        drawn = []
-        for system, own in placed.items():
-            drawn.append(_chart(system, rows, bars_on_servers(own, sizes, styles), height, window, where))
-        colours = "tenants" if loaded.instance is not None and loaded.instance.tenants else "jobs"
-        found.append({"rows": "server", "colours": colours, "keys": keys, "pictures": drawn, "shown": len(rows)})
+        colours = "tenants" if tenants else "jobs"
+        found.append(_charts("server", colours, placed, sizes, loaded, window, where))
     if others:
-        styles, keys = _colours(others.values(), "gpu_type")
         arrival = {str(name): float(at) for log in loaded.logs.values() for name, at in log.jobs["arrival"].items()}
-        jobs = sorted(largest(spans.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
-        drawn = []
-        for system, own in others.items():
-            bars = bars_of_jobs(own, jobs, styles)
-            copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
-            rows = [GanttRow(job, copies.get(number, 1)) for number, job in enumerate(jobs)]
-            drawn.append(_chart(system, rows, bars, JOB_LINE, window, where, loaded.logs[system]))
-        found.append({"rows": "job", "colours": "GPU types", "keys": keys, "pictures": drawn, "shown": len(jobs)})
+        jobs = sorted(largest(others.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
+        most = dict.fromkeys(jobs, max(map(len, others.values())))
+        found.append(_charts("job", "GPU types", others, most, loaded, window, where))
     return found
 
 
-def _colours(spans: Collection[pd.DataFrame], column: str) -> tuple[dict[str, SeriesStyle], list[Key]]:
-    """The styles of the largest values of a column, and the legend."""
-    styles = series_styles(largest(spans, column, COLOURS))
+def _charts(
+    kind: str,
+    colours: str,
+    spans: Mapping[str, pd.DataFrame],
+    lines: Mapping[str, int],
+    loaded: LoadedRuns,
+    window: Window,
+    where: str,
+) -> dict[str, Any]:
+    """One kind of charts; ``lines``: row -> its lines, for jobs the most that it may have."""
+    by_job = kind == "job"
+    places, colour = ("once", "gpu_type") if by_job else ("on", "owner")
+    height = JOB_LINE if by_job else max(GPU_LINE, LEAST_ROW / min(lines.values()))
+    styles = series_styles(largest(spans.values(), colour, COLOURS))
     keys = [Key(name, own.variable, hatched=bool(own.hatch)) for name, own in styles.items()]
-    if any(not own[column].isin(styles).all() for own in spans):
+    if any(not own[colour].isin(styles).all() for own in spans.values()):
         keys.append(Key("others", "rest"))
-    return styles, [*keys, Key("starting or moving", "ink", opacity=0.6)]
+    pictures = []
+    for system, own in spans.items():
+        bars = bars_of(own, places, lines, colour, styles)
+        copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
+        rows = [GanttRow(name, copies.get(i, 1) if by_job else most) for i, (name, most) in enumerate(lines.items())]
+        with canvas([system, *lines, *(bar.label for bar in bars)]):
+            figure, axes = gantt_figure(rows, height)
+            draw_bars(axes, rows, bars, window)
+            if by_job:
+                log = loaded.logs[system]
+                jobs = log.jobs.reindex(list(lines)).fillna({"finish": end_of(log)})
+                axes.hlines(axes.get_yticks(), jobs["arrival"], jobs["finish"], colors=QUIET, linewidth=0.7, zorder=1)
+            time_axis(axes, *window)
+            axes.set_title(heading(system, WIDE - 2))
+            size = f"{counted(len(bars), 'bar')} of jobs in {counted(len(rows), 'row')}"
+            pictures.append(picture(figure, f"Timeline of {system} on {where}: {size}"))
+    keys.append(Key("starting or moving", "ink", opacity=0.6))
+    return {"rows": kind, "colours": colours, "keys": keys, "pictures": pictures, "shown": len(lines)}
 
 
 def spans_in(log: Log, window: Window) -> pd.DataFrame:
     """Spans that overlap the window, by start.
 
     Besides the columns of the log: ``trains`` (second in which the training begins), ``owner`` (the tenant, or the job
-    without one), ``held`` (GPU-seconds in the window), ``on`` (server -> GPU type -> GPUs).
+    without one), ``held`` (GPU-seconds in the window), ``on`` (server -> GPUs), ``once`` (job -> 1).
     """
     spans = log.spans[(log.spans["start"] < window[1]) & (log.spans["end"] > window[0])]
     spans = spans.sort_values(["start", "end", "job"], kind="stable")
+    seats = seats_of(replace(log, spans=spans))
+    on = [{server: round(sum(here.values())) for server, here in own.items()} for own in seats]
     return spans.assign(
-        trains=np.minimum(spans["start"] + spans["lost"], spans["end"]),
+        trains=training_begins(*(spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))),
         owner=spans["tenant"].where(spans["tenant"].notna(), spans["job"]),
         held=(spans["end"].clip(upper=window[1]) - spans["start"].clip(lower=window[0])) * spans["gpus"],
-        on=pd.Series(seats_of(replace(log, spans=spans)), spans.index, dtype=object),
+        on=pd.Series(on, spans.index, dtype=object),
+        once=pd.Series([{job: 1} for job in spans["job"]], spans.index, dtype=object),
     )
 
 
@@ -111,75 +194,33 @@ def largest(spans: Iterable[pd.DataFrame], key: str, most: int) -> list[str]:
     return sorted(map(str, held), key=lambda name: (-held[name], name))[:most]
 
 
-def bars_on_servers(spans: pd.DataFrame, sizes: Mapping[str, int], styles: Mapping[str, SeriesStyle]) -> Bars:
-    """Bars in rows that are servers, with a line per GPU; no two spans share a line at the same time.
+def bars_of(
+    spans: pd.DataFrame, places: str, lines: Mapping[str, int], colour: str, styles: Mapping[str, SeriesStyle]
+) -> list[GanttBar]:
+    """Bars of the spans, no two of which share a line of a row at the same time.
 
     Parameters
     ----------
-    sizes:
-        Server -> its GPUs.
-    styles:
-        Owner -> its style.
+    places:
+        The column with row -> number of lines; other rows than those of ``lines`` are left out.
+    lines:
+        Row -> its lines.
+    colour:
+        The column whose values have the ``styles``.
     """
-    busy = {server: np.full(gpus, -np.inf) for server, gpus in sizes.items()}
-    position = {server: number for number, server in enumerate(sizes)}
+    free = {row: np.full(most, -np.inf) for row, most in lines.items()}
+    position = {row: number for number, row in enumerate(lines)}
     bars = []
     span: Any
     for span in spans.itertuples():
-        for server, here in span.on.items():
-            until = np.where(busy[server] <= span.start, -np.inf, busy[server])  # free lines first, then by their end
-            lines = np.sort(np.argsort(until, kind="stable")[: round(sum(here.values()))])
-            busy[server][lines] = span.end
-            for run in np.split(lines, np.flatnonzero(np.diff(lines) > 1) + 1):  # adjacent lines
-                at = position[server], int(run[0]), len(run), span.start, span.end
-                bars.append(GanttBar(*at, styles.get(span.owner), label=span.job, begun=span.trains))
+        for row, many in getattr(span, places).items():
+            if row not in free:
+                continue
+            until = np.where(free[row] <= span.start, -np.inf, free[row])  # free lines first, then by their end
+            own = np.sort(np.argsort(until, kind="stable")[:many])
+            free[row][own] = span.end
+            for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1):  # adjacent lines
+                at = position[row], int(run[0]), len(run), span.start, span.end
+                label = "" if row == span.job else span.job
+                bars.append(GanttBar(*at, styles.get(getattr(span, colour)), label, begun=span.trains))
     return bars
-
-
-def bars_of_jobs(spans: pd.DataFrame, jobs: Sequence[str], styles: Mapping[str, SeriesStyle]) -> Bars:
-    """Bars in rows that are jobs; concurrent copies of a job have a line each.
-
-    Parameters
-    ----------
-    styles:
-        GPU type -> its style.
-    """
-    position = {name: number for number, name in enumerate(jobs)}
-    busy: dict[str, list[float]] = {name: [] for name in jobs}
-    bars = []
-    span: Any
-    for span in spans[spans["job"].isin(jobs)].itertuples():
-        until = busy[span.job]
-        line = next((i for i, end in enumerate(until) if end <= span.start), len(until))
-        until[line : line + 1] = [span.end]
-        at = position[span.job], line, 1, span.start, span.end
-        bars.append(GanttBar(*at, styles.get(span.gpu_type), begun=span.trains))
-    return bars
-
-
-def _chart(
-    system: str,
-    rows: Sequence[GanttRow],
-    bars: Bars,
-    height: float,
-    window: Window,
-    where: str,
-    present: Log | None = None,
-) -> Picture:
-    """The chart of one system; ``present``: the log whose jobs are the rows, to draw when they are present."""
-    with canvas([system, *(row.name for row in rows), *(bar.label for bar in bars)]):
-        figure, axes = gantt_figure(rows, height)
-        many = len(bars) > DRAWN
-        draw_bars(axes, rows, bars, window, rasterized=many)
-        if many:  # pixels have the colours of light screens
-            axes.set_facecolor("white")
-        if present is not None:
-            arrives, leaves = present.jobs["arrival"], present.jobs["finish"].fillna(end_of(present))
-            tops = accumulate((row.lines for row in rows), initial=0)
-            there = [(row, top) for row, top in zip(rows, tops, strict=False) if row.name in arrives.index]
-            middles = [(top + (row.lines - 1) / 2, arrives[row.name], leaves[row.name]) for row, top in there]
-            draw_presence(axes, middles, window)
-        time_axis(axes, *window)
-        axes.set_title(heading(system, WIDE - 2))
-        text = f"Timeline of {system} on {where}: {counted(len(bars), 'bar')} of jobs in {counted(len(rows), 'row')}"
-        return picture(figure, text)

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hetopt.checks import choices, lookup
 from hetopt.data.array_types import Floats
-from hetopt.data.saving import save
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.experiments.comparison import by_reason
 from hetopt.experiments.paper_comparison import compare_with_papers
-from hetopt.experiments.run_folder import RunFolder, WorkloadRuns
+from hetopt.experiments.run_folder import RunFolder
+from hetopt.experiments.seed_statistics import SeedStatistics
+from hetopt.metrics import over_time
 from hetopt.metrics.definitions import by_theme
 from hetopt.metrics.finish_time import IDEALS
 from hetopt.presentation.console import versions
 from hetopt.presentation.pages import render
 from hetopt.presentation.pictures import Picture, line_key
-from hetopt.presentation.simulation_report import charts, result_tables, time_series
-from hetopt.presentation.simulation_report.gantt_charts import gantt_charts
-from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns, Step, load_runs
-from hetopt.presentation.simulation_report.run_facts import systems_table, workload_facts
-from hetopt.presentation.simulation_report.windows import Window, windows_of
+from hetopt.presentation.simulation_report import charts, result_tables
+from hetopt.presentation.simulation_report.gantt_charts import Window, gantt_charts, windows_of
+from hetopt.presentation.simulation_report.runs import LoadedRuns, Step, load_runs, workload_facts
 from hetopt.presentation.style import series_styles
 from hetopt.simulation.log import Log
 
+INTERVALS = 160
+"""Number of intervals of curves over time."""
 
-@dataclass(frozen=True)
-class ReportOptions:
-    """Options of the page.
+
+def page(
+    folder: RunFolder,
+    *,
+    baseline: str | None = None,
+    window: Window | None = None,
+    seed: int | None = None,
+    fairness: str = "themis",
+    step: Step = lambda _: None,
+) -> str:
+    """The page as HTML text; equal folders give equal pages.
 
     Parameters
     ----------
@@ -39,141 +48,112 @@ class ReportOptions:
     window:
         Start and end of the Gantt charts in seconds; None: the busiest window.
     seed:
-        Seed of the timelines; None: the first of those with most systems.
+        Seed of the charts over time; None: the first of those with most systems.
     fairness:
         Definition of finish-time fairness in pictures and in the first table.
+    step:
+        Called with the name of each step when it starts.
 
     Raises
     ------
     UnknownName
-        The definition does not exist.
-    """
-
-    baseline: str | None = None
-    window: Window | None = None
-    seed: int | None = None
-    fairness: str = "themis"
-
-    def __post_init__(self) -> None:
-        lookup(IDEALS, self.fairness, "definition of finish-time fairness")
-
-
-def write(folder: RunFolder, path: Path, options: ReportOptions | None = None, step: Step = lambda _: None) -> None:
-    """Write the page to ``path``, replacing a file there.
-
-    Raises
-    ------
-    UnusableFile
-        It cannot be written.
-    HetoptError
-        See :func:`page`.
-    """
-    save(page(folder, options, step), path, overwrite=True)
-
-
-def page(folder: RunFolder, options: ReportOptions | None = None, step: Step = lambda _: None) -> str:
-    """The page as HTML text; equal folders give equal pages.
-
-    Raises
-    ------
-    UnknownName
-        The baseline did not run on any workload.
+        The baseline did not run on any workload, or the definition does not exist.
     InvalidOption
         No log has the seed or overlaps the window.
     InvalidInstance, UnusableFile
         A log cannot be read.
     """
-    chosen = options or ReportOptions()
-    _check(folder, chosen)
-    loaded = {part.name: load_runs(part, part.seed(chosen.seed), chosen.fairness, step) for part in folder.workloads}
-    windows = windows_of(loaded, chosen.window)
+    lookup(IDEALS, fairness, "definition of finish-time fairness")
+    every = [part.statistics for part in folder.workloads]
+    seeds = sorted({seed for own in every for seeds in own.seeds.values() for seed in seeds})
+    if seed is not None and seed not in seeds:
+        there = ", ".join(map(str, seeds)) or "none"
+        raise InvalidOption(f"is {seed}, but no run in {folder.path} has it; it must be one of {there}", "seed")
+    ran = sorted({name for own in every for name in own.systems})
+    if baseline is not None and baseline not in ran:
+        raise UnknownName(f"there is no system {baseline!r} to compare with in {folder.path}; {choices(baseline, ran)}")
+    loaded = {part.name: load_runs(part, part.seed(seed), fairness, step) for part in folder.workloads}
+    windows = windows_of({name: own.logs.values() for name, own in loaded.items()}, window)
     styles = series_styles(folder.systems)
     workloads = []
     for part in folder.workloads:
         step(f"drawing {part.name}")
-        workloads.append(_workload(part, loaded[part.name], windows[part.name], chosen, styles))
-    names = [part.name for part in folder.workloads]
+        name, systems, runs, within = part.name, part.statistics.systems, loaded[part.name], windows.get(part.name)
+        facts = {"name": name, "systems": systems, "instance": runs.instance, **workload_facts(part)}
+        if systems:
+            compared = part.statistics.baseline(baseline if baseline in systems else None)
+            facts |= _numbers(part.statistics, compared, fairness, styles, name)
+            facts |= _distributions(runs, styles, name) | _over_time(runs, compared, styles, name)
+            facts |= {"window": within, "gantt": gantt_charts(runs, within, name) if within else []}
+        workloads.append(facts)
     claims = compare_with_papers(folder.table, clusters=folder.clusters)
-    own, others = (result_tables.published_table(claims[claims["elsewhere"] == there]) for there in (False, True))
+    papers, elsewhere = (result_tables.published_table(claims[claims["elsewhere"] == other]) for other in (False, True))
     return render(
         "simulation.html.j2",
-        title=f"Simulations: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}",
         versions=versions(),
         folder=folder,
-        fairness=chosen.fairness,
-        requested=chosen.window is not None,
+        fairness=fairness,
+        requested=window is not None,
         workloads=workloads,
-        systems=systems_table(folder, styles),
-        papers=own,
-        elsewhere=others,
+        systems=result_tables.systems_table(folder, styles),
+        papers=papers,
+        elsewhere=elsewhere,
     )
 
 
-def _check(folder: RunFolder, options: ReportOptions) -> None:
-    """Refuse a seed or a baseline with which no workload ran."""
-    every = [part.statistics for part in folder.workloads]
-    seeds = sorted({seed for own in every for seeds in own.seeds.values() for seed in seeds})
-    if options.seed is not None and options.seed not in seeds:
-        there = ", ".join(map(str, seeds)) or "none"
-        raise InvalidOption(f"is {options.seed}, but no run in {folder.path} has it; it must be one of {there}", "seed")
-    ran, wanted = sorted({name for own in every for name in own.systems}), options.baseline
-    if wanted is not None and wanted not in ran:
-        raise UnknownName(f"there is no system {wanted!r} to compare with in {folder.path}; {choices(wanted, ran)}")
-
-
-def _workload(
-    part: WorkloadRuns, loaded: LoadedRuns, window: Window | None, options: ReportOptions, styles: result_tables.Styles
+def _numbers(
+    statistics: SeedStatistics, baseline: str, fairness: str, styles: result_tables.Styles, where: str
 ) -> dict[str, Any]:
-    """The values of the section of a workload."""
-    statistics, where, fairness = part.statistics, part.name, options.fairness
-    facts = {"name": where, "systems": statistics.systems, "instance": loaded.instance, **workload_facts(part)}
-    if not statistics.systems:
-        return facts
-    baseline = statistics.baseline(options.baseline if options.baseline in statistics.systems else None)
-    main = result_tables.titles_of(statistics, result_tables.MAIN, fairness)
-    drawn = main | result_tables.titles_of(statistics, result_tables.MORE, fairness)
-    return facts | {
+    """Tables and bars of all metrics."""
+    main, more = (
+        result_tables.known_metrics(statistics, metrics, fairness)
+        for metrics in (result_tables.MAIN, result_tables.MORE)
+    )
+    return {
         "baseline": baseline,
         "best": result_tables.best_systems(statistics, fairness, baseline),
         "most_seeds": max(map(len, statistics.seeds.values())),
         "main": result_tables.numbers_table(statistics, main, styles),
         "ratios": result_tables.numbers_table(statistics, main, styles, baseline),
-        "bars": [charts.bars(statistics, metric, title, styles, where) for metric, title in drawn.items()],
+        "bars": [charts.bars(statistics, metric, styles, where) for metric in main + more],
+        "themes": {
+            theme: result_tables.numbers_table(statistics, names, styles, titles=False)
+            for theme, names in by_theme(statistics.metrics).items()
+        },
+        "absent": statistics.absent,
+    }
+
+
+def _distributions(loaded: LoadedRuns, styles: result_tables.Styles, where: str) -> dict[str, Any]:
+    """Distributions over the jobs of all seeds."""
+    return {
         "legend": [line_key(name, styles[name]) for name in loaded.jct],
         "distributions": [
             charts.distribution(loaded.jct, "completion time", styles, where, ideal=False),
             charts.distribution(loaded.rho, "finish-time fairness", styles, where, ideal=True),
         ],
         "without": by_reason(loaded.without),
-        "themes": {
-            theme: result_tables.numbers_table(statistics, {name: name for name in names}, styles)
-            for theme, names in by_theme(statistics.metrics).items()
-        },
-        "absent": statistics.absent,
-        "seed": loaded.seed,
-        **_over_time(loaded, baseline, styles, where),
-        "window": window,
-        "gantt": gantt_charts(loaded, window, where) if window else [],
     }
 
 
 def _over_time(loaded: LoadedRuns, baseline: str, styles: result_tables.Styles, where: str) -> dict[str, Any]:
     """Curves over time, with the length of their intervals in seconds."""
-    edges = time_series.interval_edges(loaded.logs.values())
+    logs = loaded.logs
+    edges = np.linspace(*over_time.extent(logs.values()), INTERVALS + 1)
 
     def panels(curve: Callable[[Log, Floats], Floats], what: str) -> list[Picture]:
-        values = {system: curve(log, edges) for system, log in loaded.logs.items()}
-        others = [system for system in values if system != baseline]
-        behind = dict.fromkeys(others, values[baseline]) if baseline in values else {}
+        values = {system: curve(log, edges) for system, log in logs.items()}
+        behind = {system: values[baseline] for system in values if baseline in values and system != baseline}
         return charts.curves(values, behind, edges, what, styles, where)
 
-    tenants = {name: time_series.throughput(log, edges) for name, log in loaded.logs.items() if len(log.estimated)}
+    tenants = {name: over_time.mean_throughput(log, edges) for name, log in logs.items() if len(log.estimated)}
     estimated, actual = ({name: pair[i] for name, pair in tenants.items()} for i in range(2))
     what = "Estimated and actual throughput"
     return {
+        "seed": loaded.seed,
         "interval": edges[1] - edges[0],
-        "compared": baseline in loaded.logs and len(loaded.logs) > 1,
-        "in_use": panels(time_series.in_use, "GPUs that train"),
-        "waiting": panels(time_series.waiting, "Jobs that wait"),
+        "compared": baseline in logs and len(logs) > 1,
+        "in_use": panels(lambda log, edges: 100 * over_time.mean_utilisation(log, edges), "GPUs that train"),
+        "waiting": panels(over_time.mean_waiting, "Jobs that wait"),
         "estimates": charts.curves(actual, estimated, edges, what, styles, where, dashed=True),
     }
