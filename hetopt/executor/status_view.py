@@ -16,7 +16,7 @@ from hetopt.presentation.formatting import SPACE, format_duration, format_number
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
 
 if TYPE_CHECKING:
-    from hetopt.executor.dashboard.history import Round
+    from sqlalchemy import Row as SqlRow
 
 Row = Mapping[str, Any]
 ColumnOf = tuple[Column | str, Callable[[Row], Cell | str]]
@@ -46,19 +46,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a cluster in words and tables.
-
-    Attributes
-    ----------
-    headline:
-        Policy, rounds and controller.
-    tiles:
-        Numbers with their names: jobs by state, GPUs in use, time to the next round.
-    warnings:
-        What keeps the cluster from progress.
-    sections:
-        Nodes, pending, running and finished jobs, by name.
-    """
+    """The state of a cluster: a sentence, numbers with their names, what keeps it from progress, and tables by name."""
 
     headline: str
     tiles: list[tuple[str, str]]
@@ -70,7 +58,7 @@ def status_of(
     now: Snapshot,
     *,
     engine: str | None = None,
-    last: Round | None = None,
+    last: SqlRow[Any] | None = None,
     rho: Mapping[str, Cell] | None = None,
     losses: Mapping[str, Sequence[tuple[int, float]]] | None = None,
     limits: Mapping[str, int] | None = None,
@@ -80,7 +68,7 @@ def status_of(
     Parameters
     ----------
     engine, last:
-        The engine's name and the last round, if known.
+        The engine's name and the row of the last round, if known.
     rho, losses:
         Finish-time fairness and losses of jobs by name; if given, tables of jobs have columns for them.
     limits:
@@ -147,7 +135,7 @@ def jobs_by_phase(now: Snapshot) -> dict[str, list[Row]]:
     return phases
 
 
-def _headline(now: Snapshot, engine: str | None, last: Round | None) -> str:
+def _headline(now: Snapshot, engine: str | None, last: SqlRow[Any] | None) -> str:
     if now.policy is None:
         return "No controller has run yet."
     parts = [f"Policy {now.policy}" + (f" on engine {engine}" if engine else "")]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
 
 from hetopt.data.array_types import Floats
 from hetopt.executor.queue import capacity_of, known_nodes
@@ -49,20 +50,6 @@ class Span:
     open: bool
     round: int
     reason: str
-
-
-@dataclass(frozen=True)
-class Round:
-    """A decision; ``gpus`` were planned of ``capacity``, ``seconds`` is its duration."""
-
-    number: int
-    time: float
-    policy: str
-    jobs: int
-    placed: int
-    gpus: int
-    capacity: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -135,11 +122,11 @@ def spans(connection: Connection, since: float, now: float, most: int = MAX_LEAS
     return found, since
 
 
-def rounds(connection: Connection, since: float) -> list[Round]:
-    """Rounds from ``since`` on, and the one before; in order."""
+def rounds(connection: Connection, since: float) -> Sequence[Row[Any]]:
+    """Rows of the rounds from ``since`` on, and the one before; in order."""
     before = select(func.max(all_rounds.c.number)).where(all_rounds.c.time < since).scalar_subquery()
     query = select(all_rounds).where(all_rounds.c.number >= func.coalesce(before, 0)).order_by(all_rounds.c.number)
-    return [Round(**row) for row in connection.execute(query).mappings()]
+    return connection.execute(query).all()
 
 
 def usage(connection: Connection, since: float, now: float, bins: int = BINS) -> Usage:

@@ -47,15 +47,7 @@ def page(state: ClusterState, *, live: bool = True) -> str:
 
 
 def notice(title: str, text: str, *, again: int | None = None, link: dict[str, str] | None = None) -> str:
-    """A page that explains why there is no other.
-
-    Parameters
-    ----------
-    again:
-        Seconds after which a browser tries again.
-    link:
-        ``target`` and ``text`` of a link after the text.
-    """
+    """A page that explains why there is no other; reloaded ``again`` seconds later; with a link (target and text)."""
     return render("notice.html.j2", title=f"hetopt: {title}", text=text, again=again, link=link)
 
 

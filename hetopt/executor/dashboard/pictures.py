@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from sqlalchemy import Row
 
 from hetopt.data.array_types import Floats
-from hetopt.executor.dashboard.history import Round, Span
+from hetopt.executor.dashboard.history import Span
 from hetopt.executor.dashboard.reader import ClusterState
 from hetopt.executor.leases import PROFILE
 from hetopt.executor.status_view import gpus_by_type
@@ -32,18 +33,20 @@ MAX_MARKS = 80
 MIN_DISTANCE, MIN_LENGTH = 0.03, 0.001
 """Of the numbers of two rounds, and of a bar, as parts of the time axis."""
 
-Styles = Mapping[str, SeriesStyle | None]
+Group = tuple[str, SeriesStyle | None, list[str]]
+"""Label, style and names of tenants that share a colour."""
 
 
-def tenant_styles(order: Iterable[str]) -> dict[str, SeriesStyle | None]:
-    """Tenant -> its style; those after the last colour share that of the rest (None)."""
-    return {tenant: SeriesStyle(i) if i < len(LIGHT) else None for i, tenant in enumerate(order)}
+def tenant_groups(tenants: Iterable[str]) -> list[Group]:
+    """A group for each tenant; those after the last colour are one group without a style."""
+    names = list(tenants)
+    groups: list[Group] = [(name, SeriesStyle(i), [name]) for i, name in enumerate(names[: len(LIGHT)])]
+    rest = names[len(LIGHT) :]
+    return [*groups, (f"{len(rest)} other tenants", None, rest)] if rest else groups
 
 
-def _tenant_keys(styles: Styles) -> list[Key]:
-    keys = [Key(name, style.variable) for name, style in styles.items() if style is not None]
-    others = len(styles) - len(keys)
-    return [*keys, Key(f"{others} other tenants", "rest")] if others else keys
+def _keys(groups: Iterable[Group]) -> list[Key]:
+    return [Key(text, "rest" if style is None else style.variable) for text, style, _ in groups]
 
 
 def runs(spans: Sequence[Span]) -> list[list[Span]]:
@@ -92,7 +95,8 @@ def leases(state: ClusterState) -> Picture | None:
     shown, left_out = gpu_rows(state.snapshot.nodes, spans)
     rows = [GanttRow(f"{node} {gpu_type}", lines) for (node, gpu_type), lines in shown.items()]
     positions = {row: i for i, row in enumerate(shown)}
-    tenants = tenant_styles(state.usage.gpus)
+    groups = tenant_groups(state.usage.gpus)
+    tenants = {tenant: style for _, style, own in groups for tenant in own}
     jobs = {job: SeriesStyle(i % len(LIGHT)) for i, job in enumerate(dict.fromkeys(span.job for span in spans))}
     by_job = len(tenants) == 1
     bars = []
@@ -117,7 +121,7 @@ def leases(state: ClusterState) -> Picture | None:
         f"Every {every}th of {len(rounds)} rounds is marked." if every > 1 else "",
     ]
     keys = [
-        *([] if by_job else _tenant_keys(tenants)), Key("profiling", "s0", opacity=0.55, hatched=True),
+        *([] if by_job else _keys(groups)), Key("profiling", "s0", opacity=0.55, hatched=True),
         Key("starting", "ink", opacity=0.6), Key("round", "quiet", (1.5, 1.5), line=True),
     ]  # fmt: skip
     tips: list[str] = []
@@ -130,7 +134,7 @@ def leases(state: ClusterState) -> Picture | None:
         return picture(figure, "leases over time by GPU", " ".join(filter(None, caption)), keys, tips)
 
 
-def _draw_rounds(axes: Axes, rounds: Sequence[Round], height: float, tips: list[str]) -> None:
+def _draw_rounds(axes: Axes, rounds: Sequence[Row[Any]], height: float, tips: list[str]) -> None:
     """A line down from each round with a handle that has a tip, and its number where there is room."""
     (since, now), lines = axes.get_xlim(), axes.get_ylim()[0]
     axes.vlines([one.time for one in rounds], 0, lines, colors=QUIET, linewidth=0.7, linestyles="dotted", zorder=2.5)
@@ -152,32 +156,31 @@ def shares(state: ClusterState) -> Picture | None:
     usage, edges, now = state.usage, state.usage.edges, state.snapshot.now
     if not any(gpus.any() for gpus in usage.gpus.values()):
         return None
-    styles = tenant_styles(usage.gpus)
+    groups = tenant_groups(usage.gpus)
     below: Floats = np.zeros(len(edges) - 1)
     times, gpus = capacity(state.rounds, float(edges[0]), gpus_by_type(state.snapshot.nodes, "gpus").total())
     tips = []
-    with canvas(styles):
+    with canvas(usage.gpus):
         figure, axes = panel(2.2, WIDE)
-        for i, (style, group) in enumerate(groupby(styles, styles.__getitem__)):
-            names = list(group)
+        for i, (text, style, names) in enumerate(groups):
             above = below + sum(usage.gpus[tenant] for tenant in names)
             colour = REST if style is None else style.colour
             area = axes.stairs(above, edges, baseline=below, fill=True, facecolor=colour, linewidth=0)
             area.set_gid(f"tip{i}")
             mean = format_number(sum(usage.recent[tenant] for tenant in names) / float(edges[-1] - edges[0]), 3)
-            tips.append(f"{f'{len(names)} other tenants' if style is None else names[0]}: {mean} GPUs on average")
+            tips.append(f"{text}: {mean} GPUs on average")
             below = above
         axes.step([*times, now], [*gpus, gpus[-1]], where="post", color=INK, linewidth=1.2)
         time_axis(axes, float(edges[0]), now, ago=True)
         axes.set_ylim(0, 1.05 * max(1.0, *gpus, float(below.max())))
         axes.set_ylabel("GPUs")
         axes.grid(axis="y")
-        keys = [*_tenant_keys(styles), Key("GPUs that the policy may allocate", "ink", line=True)]
+        keys = [*_keys(groups), Key("GPUs that the policy may allocate", "ink", line=True)]
         caption = "GPUs with a lease, on average, one tenant above the other."
         return picture(figure, "GPUs of tenants over time", caption, keys, tips)
 
 
-def capacity(rounds: Sequence[Round], since: float, known: int) -> tuple[list[float], list[int]]:
+def capacity(rounds: Sequence[Row[Any]], since: float, known: int) -> tuple[list[float], list[int]]:
     """Times from ``since`` on, and the GPUs that the policy may allocate from each on; ``known`` without rounds."""
     changes = [next(own) for _, own in groupby(rounds, lambda one: one.capacity)]
     return [max(since, one.time) for one in changes] or [since], [one.capacity for one in changes] or [known]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import event
+from sqlalchemy import Row, event
 
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import tables
@@ -40,7 +41,7 @@ class ClusterState:
     engine: str | None
     since: float
     spans: list[history.Span]
-    rounds: list[history.Round]
+    rounds: Sequence[Row[Any]]
     usage: history.Usage
     fairness: pd.DataFrame
     losses: dict[str, list[tuple[int, float]]]
