@@ -72,7 +72,7 @@ def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tm
         assert history.spans(connection, 0.0, 60.0, most=5)[1] == 0.0
 
 
-def test_the_page_tells_of_an_hour_or_of_twelve_rounds(tmp_path: Path) -> None:
+def test_the_page_shows_an_hour_or_twelve_rounds(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     job = books.job("a")
     with books.store.reading() as connection:
@@ -101,7 +101,7 @@ def test_gpus_held_by_tenants_by_hand(tmp_path: Path) -> None:
     assert held.total == {"x": 220.0, "y": 200.0}
 
 
-def test_rounds_and_what_the_policy_could_give(tmp_path: Path) -> None:
+def test_rounds_and_gpus_that_the_policy_may_allocate(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     for number, (time, capacity) in enumerate([(0.0, 4), (100.0, 4), (200.0, 6), (300.0, 6)], start=1):
         books.round(number, time, capacity, policy="p")
@@ -155,7 +155,7 @@ def test_fairness_by_hand() -> None:
     assert found["estimated"].to_dict() == {"x": False, "y": True}, "y is not measured on all types"
 
 
-def test_what_is_not_known_of_fairness() -> None:
+def test_jobs_of_unknown_fairness_are_left_out() -> None:
     rates = {"speeds": {"K80": 2.0}}
     jobs = [
         {"name": "waits", "submitted": 0.0, "state": "queued", "steps": 100, "step": 40} | rates,

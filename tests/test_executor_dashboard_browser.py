@@ -51,7 +51,7 @@ def test_the_page_renews_itself(browser: Any, books: Books, server: DashboardSer
 
 def test_the_cookie_stands_for_the_token(browser: Any, books: Books, closed: DashboardServer) -> None:
     with opened(browser, closed.address.url, 1400, "light") as tab:
-        assert "asks for a token" in tab.inner_text("main")
+        assert "requires a token" in tab.inner_text("main")
         tab.goto(f"{closed.address.url}?token={TOKEN}")
         books.job("came-later")
         wait_for(tab, "#pending", "came-later")

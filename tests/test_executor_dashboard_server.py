@@ -190,7 +190,7 @@ def test_a_slip_of_the_page_is_no_traceback_in_the_browser(
     assert ask(server)[0] == 200
 
 
-def test_looking_changes_nothing(books: Books) -> None:
+def test_reading_changes_nothing(books: Books) -> None:
     with closing(Reader(books.store.folder)) as reader:
         reader.read()
         with pytest.raises(UnusableFile, match="readonly"), reader.store.writing() as connection:
@@ -199,7 +199,7 @@ def test_looking_changes_nothing(books: Books) -> None:
 
 
 def test_the_clock_is_the_controllers(books: Books) -> None:
-    """After a restart of the machine a controller sets it anew, maybe after this has begun to look."""
+    """After a restart of the machine a controller sets it anew, maybe after the reader has begun."""
     with closing(Reader(books.store.folder, max_age=0.0)) as reader:
         before = reader.read().snapshot.now
         text = json.loads(books.store.clock.text)
@@ -210,10 +210,10 @@ def test_the_clock_is_the_controllers(books: Books) -> None:
 # -- many at once
 
 
-def test_many_who_ask_share_a_look(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
+def test_simultaneous_requests_share_a_read(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
     before = Reader._read
-    monkeypatch.setattr(Reader, "_read", lambda reader: looks.append(1) or before(reader))
+    monkeypatch.setattr(Reader, "_read", lambda reader: reads.append(1) or before(reader))
     with served(books.store.folder, max_age=60.0) as server:
         found: list[int] = []
         threads = [threading.Thread(target=lambda: found.append(ask(server)[0])) for _ in range(20)]
@@ -222,7 +222,7 @@ def test_many_who_ask_share_a_look(books: Books, monkeypatch: pytest.MonkeyPatch
         for thread in threads:
             thread.join()
     assert found == [200] * 20
-    assert len(looks) == 1
+    assert len(reads) == 1
 
 
 def test_who_says_nothing_does_not_keep_others_waiting_for_ever(
@@ -251,7 +251,7 @@ def test_one_too_many_is_turned_away(server: DashboardServer) -> None:
             one.close()
 
 
-def test_a_look_that_takes_too_long_is_said_to(books: Books) -> None:
+def test_a_read_that_takes_too_long_is_reported(books: Books) -> None:
     with closing(Reader(books.store.folder, lock_seconds=0.1)) as reader:
         reader._lock.acquire()
         with pytest.raises(UnusableFile, match="is not read in time"):

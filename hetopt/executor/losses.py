@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, RowMapping, select
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
@@ -22,8 +22,6 @@ from hetopt.presentation.formatting import format_number
 from hetopt.presentation.pictures import panel
 from hetopt.presentation.style import SeriesStyle, canvas
 from hetopt.presentation.tables import Cell, Table, table_of
-
-COLUMNS = ["step", "loss", "copy", "own", "seconds"]
 
 POINTS, LEASES = 60, 6
 """Points of a small curve, and the newest leases of a job from which it is read."""
@@ -60,7 +58,8 @@ def losses(store: StateStore, job: str) -> pd.DataFrame:
         for step, loss in read_losses(folder):
             own = step - base
             found.append((base + own * stretch, loss, lease["copy"], own, lease["granted"] - row["submitted"]))
-    return pd.DataFrame(found, columns=COLUMNS).sort_values("step", kind="stable", ignore_index=True)
+    table = pd.DataFrame(found, columns=["step", "loss", "copy", "own", "seconds"])
+    return table.sort_values("step", kind="stable", ignore_index=True)
 
 
 def read_losses(folder: Path, most: int | None = None) -> list[tuple[int, float]]:
@@ -99,15 +98,13 @@ def _lines(path: Path, most: int | None) -> list[bytes]:
 
 def newest_leases(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str, list[tuple[int, Path]]]:
     """Job -> (first step, directory) of its newest leases that train, in order; of a forked job those of one copy."""
-    own = tables.leases
-    query = select(tables.jobs.c.name, own.c.tag, own.c.folder, own.c.from_step).join(
-        own, own.c.job == tables.jobs.c.id
-    )
-    query = query.where(tables.jobs.c.name.in_(jobs), own.c.kind == TRAIN, own.c.copy <= 1).order_by(own.c.id)
-    found: dict[str, list[tuple[int, Path]]] = {}
+    name, own = tables.jobs.c.name, tables.leases.c
+    query = select(name, own.tag, own.folder, own.from_step).join(tables.leases, own.job == tables.jobs.c.id)
+    query = query.where(name.in_(jobs), own.kind == TRAIN, own.copy <= 1).order_by(own.id)
+    found: dict[str, list[RowMapping]] = {}
     for row in connection.execute(query).mappings():
-        found.setdefault(row["name"], []).append((row["from_step"], directory(row, folder)))
-    return {job: leases[-LEASES:] for job, leases in found.items()}
+        found.setdefault(row["name"], []).append(row)
+    return {job: [(row["from_step"], directory(row, folder)) for row in rows[-LEASES:]] for job, rows in found.items()}
 
 
 def recent_curve(leases: Sequence[tuple[int, Path]]) -> list[tuple[int, float]]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
@@ -92,13 +93,13 @@ def status_of(
     states = ", ".join(f"{n} {state}" for state, n in Counter(node["state"] for node in now.nodes).items())
     add(
         "Nodes", now.nodes,
-        (("node", lambda node: node["name"]), STATE, ("GPUs in use", _gpus), ("note", lambda node: node["note"])),
+        (("node", itemgetter("name")), STATE, ("GPUs in use", _gpus), ("note", itemgetter("note"))),
         f"{states}. GPUs in use: {_used(now.nodes)}.", "No engine has reported a node yet.",
     )  # fmt: skip
     add(
         "Pending jobs", jobs["pending"],
         (*NAMES, (Column("workers"), lambda job: str(job["workers"])), STEPS, AGE, *fair,
-         ("reason", lambda job: _reason(job["reason"] or why))),
+         ("reason", lambda job: _shortened(job["reason"] or why))),
         "In the order of submission; the policy decides which job is next.",
         "No job is pending." if now.jobs else "No job is pending; `hetopt submit` submits one.",
     )  # fmt: skip
@@ -113,7 +114,7 @@ def status_of(
         (*NAMES, STATE, STEPS, (Column("lost", "steps", "repeated steps"), lambda job: str(job["lost"])),
          (Column("duration", meaning="time from submission to finish"), lambda job: _time(job["seconds"])), *fair,
          (Column("finished"), lambda job: _time(now.now - (job["finished"] or now.now), " ago")),
-         ("reason", lambda job: _reason(job["reason"] or ""))),
+         ("reason", lambda job: _shortened(job["reason"] or ""))),
         "The newest first.", "No job has finished yet.",
     )  # fmt: skip
     tiles = [(str(len(own)), name) for name, own in jobs.items()]
@@ -163,7 +164,10 @@ def _warnings(now: Snapshot) -> list[str]:
 
 def gpus_by_type(nodes: Iterable[Row], key: str) -> Counter[str]:
     """GPU type -> its GPUs on all nodes: the sum of ``gpus`` or ``used``."""
-    return sum((Counter(node[key]) for node in nodes), Counter())
+    total = Counter[str]()
+    for node in nodes:
+        total.update(node[key])
+    return total
 
 
 def _used(nodes: Sequence[Row]) -> str:
@@ -180,7 +184,7 @@ def _gpus(node: Row) -> Cell:
     return Cell(_used([node]), share, picture=Meter(share))
 
 
-def _reason(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= MAX_LETTERS else f"{text[: MAX_LETTERS - 1]}…"
 
 
@@ -220,7 +224,7 @@ def _loss(points: Sequence[tuple[int, float]]) -> Cell:
 
 # -- columns of all tables of jobs
 
-NAMES: tuple[ColumnOf, ...] = ("job", lambda job: job["name"]), ("tenant", lambda job: job["tenant"])
+NAMES: tuple[ColumnOf, ...] = ("job", itemgetter("name")), ("tenant", itemgetter("tenant"))
 STATE: ColumnOf = "state", lambda row: Cell(row["state"], mark=STATES.get(row["state"]))
 STEPS = Column("steps", meaning="steps done, of all; the darker part of the bar is in a checkpoint"), _progress
 AGE: ColumnOf = Column("age", meaning="time since submission"), lambda job: _time(job["seconds"])

@@ -50,11 +50,11 @@ PATHS: Mapping[str, tuple[str, Callable[[ClusterState], str]]] = {
 
 MESSAGES = {
     400: "This is no request that can be read.",
-    401: "This page asks for a token: open it once with ?token=... behind its address, or send it as a bearer token.",
+    401: "This page requires a token: open it once with ?token=... behind its address, or send it as a bearer token.",
     403: "Without a token this page is shown on its own machine only: open it as localhost or 127.0.0.1.",
     404: "There is nothing here; the page is at /.",
     405: "This is for reading only: GET and HEAD.",
-    500: "The page cannot be made; the terminal of `hetopt dashboard` says more.",
+    500: "The page cannot be made; the terminal of `hetopt dashboard` shows why.",
 }
 """Status -> message, which never repeats a part of the request."""
 
