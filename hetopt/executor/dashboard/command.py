@@ -11,15 +11,13 @@ import typer
 from hetopt.executor.commands import StateFolder
 from hetopt.presentation import console
 
-PORT = 8422
-
 
 def dashboard(
     state: StateFolder = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; another than this machine's loopback only with a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes one that is free.")] = PORT,
+    port: Annotated[int, typer.Option(help="Port; 0 takes one that is free.")] = 8422,
     token: Annotated[
         str | None,
         typer.Option(

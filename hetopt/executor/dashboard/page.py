@@ -23,13 +23,11 @@ LIMITS = {"nodes": 100, "pending": 100, "running": 100, "finished": 40}
 MAX_TENANTS = 40
 """Rows of the table of tenants."""
 
-ALLOWED = f"style-src {source_hash(stylesheet())}; img-src data:; base-uri 'none'; form-action 'none'"
-
-FILE_POLICY = f"default-src 'none'; {ALLOWED}"
-"""Content-Security-Policy of a page in a file: only its style."""
-
+FILE_POLICY = (
+    f"default-src 'none'; style-src {source_hash(stylesheet())}; img-src data:; base-uri 'none'; form-action 'none'"
+)
 POLICY = f"{FILE_POLICY}; script-src {source_hash(script('dashboard.js'))}; connect-src 'self'; frame-ancestors 'none'"
-"""Content-Security-Policy of a page from the server: also its script."""
+"""Content-Security-Policy of a page in a file, and of a page from the server, which has a script."""
 
 _DRAWING = threading.Lock()  # the settings of Matplotlib belong to the whole process
 

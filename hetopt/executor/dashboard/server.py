@@ -80,7 +80,7 @@ class DashboardServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, reader: Reader, host: str = "127.0.0.1", port: int = 8422, token: str | None = None) -> None:
+    def __init__(self, reader: Reader, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
         where = address(host, port, token)
         self.reader, self.address_family = reader, where.family
         self._room = threading.BoundedSemaphore(MAX_REQUESTS)
