@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert
 
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock
-from hetopt.executor.dashboard.reader import Look, Reader
+from hetopt.executor.dashboard.reader import ClusterState, Reader
 from hetopt.executor.lease_directory import LOSSES, PROGRESS
 from hetopt.executor.store import LEASES, StateStore
 
@@ -267,10 +267,10 @@ class _World:
         return job
 
 
-def seen(books: Books) -> Look:
-    """One look at the books."""
+def seen(books: Books) -> ClusterState:
+    """The state that the page shows."""
     reader = Reader(books.store.folder)
     try:
-        return reader.look()
+        return reader.read()
     finally:
         reader.close()

@@ -23,11 +23,11 @@ Answer = tuple[int, dict[str, str], str]
 
 @contextmanager
 def served(
-    folder: Path, *, token: str | None = None, kept: float = 0.0, patience: float = PATIENCE
+    folder: Path, *, token: str | None = None, max_age: float = 0.0, lock_seconds: float = PATIENCE
 ) -> Iterator[DashboardServer]:
     """A server of these books, on a port that is free."""
     with (
-        closing(Reader(folder, patience=patience, kept=kept)) as reader,
+        closing(Reader(folder, lock_seconds=lock_seconds, max_age=max_age)) as reader,
         DashboardServer(reader, port=0, token=token) as server,
     ):
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -43,7 +43,7 @@ def ask(
     server: DashboardServer, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str
 ) -> Answer:
     """Status, headers and body of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.where.port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", server.address.port, timeout=PATIENCE)
     with closing(connection):
         connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()
@@ -55,7 +55,7 @@ def ask(
 
 def raw(server: DashboardServer, request: bytes) -> bytes:
     """What comes back for these bytes."""
-    with socket.create_connection(("127.0.0.1", server.where.port), timeout=PATIENCE) as connection:
+    with socket.create_connection(("127.0.0.1", server.address.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         found = b""
         while part := connection.recv(65536):

@@ -15,8 +15,10 @@ from sqlalchemy import update
 
 from hetopt import Cluster, Instance, Job
 from hetopt.executor import tables
-from hetopt.executor.dashboard import curves, history, job_fairness, pictures
+from hetopt.executor.dashboard import history, pictures
+from hetopt.executor.dashboard.job_fairness import fairness
 from hetopt.executor.lease_directory import LOSSES
+from hetopt.executor.losses import POINTS, newest_leases, recent_curve
 from hetopt.executor.snapshot import Snapshot
 from hetopt.metrics.finish_time import finish_time_fairness
 
@@ -37,7 +39,7 @@ def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
         ("a", "x", 0, "train", "n", "K80", 1),
         ("b", "y", 2, "profile", "m", "V100", 0),
     ]
-    assert [(s.granted, s.until, s.first_tick, s.open, s.round, s.said) for s in spans[1:]] == [
+    assert [(s.granted, s.until, s.first_tick, s.open, s.round, s.reason) for s in spans[1:]] == [
         (100.0, 200.0, 110.0, False, 3, "it moves"),
         (150.0, 300.0, None, True, 4, ""),
     ]
@@ -70,17 +72,17 @@ def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tm
         assert history.spans(connection, 0.0, 60.0, most=5)[1] == 0.0
 
 
-def test_the_page_tells_of_an_hour_or_of_twelve_rounds(tmp_path: Path) -> None:
+def test_the_page_shows_an_hour_or_twelve_rounds(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     job = books.job("a")
     with books.store.reading() as connection:
-        assert history.beginning(connection, 10_000.0, None) == 6400.0
+        assert history.window_start(connection, 10_000.0, None) == 6400.0
     books.lease(job, [("n", "K80", 0)], 100.0, 6000.0)
     with books.store.reading() as connection:
-        assert history.beginning(connection, 10_000.0, 300.0) == 6400.0
-        assert history.beginning(connection, 10_000.0, 600.0) == 2800.0
-        assert history.beginning(connection, 10_000.0, 3600.0) == 100.0, "nothing was before"
-        assert history.beginning(connection, 105.0, None) == 95.0, "some seconds at least"
+        assert history.window_start(connection, 10_000.0, 300.0) == 6400.0
+        assert history.window_start(connection, 10_000.0, 600.0) == 2800.0
+        assert history.window_start(connection, 10_000.0, 3600.0) == 100.0, "nothing was before"
+        assert history.window_start(connection, 105.0, None) == 95.0, "some seconds at least"
 
 
 def test_gpus_held_by_tenants_by_hand(tmp_path: Path) -> None:
@@ -91,23 +93,23 @@ def test_gpus_held_by_tenants_by_hand(tmp_path: Path) -> None:
     books.lease(y, [("n", "K80", 2)], 150.0)
     books.lease(y, [("n", "K80", 3)], 10.0, 60.0)
     with books.store.reading() as connection:
-        held = history.held(connection, 100.0, 300.0, bins=2)
+        held = history.usage(connection, 100.0, 300.0, bins=2)
     assert held.edges.tolist() == [100.0, 200.0, 300.0]
     assert {tenant: gpus.tolist() for tenant, gpus in held.gpus.items()} == {"x": [2.0, 0.0], "y": [0.5, 1.0]}
     assert list(held.gpus) == ["x", "y"]
-    assert held.seconds == {"x": 200.0, "y": 150.0}
+    assert held.recent == {"x": 200.0, "y": 150.0}
     assert held.total == {"x": 220.0, "y": 200.0}
 
 
-def test_rounds_and_what_the_policy_could_give(tmp_path: Path) -> None:
+def test_rounds_and_gpus_that_the_policy_may_allocate(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     for number, (time, capacity) in enumerate([(0.0, 4), (100.0, 4), (200.0, 6), (300.0, 6)], start=1):
         books.round(number, time, capacity, policy="p")
     with books.store.reading() as connection:
         found = history.rounds(connection, 150.0)
     assert [one.number for one in found] == [2, 3, 4]
-    assert pictures.capacity(found, 150.0, 400.0, 9) == [(150.0, 4.0), (200.0, 6.0)]
-    assert pictures.capacity([], 150.0, 400.0, 9) == [(150.0, 9.0)]
+    assert pictures.capacity(found, 150.0, 9) == ([150.0, 200.0], [4, 6])
+    assert pictures.capacity([], 150.0, 9) == ([150.0], [9])
 
 
 def test_the_engine_is_that_of_the_newest_controller(tmp_path: Path) -> None:
@@ -146,18 +148,14 @@ def test_fairness_by_hand() -> None:
         {"K80": 2, "V100": 1},
         [x | {"speeds": {"K80": 1.0, "V100": 4.0}}, y | {"speeds": {"K80": 2.0, "V100": 9.0}}],
     )
-    found = job_fairness.fairness(now, {"y"})
-    assert (found["x"].shared, found["x"].ideal) == (100.0, pytest.approx(200 / 3))
-    assert found["x"].rho == pytest.approx(1.5)
-    assert found["x"].sure
-    assert (found["y"].shared, found["y"].ideal) == (140.0, pytest.approx(75.0))
-    assert not found["y"].sure, "not measured on all types"
-    one = job_fairness.by_tenant(now.jobs, found)["t"]
-    assert (one.mean, one.largest, one.jobs) == (pytest.approx((1.5 + 140 / 75) / 2), pytest.approx(140 / 75), 2)
-    assert not one.sure
+    found = fairness(now, {"y"})
+    assert found["shared"].to_dict() == {"x": 100.0, "y": 140.0}
+    assert found["ideal"].to_dict() == pytest.approx({"x": 200 / 3, "y": 75.0})
+    assert found["rho"].to_dict() == pytest.approx({"x": 1.5, "y": 140 / 75})
+    assert found["estimated"].to_dict() == {"x": False, "y": True}, "y is not measured on all types"
 
 
-def test_what_is_not_known_of_fairness() -> None:
+def test_jobs_of_unknown_fairness_are_left_out() -> None:
     rates = {"speeds": {"K80": 2.0}}
     jobs = [
         {"name": "waits", "submitted": 0.0, "state": "queued", "steps": 100, "step": 40} | rates,
@@ -167,11 +165,10 @@ def test_what_is_not_known_of_fairness() -> None:
         {"name": "new", "submitted": 100.0, "steps": 100, "left_seconds": 1.0} | rates,
         {"name": "elsewhere", "submitted": 0.0, "steps": 100, "left_seconds": 1.0, "speeds": {"gone": 1.0}},
     ]
-    found = job_fairness.fairness(snapshot(100.0, {"K80": 2}, jobs))
-    assert set(found) == {"waits"}
-    assert found["waits"].shared == 130.0, "60 steps at its fastest measured speed"
-    assert not found["waits"].sure
-    assert job_fairness.fairness(snapshot(0.0, {}, [])) == {}
+    found = fairness(snapshot(100.0, {"K80": 2}, jobs))
+    assert found["shared"].to_dict() == {"waits": 130.0}, "60 steps at its fastest measured speed"
+    assert found["estimated"].all()
+    assert fairness(snapshot(0.0, {}, [])).empty
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -189,8 +186,8 @@ def test_fairness_of_jobs_that_are_done_is_that_of_simulations(seed: int) -> Non
     done = [(row["name"], None, row["submitted"], 0.0, row["finished"], 0, 500.0, 500.0) for row in rows]
     log = log_of(done, [], [0.0, 200.0], float(sum(capacity.values())))
     expected = finish_time_fairness(log, Instance(Cluster.of(capacity), (), tuple(jobs)))["rho"]
-    found = job_fairness.fairness(snapshot(200.0, capacity, rows))
-    assert {name: one.rho for name, one in found.items()} == pytest.approx(expected.to_dict())
+    found = fairness(snapshot(200.0, capacity, rows))
+    assert found["rho"].to_dict() == pytest.approx(expected.to_dict())
 
 
 def test_types_on_which_a_job_was_never_measured(tmp_path: Path) -> None:
@@ -214,12 +211,7 @@ def test_curves_leave_out_what_was_lost(tmp_path: Path) -> None:
         (tmp_path / name / LOSSES).write_text(
             "\n".join([*lines, '{"step": 41, "lo', "", "[[", '{"step": 1, "loss": NaN}'])
         )
-    parts = [
-        curves.CurvePart(tmp_path / "one", 0),
-        curves.CurvePart(tmp_path / "gone", 20),
-        curves.CurvePart(tmp_path / "two", 20),
-    ]
-    found = curves.curve(parts)
+    found = recent_curve([(0, tmp_path / "one"), (20, tmp_path / "gone"), (20, tmp_path / "two")])
     assert [step for step, _ in found] == list(range(1, 41))
     assert all(loss == step + 0.5 for step, loss in found)
 
@@ -227,13 +219,12 @@ def test_curves_leave_out_what_was_lost(tmp_path: Path) -> None:
 def test_a_long_file_of_losses_gives_points_over_all_of_it(tmp_path: Path) -> None:
     lines = (json.dumps({"step": step, "loss": 1 / step, "copy": 0, "base": 0}) for step in range(1, 50_001))
     (tmp_path / LOSSES).write_text("".join(f"{line}\n" for line in lines))
-    steps = [step for step, _ in curves.curve([curves.CurvePart(tmp_path, 0)])]
-    assert len(steps) == curves.POINTS
+    steps = [step for step, _ in recent_curve([(0, tmp_path)])]
+    assert len(steps) == POINTS
     assert steps == sorted(steps)
     assert steps[0] == 1
     assert steps[-1] > 49_900
-    assert np.diff(steps).max() < 2 * 50_000 / curves.POINTS
-    assert len(curves.thinned([(i, 0.0) for i in range(1000)])) == curves.POINTS
+    assert np.diff(steps).max() < 2 * 50_000 / POINTS
 
 
 def test_the_newest_leases_of_each_job_that_train(tmp_path: Path) -> None:
@@ -245,6 +236,6 @@ def test_the_newest_leases_of_each_job_that_train(tmp_path: Path) -> None:
     for copy in (1, 2):
         books.lease(b, [], 0.0, forked=True, copy=copy)
     with books.store.reading() as connection:
-        found = curves.parts(connection, ["a", "b"], tmp_path)
-    assert [part.from_step for part in found["a"]] == [3, 4, 5, 6, 7, 8]
-    assert [part.folder.name.split("-")[3] for part in found["b"]] == ["1"]
+        found = newest_leases(connection, ["a", "b"], tmp_path)
+    assert [step for step, _ in found["a"]] == [3, 4, 5, 6, 7, 8]
+    assert [folder.name.split("-")[3] for _, folder in found["b"]] == ["1"]

@@ -11,7 +11,7 @@ from dashboard_books import Books
 from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_books  # noqa: F401 - fixtures
 
 from hetopt.errors import InvalidOption
-from hetopt.executor.dashboard.access import Access, address, check_token
+from hetopt.executor.dashboard.access import Access, address
 from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.server import DashboardServer
@@ -64,7 +64,7 @@ def test_a_token_in_the_address_becomes_a_cookie(closed: DashboardServer) -> Non
     cookie, *flags = headers["Set-Cookie"].split("; ")
     assert set(flags) == {"Path=/", "HttpOnly", "SameSite=Strict"}
     name, _, value = cookie.partition("=")
-    assert name == f"hetopt-{closed.where.port}"
+    assert name == f"hetopt-{closed.address.port}"
     assert TOKEN not in value
     assert ask(closed, Cookie=cookie)[0] == 200
     assert ask(closed, Cookie=f"a=b; {cookie}; c=d")[0] == 200
@@ -76,8 +76,8 @@ def test_a_token_in_the_address_becomes_a_cookie(closed: DashboardServer) -> Non
 
 
 def test_another_token_means_another_cookie() -> None:
-    assert Access("a" * 9, 1).set_cookie != Access("b" * 9, 1).set_cookie
-    assert Access("a" * 9, 1).set_cookie == Access("a" * 9, 1).set_cookie
+    assert Access("a" * 9, 1).cookie != Access("b" * 9, 1).cookie
+    assert Access("a" * 9, 1).cookie == Access("a" * 9, 1).cookie
 
 
 def test_the_token_is_told_to_nobody(closed: DashboardServer, capfd: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +96,7 @@ def test_the_token_is_told_to_nobody(closed: DashboardServer, capfd: pytest.Capt
     out, err = capfd.readouterr()
     assert TOKEN not in said + out + err
     with pytest.raises(InvalidOption) as wrong:
-        check_token("sec ret")
+        address("127.0.0.1", 0, "sec ret")
     assert "sec ret" not in str(wrong.value)
     assert "it must have 8 to 200" in str(wrong.value)
 
@@ -116,8 +116,8 @@ def test_others_are_let_in_with_a_token_only(books: Books, host: str) -> None:
 
 def test_places_to_listen(books: Books) -> None:
     assert address("localhost", 80, None).loopback
-    assert address("127.0.0.1", 80, None).shown == "http://127.0.0.1:80/"
-    assert socket.gethostname() in address("0.0.0.0", 80, TOKEN).shown
+    assert address("127.0.0.1", 80, None).url == "http://127.0.0.1:80/"
+    assert socket.gethostname() in address("0.0.0.0", 80, TOKEN).url
     with pytest.raises(InvalidOption, match=r"--port is 65536; it must be from 0"):
         dashboard(state=books.store.folder, port=65536)
     with pytest.raises(InvalidOption, match=r"--host is 'no\.such\.host\.invalid', which is no address"):
@@ -137,4 +137,4 @@ def test_places_to_listen(books: Books) -> None:
 @pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
 def test_over_ipv6(books: Books) -> None:
     with closing(Reader(books.store.folder)) as reader, DashboardServer(reader, "::1", 0) as server:
-        assert server.url == f"http://[::1]:{server.where.port}/"
+        assert server.address.url == f"http://[::1]:{server.address.port}/"

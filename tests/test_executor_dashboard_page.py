@@ -93,20 +93,20 @@ def test_every_table_has_headings_and_every_picture_a_text(tmp_path: Path) -> No
 def test_the_busy_page_shows_what_is_in_the_state_database(tmp_path: Path) -> None:
     books = busy(tmp_path / "s")
     books.store.lock()
-    look = seen(books)
-    text, shown = page(look), Shown(page(look)).text
+    state = seen(books)
+    text, shown = page(state), Shown(page(state)).text
     assert "Policy fft on engine local, round 12 (decided in 34 ms: 10 of 31 jobs), rounds of 5 min" in shown
     assert "the controller is alive" in shown
     assert "4 up, 1 drained" in shown
     assert "Duplicate jobid <17>" in shown
-    for job in look.now.jobs:
+    for job in state.snapshot.jobs:
         assert job["name"] in shown
     assert "others come first this round" in shown
     assert "overdue" not in shown
     assert "1.03 h" in shown
     tips = re.findall(r"<title>([^<]*)</title><path", text)
     bars = [tip for tip in tips if "granted in round" in tip]
-    assert len(bars) == len(pictures.runs(look.spans))
+    assert len(bars) == len(pictures.runs(state.spans))
     assert any(re.search(r" is profiled on \d K80 of n1 for 1 min", tip) for tip in bars)
     assert any("in round 11: it moves" in tip for tip in bars)
     assert [tip.split(":")[0] for tip in tips if "decided in 34 ms" in tip] == [f"round {i}" for i in range(2, 13)]
@@ -118,16 +118,16 @@ def test_terminals_and_the_page_have_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``hetopt status`` leaves out what it does not compute: fairness and losses."""
-    look = seen(busy(tmp_path / "s"))
-    shown = Shown(page(look)).text
+    state = seen(busy(tmp_path / "s"))
+    shown = Shown(page(state)).text
     monkeypatch.setattr(terminal.OUT, "_width", 400)
     monkeypatch.setattr(terminal, "TEXT_WIDTH", 400)
-    status_view.show(look.now, everything=True)
+    status_view.show(state.snapshot, everything=True)
     printed = " ".join(capsys.readouterr().out.split())
-    status = status_view.status_of(look.now)
+    status = status_view.status_of(state.snapshot)
     assert [number for number, _ in status.tiles] == ["8", "23", "5", "13 of 20"]
-    for section in (status.nodes, status.pending, status.running, status.finished):
-        assert section.table is not None
+    for section in status.sections.values():
+        assert section.table.rows
         for text in (section.title, section.table.title, *(cell.text for row in section.table.rows for cell in row)):
             assert " ".join(text.split()) in printed
             assert " ".join(text.split()) in shown
@@ -136,20 +136,20 @@ def test_terminals_and_the_page_have_the_same_tables(
 
 
 def test_watching_prints_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    now = seen(busy(tmp_path / "s", jobs=6)).now
+    now = seen(busy(tmp_path / "s", jobs=6)).snapshot
     status_view.show(now)
     once = capsys.readouterr().out
     status_view.watch(lambda: now, every=0.0, times=2)
     assert capsys.readouterr().out == 2 * once
 
 
-def test_pictures_are_drawn_once_per_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks, drawn = [seen(busy(tmp_path / name, jobs=6)) for name in "ab"], []
+def test_pictures_are_drawn_once_per_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states, drawn = [seen(busy(tmp_path / name, jobs=6)) for name in "ab"], []
     before = pictures.leases
-    monkeypatch.setattr(pictures, "leases", lambda look: drawn.append(look) or before(look))
-    for look in (looks[0], looks[0], looks[1], looks[1]):
-        assert fragment(look) in page(look)
-    assert drawn == looks
+    monkeypatch.setattr(pictures, "leases", lambda state: drawn.append(state) or before(state))
+    for state in (states[0], states[0], states[1], states[1]):
+        assert fragment(state) in page(state)
+    assert drawn == states
 
 
 def test_an_empty_state_says_what_to_do(tmp_path: Path) -> None:
@@ -246,15 +246,15 @@ def test_a_job_that_was_never_profiled_has_a_speed_from_its_ticks(tmp_path: Path
         folder.mkdir(parents=True)
         said = {"step": 101, "first_step": 1, "seconds": 50.0, "time": 0.0}
         (folder / "progress.json").write_text(json.dumps(said))
-    speeds = {job["name"]: job["speed"] for job in seen(books).now.jobs}
+    speeds = {job["name"]: job["speed"] for job in seen(books).snapshot.jobs}
     assert speeds == {"one": 2.0, "two": 4.0}
 
 
 def test_the_demo_books_are_possible(tmp_path: Path) -> None:
     """Nobody has a GPU that another has: what the other tests look at is a cluster."""
-    look = seen(busy(tmp_path / "s", nodes=LAB))
+    state = seen(busy(tmp_path / "s", nodes=LAB))
     seats: dict[tuple[str, str, int], list[tuple[float, float]]] = {}
-    for span in look.spans:
+    for span in state.spans:
         seats.setdefault((span.node, span.gpu_type, span.number), []).append((span.granted, span.until))
     for own in seats.values():
         own.sort()

@@ -26,7 +26,7 @@ from hetopt.executor.dashboard import server as serving
 from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.page import POLICY
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import HEADERS, MOST_AT_ONCE, DashboardServer
+from hetopt.executor.dashboard.server import HEADERS, MAX_REQUESTS, DashboardServer
 from hetopt.executor.store import DATABASE, StateStore
 
 # -- places and methods
@@ -119,7 +119,7 @@ def test_large_answers_are_packed_for_those_who_can(server: DashboardServer) -> 
 def test_books_that_others_do_not_let_go_of(books: Books) -> None:
     books.store.close()
     with (
-        served(books.store.folder, patience=0.2) as server,
+        served(books.store.folder, lock_seconds=0.2) as server,
         closing(sqlite3.connect(books.store.folder / DATABASE, isolation_level=None)) as other,
     ):
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -181,7 +181,7 @@ def test_a_slip_of_the_page_is_no_traceback_in_the_browser(
     def wrong(_: object) -> str:
         raise RuntimeError("deep inside")
 
-    monkeypatch.setattr(serving, "PLACES", {"/": ("text/html", wrong)})
+    monkeypatch.setattr(serving, "PATHS", {"/": ("text/html", wrong)})
     status, _, text = ask(server)
     assert status == 500
     assert "deep" not in text
@@ -190,31 +190,31 @@ def test_a_slip_of_the_page_is_no_traceback_in_the_browser(
     assert ask(server)[0] == 200
 
 
-def test_looking_changes_nothing(books: Books) -> None:
+def test_reading_changes_nothing(books: Books) -> None:
     with closing(Reader(books.store.folder)) as reader:
-        reader.look()
+        reader.read()
         with pytest.raises(UnusableFile, match="readonly"), reader.store.writing() as connection:
             connection.execute(tables.jobs.delete())
     assert sorted(path.name for path in books.store.folder.iterdir()) == ["state.db", "state.db-shm", "state.db-wal"]
 
 
 def test_the_clock_is_the_controllers(books: Books) -> None:
-    """After a restart of the machine a controller sets it anew, maybe after this has begun to look."""
-    with closing(Reader(books.store.folder, kept=0.0)) as reader:
-        before = reader.look().now.now
+    """After a restart of the machine a controller sets it anew, maybe after the reader has begun."""
+    with closing(Reader(books.store.folder, max_age=0.0)) as reader:
+        before = reader.read().snapshot.now
         text = json.loads(books.store.clock.text)
         books.facts(clock=json.dumps(text | {"base": text["base"] + 500.0}))
-        assert 500.0 <= reader.look().now.now - before < 520.0
+        assert 500.0 <= reader.read().snapshot.now - before < 520.0
 
 
 # -- many at once
 
 
-def test_many_who_ask_share_a_look(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
+def test_simultaneous_requests_share_a_read(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
     before = Reader._read
-    monkeypatch.setattr(Reader, "_read", lambda reader: looks.append(1) or before(reader))
-    with served(books.store.folder, kept=60.0) as server:
+    monkeypatch.setattr(Reader, "_read", lambda reader: reads.append(1) or before(reader))
+    with served(books.store.folder, max_age=60.0) as server:
         found: list[int] = []
         threads = [threading.Thread(target=lambda: found.append(ask(server)[0])) for _ in range(20)]
         for thread in threads:
@@ -222,19 +222,19 @@ def test_many_who_ask_share_a_look(books: Books, monkeypatch: pytest.MonkeyPatch
         for thread in threads:
             thread.join()
     assert found == [200] * 20
-    assert len(looks) == 1
+    assert len(reads) == 1
 
 
 def test_who_says_nothing_does_not_keep_others_waiting_for_ever(
     server: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = ("127.0.0.1", server.where.port)
+    where = ("127.0.0.1", server.address.port)
     with monkeypatch.context() as patch:
         patch.setattr(serving.Handler, "timeout", 0.5)
-        silent = [socket.create_connection(where, timeout=PATIENCE) for _ in range(MOST_AT_ONCE)]
+        silent = [socket.create_connection(where, timeout=PATIENCE) for _ in range(MAX_REQUESTS)]
         found = [one.recv(1) for one in silent]
     try:
-        assert found == [b""] * MOST_AT_ONCE, "hung up on"
+        assert found == [b""] * MAX_REQUESTS, "hung up on"
     finally:
         for one in silent:
             one.close()
@@ -242,8 +242,8 @@ def test_who_says_nothing_does_not_keep_others_waiting_for_ever(
 
 
 def test_one_too_many_is_turned_away(server: DashboardServer) -> None:
-    where = ("127.0.0.1", server.where.port)
-    silent = [socket.create_connection(where, timeout=PATIENCE) for _ in range(MOST_AT_ONCE + 1)]
+    where = ("127.0.0.1", server.address.port)
+    silent = [socket.create_connection(where, timeout=PATIENCE) for _ in range(MAX_REQUESTS + 1)]
     try:
         assert silent[-1].recv(1) == b""
     finally:
@@ -251,11 +251,11 @@ def test_one_too_many_is_turned_away(server: DashboardServer) -> None:
             one.close()
 
 
-def test_a_look_that_takes_too_long_is_said_to(books: Books) -> None:
-    with closing(Reader(books.store.folder, patience=0.1)) as reader:
+def test_a_read_that_takes_too_long_is_reported(books: Books) -> None:
+    with closing(Reader(books.store.folder, lock_seconds=0.1)) as reader:
         reader._lock.acquire()
         with pytest.raises(UnusableFile, match="is not read in time"):
-            reader.look()
+            reader.read()
         reader._lock.release()
 
 

@@ -44,7 +44,7 @@ def test_an_engine_that_is_down_is_said_to_be_as_long_as_it_is(stage: Make) -> N
     assert snapshot(lab.store).troubles == [why]
     assert why in shown(lab.store)
     reader = Reader(lab.store.folder)
-    assert why in fragment(reader.look())
+    assert why in fragment(reader.read())
     reader.close()
     assert metrics(lab.store)["hetopt_troubles"] == 1.0
     lab.engine.down = ""

@@ -1,16 +1,20 @@
-"""Loss curves of jobs, as they have told them; of a forked job the merged model's, with its copies beside it."""
+"""Loss curves of jobs, as they reported them; of a forked job that of the merged model, with its copies beside it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+from sqlalchemy import Connection, RowMapping, select
 
 from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
+from hetopt.executor.leases import TRAIN, directory
 from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
 from hetopt.presentation.fonts import label
@@ -19,11 +23,15 @@ from hetopt.presentation.pictures import panel
 from hetopt.presentation.style import SeriesStyle, canvas
 from hetopt.presentation.tables import Cell, Column, Table, table_of
 
-COLUMNS = ["step", "loss", "copy", "own", "seconds"]
+POINTS, LEASES = 60, 6
+"""Points of a small curve, and the newest leases of a job from which it is read."""
+
+LINE_BYTES = 512
+"""Most bytes of a line of a long file."""
 
 
 def losses(store: StateStore, job: str) -> pd.DataFrame:
-    """What the job has told with :meth:`hetopt.executor.Lease.tick`, by step.
+    """Losses that the job has reported with :meth:`hetopt.executor.Lease.tick`, by step.
 
     Returns
     -------
@@ -47,29 +55,71 @@ def losses(store: StateStore, job: str) -> pd.DataFrame:
         base = lease["from_step"]
         mine = (lease["end_step"] or base) - base
         stretch = done.get(base, mine) / mine if lease["forked"] and mine > 0 else 1.0
-        for step, loss in _told(folder):
+        for step, loss in read_losses(folder):
             own = step - base
             found.append((base + own * stretch, loss, lease["copy"], own, lease["granted"] - row["submitted"]))
-    return pd.DataFrame(found, columns=COLUMNS).sort_values("step", kind="stable", ignore_index=True)
+    table = pd.DataFrame(found, columns=["step", "loss", "copy", "own", "seconds"])
+    return table.sort_values("step", kind="stable", ignore_index=True)
 
 
-def _told(folder: Path) -> list[tuple[int, float]]:
-    """(step, loss) of one lease; lines that a crash has cut off are left out."""
+def read_losses(folder: Path, most: int | None = None) -> list[tuple[int, float]]:
+    """(step, loss) that one lease has reported; damaged lines are left out.
+
+    Parameters
+    ----------
+    most:
+        Lines that are read of a long file, spread over all of it; None: all lines.
+    """
     found = []
-    for line in (files.read_text(folder / files.LOSSES) or "").splitlines():
+    for line in _lines(folder / files.LOSSES, most):
         try:
-            said = json.loads(line)
-            found.append((int(said["step"]), float(said["loss"])))
-        except (ValueError, KeyError, TypeError):
+            entry = json.loads(line)
+            found.append((int(entry["step"]), float(entry["loss"])))
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
             continue
     return found
 
 
-def curve(table: pd.DataFrame) -> pd.DataFrame:
-    """The line of a job: of a forked one the merged models, from which copies have begun; else all that it told.
+def _lines(path: Path, most: int | None) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            if most is None or size <= most * LINE_BYTES:
+                return file.read().splitlines()
+            found = [file.readline(LINE_BYTES)]
+            for i in range(1, most):
+                file.seek(round(i * (size - LINE_BYTES) / (most - 1)))
+                file.readline(LINE_BYTES)  # the rest of a line
+                found.append(file.readline(LINE_BYTES))
+            return found
+    except OSError:
+        return []
 
-    What the last round of a forked job merged nobody has begun from; its loss is not known.
-    """
+
+def newest_leases(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str, list[tuple[int, Path]]]:
+    """Job -> (first step, directory) of its newest leases that train, in order; of a forked job those of one copy."""
+    name, own = tables.jobs.c.name, tables.leases.c
+    query = select(name, own.tag, own.folder, own.from_step).join(tables.leases, own.job == tables.jobs.c.id)
+    query = query.where(name.in_(jobs), own.kind == TRAIN, own.copy <= 1).order_by(own.id)
+    found: dict[str, list[RowMapping]] = {}
+    for row in connection.execute(query).mappings():
+        found.setdefault(row["name"], []).append(row)
+    return {job: [(row["from_step"], directory(row, folder)) for row in rows[-LEASES:]] for job, rows in found.items()}
+
+
+def recent_curve(leases: Sequence[tuple[int, Path]]) -> list[tuple[int, float]]:
+    """At most :data:`POINTS` (step, loss) of :func:`newest_leases`, without the steps that were repeated later."""
+    points: list[tuple[int, float]] = []
+    for first, folder in leases:
+        own = {step: loss for step, loss in read_losses(folder, POINTS) if step > first and isfinite(loss)}
+        points = [point for point in points if point[0] <= first] + sorted(own.items())
+    if len(points) <= POINTS:
+        return points
+    return [points[round(i * (len(points) - 1) / (POINTS - 1))] for i in range(POINTS)]
+
+
+def curve(table: pd.DataFrame) -> pd.DataFrame:
+    """The line of a job: all losses; of a forked job those of the merged models from which copies have begun."""
     return table[table["own"] == 0] if bool((table["copy"] > 0).any()) else table
 
 

@@ -89,32 +89,39 @@ def _exclusive(jobs: JobTimes, entities: Entities) -> Floats:
 
 
 def _themis(jobs: JobTimes, entities: Entities) -> Floats:
-    number = np.full(len(jobs.at), np.nan)
-    done = jobs.finished
-    number[done] = mean_present(jobs)[done]
-    demand = entities.demand[jobs.at]
-    share = entities.capacity / number[:, None]
-    rate = rate_with(_rates(entities)[jobs.at] / demand[:, None], share, demand)
-    return _seconds(entities.source.job_array("work")[jobs.at], rate)
+    number = mean_present(jobs.arrival, jobs.finish)
+    work, demand = entities.source.job_array("work")[jobs.at], entities.demand[jobs.at]
+    return seconds_in_own_part(work, demand, _rates(entities)[jobs.at], entities.capacity, number)
 
 
-def _present(jobs: JobTimes) -> tuple[Floats, Floats]:
-    """Times at which a job arrives or finishes, and the number present from then on."""
-    return present_over_time(jobs.arrival, np.where(jobs.finished, jobs.finish, np.inf))
+def seconds_in_own_part(work: Floats, demand: Floats, speed: Floats, capacity: Floats, number: Floats) -> Floats:
+    """(n,) seconds of each job in an own 1/N of the cluster (Themis); infinite where it cannot run.
+
+    Parameters
+    ----------
+    work, demand:
+        (n,) work, and GPUs of the gang.
+    speed:
+        (n, k) work per second of the gang on each GPU type.
+    capacity:
+        (k,) GPUs of each type.
+    number:
+        (n,) N for each job.
+    """
+    return _seconds(work, rate_with(speed / demand[:, None], capacity / number[:, None], demand))
 
 
-def mean_present(jobs: JobTimes) -> Floats:
-    """(n,) mean number of jobs present from arrival to finish of each finished job; NaN for the others."""
-    times, present = _present(jobs)
-    first = np.searchsorted(times, jobs.arrival)
-    last = np.where(jobs.finished, np.searchsorted(times, jobs.finish), first)
+def mean_present(begin: Floats, end: Floats) -> Floats:
+    """(n,) mean number of jobs present from ``begin`` to ``end`` of each job; NaN where it has no end or no length."""
+    times, present = present_over_time(begin, np.where(np.isnan(end), np.inf, end))
+    first = np.searchsorted(times, begin)
+    last = np.where(np.isnan(end), first, np.searchsorted(times, end))
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = range_sums(present[:-1] * np.diff(times), first, last) / jobs.jct
-    return np.where(jobs.finished, mean, np.nan)
+        return range_sums(present[:-1] * np.diff(times), first, last) / (end - begin)
 
 
 def _gavel(jobs: JobTimes, entities: Entities) -> Floats:
-    times, present = _present(jobs)
+    times, present = present_over_time(jobs.arrival, np.where(jobs.finished, jobs.finish, np.inf))
     demand, scale = entities.demand[jobs.at], (_rates(entities) @ entities.capacity)[jobs.at]
     need = _seconds(entities.source.job_array("work")[jobs.at], scale)
     ideal = np.full(len(jobs.at), np.inf)

@@ -1,1 +1,1 @@
-"""The cluster in a browser: a page that reads the books, and the server that shows it."""
+"""The cluster in a browser: a page of the state in the records, and its server."""

@@ -1,4 +1,4 @@
-"""Who may see the page, and where it may listen."""
+"""Who may read the page, and where the server may listen."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ import hmac
 import ipaddress
 import re
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from hetopt.errors import InvalidOption
 
-LEAST_TOKEN = 8
-"""Letters of a token at least."""
+MIN_LETTERS = 8
+"""Least number of letters of a token."""
 
-_TOKEN = re.compile(rf"[A-Za-z0-9._~-]{{{LEAST_TOKEN},200}}")
+TOKEN = re.compile(rf"[A-Za-z0-9._~-]{{{MIN_LETTERS},200}}")
+
+LOCAL = re.compile(r"(localhost\.?|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
+"""Header ``Host`` of this machine; with another name, a page of another site could read this one (DNS rebinding)."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A place to listen at."""
+    """Where a server listens."""
 
     family: socket.AddressFamily
     host: str
@@ -34,10 +39,10 @@ class Address:
         return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
 
     @property
-    def shown(self) -> str:
-        """As a browser on this machine may write it."""
-        anywhere = ipaddress.ip_address(self.host.partition("%")[0]).is_unspecified
-        host = socket.gethostname() if anywhere else f"[{self.host}]" if ":" in self.host else self.host
+    def url(self) -> str:
+        """The address for a browser on this machine."""
+        everywhere = ipaddress.ip_address(self.host.partition("%")[0]).is_unspecified
+        host = socket.gethostname() if everywhere else f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/"
 
 
@@ -47,8 +52,14 @@ def address(host: str, port: int, token: str | None) -> Address:
     Raises
     ------
     InvalidOption
-        The port is none, the host is unknown, or others reach it and there is no token.
+        The port or the host is invalid, the token has other letters or a wrong length (the message does not have it),
+        or others reach the address and there is no token.
     """
+    if token is not None and not TOKEN.fullmatch(token):
+        raise InvalidOption(
+            f"the token (--token, HETOPT_TOKEN) has {len(token)} characters; it must have {MIN_LETTERS} to 200, of "
+            "letters, digits, '-', '.', '_' and '~', such as `openssl rand -hex 16` prints"
+        )
     if not 0 <= port < 65536:
         raise InvalidOption(f"is {port}; it must be from 0 (any that is free) to 65535", "--port")
     try:
@@ -66,82 +77,47 @@ def address(host: str, port: int, token: str | None) -> Address:
     return chosen
 
 
-def check_token(token: str | None) -> str | None:
-    """``token``, if it can stand in an address and a header.
-
-    Raises
-    ------
-    InvalidOption
-        It cannot, or is too short. The message does not have it.
-    """
-    if token is not None and not _TOKEN.fullmatch(token):
-        raise InvalidOption(
-            f"the token (--token, HETOPT_TOKEN) has {len(token)} characters; it must have {LEAST_TOKEN} to 200, of "
-            "letters, digits, '-', '.', '_' and '~', such as `openssl rand -hex 16` prints"
-        )
-    return token
-
-
 class Access:
-    """Decides about a request by its head.
+    """Decides whether a request is answered.
 
     Parameters
     ----------
     token:
-        That a request must have; None: whoever reaches this machine's loopback may look.
+        The token of requests; None: all that come to this machine by a name of it are answered.
     port:
-        Names the cookie, since browsers keep those of all ports of a host together.
+        Names the cookie, as browsers share those of all ports of a host.
     """
 
     def __init__(self, token: str | None, port: int) -> None:
-        self._token = token
-        self.cookie = f"hetopt-{port}"
-        key = b"" if token is None else token.encode()
-        self._session = hmac.new(key, b"hetopt dashboard", hashlib.sha256).hexdigest()
+        self._token, self._name = token, f"hetopt-{port}"
+        self._session = hmac.new((token or "").encode(), b"hetopt dashboard", hashlib.sha256).hexdigest()
 
     @property
-    def open(self) -> bool:
-        """Whether no token is asked for."""
-        return self._token is None
+    def cookie(self) -> str:
+        """The header that sets a cookie in place of the token, from which it is derived."""
+        return f"{self._name}={self._session}; Path=/; HttpOnly; SameSite=Strict"
 
-    def local(self, host: str | None) -> bool:
-        """Whether the header ``Host`` names this machine, so that no other site's name was made to lead here."""
-        if host is None:
-            return False
-        name = host.strip()
-        name = name[1 : name.find("]")] if name.startswith("[") else name.partition(":")[0]
-        if name.lower() in ("localhost", "localhost."):
-            return True
-        try:
-            return ipaddress.ip_address(name).is_loopback
-        except ValueError:
-            return False
-
-    def offered(self, query: str) -> bool | None:
-        """Whether the token in a query is right; None where it has none."""
+    def status(self, headers: Message, query: str) -> HTTPStatus:
+        """``OK``, ``SEE_OTHER`` if the query has the token, ``UNAUTHORIZED``, or ``FORBIDDEN`` (without a token)."""
+        if self._token is None:
+            local = LOCAL.fullmatch(headers.get("Host", "").strip())
+            return HTTPStatus.OK if local else HTTPStatus.FORBIDDEN
         try:
             given = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("token")
         except ValueError:
-            return False
-        return None if given is None else self._same(given[0], self._token)
-
-    def known(self, headers: Message) -> bool:
-        """Whether the token is in the head of a request, or the cookie that stands for it."""
+            return HTTPStatus.UNAUTHORIZED
+        if given is not None:
+            return HTTPStatus.SEE_OTHER if _same(given[0], self._token) else HTTPStatus.UNAUTHORIZED
         scheme, _, word = headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._same(word.strip(), self._token):
-            return True
-        try:
-            found = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
-        except CookieError:
-            return False
-        return found is not None and self._same(found.value, self._session)
+        if scheme.lower() == "bearer" and _same(word.strip(), self._token):
+            return HTTPStatus.OK
+        with suppress(CookieError):
+            cookie = SimpleCookie(headers.get("Cookie", "")).get(self._name)
+            if cookie is not None and _same(cookie.value, self._session):
+                return HTTPStatus.OK
+        return HTTPStatus.UNAUTHORIZED
 
-    @property
-    def set_cookie(self) -> str:
-        """The header that lets a browser come again; it has not the token, but what follows from it."""
-        return f"{self.cookie}={self._session}; Path=/; HttpOnly; SameSite=Strict"
 
-    @staticmethod
-    def _same(given: str, right: str | None) -> bool:
-        """In a time that does not tell how much of it is right."""
-        return right is not None and hmac.compare_digest(given.encode("utf-8", "replace"), right.encode())
+def _same(given: str, right: str) -> bool:
+    """Compare in a time that does not depend on how much is right."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), right.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +11,13 @@ import typer
 from hetopt.executor.commands import StateFolder
 from hetopt.presentation import console
 
-PORT = 8422
-
 
 def dashboard(
     state: StateFolder = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; another than this machine's loopback only with a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes one that is free.")] = PORT,
+    port: Annotated[int, typer.Option(help="Port; 0 takes one that is free.")] = 8422,
     token: Annotated[
         str | None,
         typer.Option(
@@ -35,29 +34,22 @@ def dashboard(
     from hetopt.executor.dashboard.server import DashboardServer
     from hetopt.executor.store import default_folder
 
-    reader = Reader(default_folder() if state is None else state)
-    try:
+    with closing(Reader(default_folder() if state is None else state)) as reader:
         if once is not None:
-            save(page(reader.look(), live=False).encode("utf-8", "replace"), once, overwrite=True)
+            save(page(reader.read(), live=False).encode("utf-8", "replace"), once, overwrite=True)
             console.print_line(f"page: {once}")
             return
         with DashboardServer(reader, host, port, token) as server:
-            console.print_line(f"the dashboard is at {server.url}; Ctrl-C ends it")
-            for line in _hints(token is not None, server.where.loopback):
-                console.print_line(line)
+            console.print_line(f"the dashboard is at {server.address.url}; Ctrl-C ends it")
+            if token is None:
+                console.print_line("all users of this machine can read it; a token (HETOPT_TOKEN) prevents that")
+            else:
+                console.print_line("open it with ?token=... behind the address once; then a cookie stands for it")
+            if not server.address.loopback:
+                console.print_line(
+                    "the connection is not encrypted: in other networks use `ssh -L` or a proxy with TLS"
+                )
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
                 console.print_line("")
-    finally:
-        reader.close()
-
-
-def _hints(has_token: bool, loopback: bool) -> list[str]:
-    """How to come in, and who else may."""
-    if not has_token:
-        return ["whoever is on this machine can read it; a token (HETOPT_TOKEN) keeps others out"]
-    hints = ["open it with ?token=... behind the address once; then a cookie stands for it"]
-    if not loopback:
-        hints.append("the connection is not encrypted: in a network you do not trust, use `ssh -L` or a proxy with TLS")
-    return hints

@@ -1,77 +1,61 @@
-"""Looks at the books for the page: never writes, waits for nobody long, and begins anew each time."""
+"""Reads the state of a cluster for the page; never writes, and has a connection for each read."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, event
+import pandas as pd
+from sqlalchemy import Row, event
 
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock
-from hetopt.executor.dashboard import curves, history, job_fairness
+from hetopt.executor.dashboard import history
+from hetopt.executor.dashboard.job_fairness import fairness
 from hetopt.executor.lease_directory import boot_id
+from hetopt.executor.losses import newest_leases, recent_curve
 from hetopt.executor.snapshot import Snapshot, snapshot
 from hetopt.executor.store import DATABASE, LEASES, StateStore
 
-PATIENCE = 3.0
-"""Seconds for which a look waits for others that use the books."""
+LOCK_SECONDS = 3.0
+"""Seconds for which a read waits for others that use the database."""
 
-KEPT = 1.0
-"""Seconds for which a look serves whoever asks."""
+MAX_AGE = 1.0
+"""Seconds for which a state answers further requests."""
 
-MOST_CURVES = 40
+MAX_CURVES = 40
 """Jobs whose losses are read."""
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """All that the page shows.
+class ClusterState:
+    """All that the page shows; ``spans`` is complete from second ``since`` on, ``losses`` is job -> (step, loss)."""
 
-    Attributes
-    ----------
-    now:
-        What is going on.
-    engine:
-        Of the newest controller.
-    since:
-        From when on ``spans`` tells of everything.
-    spans, rounds, held:
-        See :mod:`hetopt.executor.dashboard.history`.
-    fairness:
-        Job -> its finish-time fairness.
-    losses:
-        Job that runs -> (step, loss).
-    """
-
-    now: Snapshot
+    snapshot: Snapshot
     engine: str | None
     since: float
     spans: list[history.Span]
-    rounds: list[history.Round]
-    held: history.Held
-    fairness: Mapping[str, job_fairness.Fairness] = field(default_factory=dict)
-    losses: Mapping[str, list[tuple[int, float]]] = field(default_factory=dict)
+    rounds: Sequence[Row[Any]]
+    usage: history.Usage
+    fairness: pd.DataFrame
+    losses: dict[str, list[tuple[int, float]]]
 
 
 class Reader:
-    """Looks at the books of a cluster, for any number of threads.
-
-    Each look has a connection of its own, so that one that went wrong leaves nothing behind, and a state that was
-    replaced is seen.
+    """Reads the state of a cluster, for any number of threads.
 
     Parameters
     ----------
     folder:
-        Of the state.
-    patience, kept:
-        See :data:`PATIENCE` and :data:`KEPT`.
+        Folder of the state.
+    lock_seconds, max_age:
+        See :data:`LOCK_SECONDS` and :data:`MAX_AGE`.
 
     Raises
     ------
@@ -79,34 +63,34 @@ class Reader:
         There is no state that this version of hetopt can read.
     """
 
-    def __init__(self, folder: Path, *, patience: float = PATIENCE, kept: float = KEPT) -> None:
-        self.patience, self.kept = patience, kept
+    def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS, max_age: float = MAX_AGE) -> None:
+        self.lock_seconds, self.max_age = lock_seconds, max_age
         self.store = StateStore(folder, make=False)
         self._lock = threading.Lock()
-        self._last: tuple[float, Look | HetoptError] | None = None
+        self._last: tuple[float, ClusterState | HetoptError] | None = None
 
-        @event.listens_for(self.store.database, "connect", insert=True)  # before what the store does first
+        @event.listens_for(self.store.database, "connect", insert=True)  # before the statements of the store
         def _restrain(connection: Any, _: object) -> None:
             connection.execute("PRAGMA query_only = ON")
-            connection.execute(f"PRAGMA busy_timeout = {round(1000 * patience)}")
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * lock_seconds)}")
 
         self.store.database.dispose()
 
-    def look(self) -> Look:
-        """What there is to see now, or was less than :data:`KEPT` seconds ago.
+    def read(self) -> ClusterState:
+        """The state now, or less than ``max_age`` seconds ago; errors are raised as often.
 
         Raises
         ------
         UnusableFile
-            The books are damaged, gone, or others do not let go of them.
+            The database is damaged, gone, or locked.
         InvalidOption
-            They are of another version of hetopt.
+            It is of another version of hetopt.
         """
-        if not self._lock.acquire(timeout=2 * self.patience):
-            raise UnusableFile(f"{self.store.folder / DATABASE} is not read in time; others are looking, too")
+        if not self._lock.acquire(timeout=2 * self.lock_seconds):
+            raise UnusableFile(f"{self.store.folder / DATABASE} is not read in time; other requests wait, too")
         try:
-            if self._last is None or time.monotonic() - self._last[0] >= self.kept:
-                self._last = time.monotonic(), self._looked()
+            if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
+                self._last = time.monotonic(), self._state_or_error()
             found = self._last[1]
         finally:
             self._lock.release()
@@ -114,47 +98,39 @@ class Reader:
             raise found.with_traceback(None)
         return found
 
-    def _looked(self) -> Look | HetoptError:
-        """A look, or why there is none; whoever else asks meanwhile is told the same."""
+    def _state_or_error(self) -> ClusterState | HetoptError:
         try:
             return self._read()
         except (UnusableFile, InvalidOption) as problem:
             return problem
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:  # damaged JSON
-            said = f"{type(problem).__name__}: {problem}"
-            return UnusableFile(f"{self.store.folder / DATABASE}: what it holds cannot be shown ({said[:300]})")
+            text = f"{type(problem).__name__}: {problem}"[:300]
+            return UnusableFile(f"{self.store.folder / DATABASE}: what it holds cannot be shown ({text})")
         finally:
             self.store.database.dispose()
 
-    def _read(self) -> Look:
+    def _read(self) -> ClusterState:
         if not (self.store.folder / DATABASE).is_file():
             raise UnusableFile(f"{self.store.folder} has no state of a cluster any more")
         with self.store.reading() as connection:
-            self._check(connection)
-        now = snapshot(self.store)
-        with self.store.reading() as connection:
-            since = history.beginning(connection, now.now, now.round_seconds)
-            spans, whole = history.spans(connection, since, now.now)
-            rounds = history.rounds(connection, since)
-            held = history.held(connection, since, now.now)
-            engine = history.engine(connection)
-            unmeasured = history.unmeasured(connection)
-            running = [job["name"] for job in now.jobs if job["where"]]
-            parts = curves.parts(connection, running[:MOST_CURVES], self.store.folder / LEASES)
-        rho = job_fairness.fairness(now, unmeasured)
-        told = {name: curves.curve(own) for name, own in parts.items()}
-        return Look(now, engine, whole, spans, rounds, held, rho, told)
-
-    def _check(self, connection: Connection) -> None:
-        """The version, and the clock, which a controller sets anew after a restart of the machine."""
-        version, clock = (self.store.fact(connection, key) for key in ("version", "clock"))
+            version, clock = (self.store.fact(connection, key) for key in ("version", "clock"))
         if version != str(tables.VERSION):
             path = self.store.folder / DATABASE
             raise InvalidOption(f"{path} is of version {version}; this hetopt reads {tables.VERSION}")
-        if clock is not None and json.loads(clock)["boot"] == boot_id():
+        if clock is not None and json.loads(clock)["boot"] == boot_id():  # a controller sets it again after a restart
             self.store.clock = Clock.of(clock, 0.0)
+        now = snapshot(self.store)
+        running = [job["name"] for job in now.jobs if job["where"]]
+        with self.store.reading() as connection:
+            start = history.window_start(connection, now.now, now.round_seconds)
+            spans, since = history.spans(connection, start, now.now)
+            rounds, usage = history.rounds(connection, start), history.usage(connection, start, now.now)
+            engine, unmeasured = history.engine(connection), history.unmeasured(connection)
+            leases = newest_leases(connection, running[:MAX_CURVES], self.store.folder / LEASES)
+        losses = {job: recent_curve(own) for job, own in leases.items()}
+        return ClusterState(now, engine, since, spans, rounds, usage, fairness(now, unmeasured), losses)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the database."""
         with self._lock:
             self.store.close()

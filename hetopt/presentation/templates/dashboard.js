@@ -1,4 +1,4 @@
-// Renews the sections of the dashboard, keeps places, focus and selection, and reports when the server does not answer.
+// Renews the sections of the dashboard, and reports when the server does not answer.
 (() => {
   "use strict";
   const EVERY = 3, problem = document.getElementById("problem"), beat = document.getElementById("beat");
@@ -12,34 +12,26 @@
     beat.textContent = text ? "" : `renewed every ${EVERY} s`;
   };
 
-  const selected = () => {
-    const selection = getSelection();
-    return selection && !selection.isCollapsed && live.contains(selection.anchorNode);
+  // Changes a node in place, so that places, focus and open details stay.
+  const sync = (old, fresh) => {
+    if (old.isEqualNode(fresh)) return;
+    if (old.nodeName !== fresh.nodeName || !old.firstChild) return old.replaceWith(fresh);
+    for (const {name, value} of [...fresh.attributes]) old.setAttribute(name, value);
+    for (const {name} of [...old.attributes]) if (name !== "open" && !fresh.hasAttribute(name)) old.removeAttribute(name);
+    const nodes = [...old.childNodes], count = fresh.childNodes.length;
+    [...fresh.childNodes].forEach((node, i) => nodes[i] ? sync(nodes[i], node) : old.append(node));
+    nodes.slice(count).forEach((node) => node.remove());
   };
 
   const put = (text) => {
-    const box = document.createElement("template");
-    box.innerHTML = text;
+    const selection = getSelection();
+    if (!selection.isCollapsed && live.contains(selection.anchorNode)) return;
+    const fresh = live.cloneNode();
+    fresh.innerHTML = text;
     const top = (node) => node.getBoundingClientRect().top;
-    const visible = [...live.children].find((node) => node.getBoundingClientRect().bottom > 0);
-    const key = visible && window.scrollY > 0 ? visible.id : null, before = key ? top(visible) : 0;
-    const focused = document.activeElement && document.activeElement.id;
-    for (const fresh of [...box.content.children]) {
-      const old = document.getElementById(fresh.id);
-      if (!old || old.outerHTML === fresh.outerHTML) continue;
-      const places = [...old.querySelectorAll(".scroll[id]")].map((node) => [node.id, node.scrollLeft, node.scrollTop]);
-      const open = [...old.querySelectorAll("details")].map((node) => node.open);
-      fresh.querySelectorAll("details").forEach((node, i) => { node.open = Boolean(open[i]); });
-      old.replaceWith(fresh);
-      for (const [id, left, down] of places) {
-        const node = document.getElementById(id);
-        if (node) { node.scrollLeft = left; node.scrollTop = down; }
-      }
-    }
-    const again = focused && document.getElementById(focused);
-    if (again && again !== document.activeElement) again.focus({preventScroll: true});
-    const there = key && document.getElementById(key);
-    if (there && top(there) !== before) window.scrollBy(0, top(there) - before);
+    const visible = [...live.children].find((node) => node.getBoundingClientRect().bottom > 0), before = top(visible);
+    sync(live, fresh);
+    if (window.scrollY > 0) window.scrollBy(0, top(visible) - before);
     document.title = document.getElementById("head").dataset.title;
   };
 
@@ -51,7 +43,7 @@
       const options = {cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(15000)};
       const answer = await fetch("fragment", options), text = await answer.text();
       if (answer.ok) {
-        if (!selected()) put(text);
+        put(text);
         last = new Date();
         report("");
       } else if (answer.status === 401) {
