@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hetopt import __version__
+from hetopt.checks import require
 from hetopt.errors import InvalidOption, MissingPackage
 from hetopt.plugins import COMMANDS, raised
 from hetopt.presentation import console
@@ -34,6 +35,9 @@ HEADINGS = {
 }
 """Heading in the help -> module -> its commands, which are functions of these names."""
 
+NEEDS = {"hetopt.proofs.verify_command": "hypothesis", "hetopt.executor": "sqlalchemy"}
+"""Start of a module -> the package of an extra that its commands need."""
+
 _MODULE = {name: module for part in HEADINGS.values() for module, names in part.items() for name in names}
 
 
@@ -53,7 +57,7 @@ class CommandGroup(TyperGroup):
         if cmd_name not in self.list_commands(ctx):
             return None
         try:
-            text = _function(cmd_name).__doc__
+            text = _function(cmd_name, complete=True).__doc__
         except MissingPackage as missing:
             text = f"Needs the extra {missing.extra!r}, which is not installed."
         except InvalidOption as problem:  # a broken package must not disable other commands
@@ -80,7 +84,10 @@ class CommandGroup(TyperGroup):
             return super().resolve_command(ctx, args)  # an error with similar names
         one = typer.Typer(add_completion=False, rich_markup_mode=None)
         one.command(name)(_function(name))
-        return name, typer.main.get_command(one), rest
+        command: Any = typer.main.get_command(one)
+        for flag in (option for option in command.params if getattr(option, "is_flag", False)):
+            flag.show_default = bool(flag.default)  # off is what everybody expects
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; after Ctrl-C print one line."""
@@ -91,8 +98,8 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(130) from None
 
 
-def _function(name: str) -> Callable[..., Any]:
-    """The function of a command.
+def _function(name: str, *, complete: bool = False) -> Callable[..., Any]:
+    """The function of a command; ``complete``: with all that it needs.
 
     Raises
     ------
@@ -102,6 +109,9 @@ def _function(name: str) -> Callable[..., Any]:
         It cannot be imported.
     """
     try:
+        for start, package in NEEDS.items():
+            if complete and _MODULE.get(name, "").startswith(start):
+                require(package)
         if name in _MODULE:
             return getattr(import_module(_MODULE[name]), name)  # type: ignore[no-any-return]
         return COMMANDS.points[name].load()  # type: ignore[no-any-return]

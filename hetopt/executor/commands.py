@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hetopt.checks import counted, require
+from hetopt.checks import counted
 from hetopt.cli.options import AsJson, names_of, path_or_standard_input
 from hetopt.errors import InvalidOption
 from hetopt.executor.units import seconds
@@ -20,8 +20,6 @@ from hetopt.presentation import console
 
 if TYPE_CHECKING:
     from hetopt.executor.store import StateStore
-
-require("sqlalchemy")  # imported when a command runs, so that help and completion answer at once
 
 StateFolder = Annotated[
     Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")

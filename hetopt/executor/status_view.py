@@ -286,15 +286,12 @@ def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
 def watch(look: Callable[[], Snapshot], *, every: float, times: int | None = None, everything: bool = False) -> None:
     """Show the cluster again and again, until Ctrl-C or this number of times."""
     shown = 0
-    try:
-        while times is None or shown < times:
-            if shown:
-                time.sleep(every)
-            with terminal.OUT.capture() as printed:
-                show(look(), everything=everything)
-            lines = printed.get().splitlines()
-            terminal.OUT.clear()
-            print("\n".join(lines[: terminal.OUT.height - 1] if terminal.OUT.is_terminal else lines), flush=True)
-            shown += 1
-    except KeyboardInterrupt:
-        return
+    while times is None or shown < times:
+        if shown:
+            time.sleep(every)
+        with terminal.OUT.capture() as printed:
+            show(look(), everything=everything)
+        lines = printed.get().splitlines()
+        terminal.OUT.clear()
+        print("\n".join(lines[: terminal.OUT.height - 1] if terminal.OUT.is_terminal else lines), flush=True)
+        shown += 1

@@ -45,10 +45,7 @@ def dashboard(
             console.print_line(f"the dashboard is at {server.url}; Ctrl-C ends it")
             for line in _hints(token is not None, server.where.loopback):
                 console.print_line(line)
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                console.print_line("")
+            server.serve_forever()
     finally:
         reader.close()
 
