@@ -186,7 +186,7 @@ def _properties(
     markdown: Path | None,
 ) -> None:
     """Decide the properties of policies, print the results and write the files."""
-    from hetopt.cli.arguments import import_from_current_folder, parse_settings
+    from hetopt.cli.arguments import parse_settings
     from hetopt.data.saving import save
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
     from hetopt.proofs.properties import property_report
@@ -196,7 +196,6 @@ def _properties(
 
     policies = policy_names() if names == ["all"] else list(dict.fromkeys(names))
     given = parse_settings(settings)
-    import_from_current_folder(*policies, *given.values())
     with redirect_stdout(sys.stderr):  # standard output contains only the results
         tasks, refused = plan_cells(policies, given)
     cells = {}

@@ -183,7 +183,7 @@ def test_places_are_checked_before_solving(
     for name in ("afile", "there.lp", "there.yaml"):
         (tmp_path / name).write_text("precious")
     for name in (
-        "hetopt.cli.core_commands._run",
+        "hetopt.formulations.policies.solve",
         "hetopt.formulations.exporting.stated_program",
         "hetopt.experiments.comparison.solve",
     ):
@@ -212,7 +212,7 @@ def test_a_picture_that_fails_loses_no_table(run: Run, tmp_path: Path, monkeypat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "out.png")
 
-    monkeypatch.setattr(pictures, "save", full)
+    monkeypatch.setattr(pictures, "save_figure", full)
     code, out, err = run("solve", "oef/eq6", "-p", "oef-cooperative", "--plot", tmp_path / "out.png")
     assert code == 2
     assert "objective 5.25" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
@@ -82,6 +83,8 @@ class CommandGroup(TyperGroup):
         if name not in _MODULE and name not in COMMANDS.points:
             self.commands = {known: TyperCommand(known) for known in self.list_commands(ctx)}
             return super().resolve_command(ctx, args)  # an error with similar names
+        if any(":" in word for word in rest) and "" not in sys.path:
+            sys.path.insert(0, "")  # module:Name is also searched in the current folder
         one = typer.Typer(add_completion=False, rich_markup_mode=None)
         one.command(name)(_function(name))
         command: Any = typer.main.get_command(one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,13 +52,12 @@ def report(
     as_json: Annotated[bool, typer.Option("--json/--no-json", help="Print the numbers as JSON, too.")] = False,
 ) -> None:
     """Write one HTML page about stored simulations: tables, charts, Gantt charts, comparison with the papers."""
-    from hetopt.cli.arguments import import_from_current_folder
     from hetopt.data.saving import check_writable
     from hetopt.experiments.run_folder import RunFolder
     from hetopt.presentation.simulation_report.report_page import ReportOptions, write
     from hetopt.presentation.simulation_report.windows import parse_window
 
-    import_from_current_folder()  # workloads of module:Name
+    sys.path.insert(0, "")  # workloads of module:Name
     options = ReportOptions(baseline, None if window is None else parse_window(window), seed, fairness)
     folder = RunFolder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
     path = runs / "report.html" if out is None else out

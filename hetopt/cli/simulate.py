@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, instances_and_files, names_of
+from hetopt.cli.options import AsJson, Parallel, instances_and_files, names_of
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -19,8 +18,7 @@ from hetopt.presentation import console
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hetopt.experiments.experiment import Experiment, SystemVariant
-    from hetopt.experiments.run_store import RunRecord, RunStore
+    from hetopt.experiments.experiment import SystemVariant
 
 SHOWN = {
     "jct_mean": "JCT mean",
@@ -33,19 +31,6 @@ SHOWN = {
     "decision_mean": "decision",
 }
 """Metric -> heading in the table on the terminal; all metrics are stored."""
-
-Policies = Annotated[
-    str,
-    typer.Option(
-        "--policies",
-        "-p",
-        help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas.",
-        autocompletion=names_of(SYSTEMS, POLICIES),
-    ),
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
-]
 
 
 def _traces(incomplete: str) -> Iterator[str]:
@@ -61,7 +46,15 @@ def simulate(
             autocompletion=_traces,
         ),
     ],
-    policies: Policies = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
+    policies: Annotated[
+        str,
+        typer.Option(
+            "--policies",
+            "-p",
+            help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas.",
+            autocompletion=names_of(SYSTEMS, POLICIES),
+        ),
+    ] = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
     cluster: Annotated[
         str | None,
         typer.Option(help="Servers of this instance (name or file), e.g. lab36.", autocompletion=instances_and_files),
@@ -70,7 +63,7 @@ def simulate(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")
     ] = Path("runs"),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")] = 1,
+    jobs: Parallel = 1,
     count: Annotated[
         int | None, typer.Option(help="Number of jobs to generate, or to take from the start of the trace.")
     ] = None,
@@ -100,7 +93,9 @@ def simulate(
         ),
     ] = None,
     environment_by_former_name: Annotated[list[str] | None, typer.Option("--world", hidden=True)] = None,
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
+    ] = None,
     trace_settings: Annotated[
         list[str] | None, typer.Option("--trace-set", help="A setting of the generator or reader; repeatable.")
     ] = None,
@@ -116,7 +111,7 @@ def simulate(
     """
     import pandas as pd
 
-    from hetopt.cli.arguments import import_from_current_folder, parse_settings
+    from hetopt.cli.arguments import parse_settings, stopped
     from hetopt.data.saving import check_folder
     from hetopt.experiments.environment_settings import EnvironmentSettings
     from hetopt.experiments.experiment import Experiment
@@ -127,7 +122,6 @@ def simulate(
         raise InvalidOption("standard input cannot be simulated, since each run reads its input again; name a file")
     if seeds < 1:
         raise InvalidOption(f"is {seeds}; it must be at least 1", "--seeds")
-    import_from_current_folder()
     workload = TraceWorkload(
         trace,
         cluster,
@@ -158,7 +152,10 @@ def simulate(
     check_folder(out)
     keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
     try:
-        records = _run(experiment, store, jobs)
+        with console.progress("simulate", len(experiment.missing(store)), "run") as work:
+            records = experiment.run(store, jobs=jobs, watch=work.update)
+    except KeyboardInterrupt:
+        raise stopped(len(experiment.missing(store)), len(keys), out) from None
     except PolicyFailed:
         stored = [key for key in keys if (out / key.folder() / "run.json").exists()]
         if stored and not as_json:
@@ -166,7 +163,7 @@ def simulate(
         raise
     table = store.table(keys)
     if as_json:
-        print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
+        console.print_json(table)
         return
     if instance.source:
         console.print_line(instance.source)
@@ -182,18 +179,6 @@ def simulate(
     reused = len(keys) - len(records)
     console.print_line(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
     console.print_line(f"hetopt report {out}")
-
-
-def _run(experiment: Experiment, store: RunStore, jobs: int) -> list[RunRecord]:
-    """Run and store the missing runs; an interruption exits with the number of stored runs."""
-    from hetopt.cli.arguments import stopped
-
-    try:
-        with console.progress("simulate", len(experiment.missing(store)), "run") as work:
-            return experiment.run(store, jobs=jobs, watch=work.update)
-    except KeyboardInterrupt:
-        total = sum(1 for _ in experiment.runs())
-        raise stopped(len(experiment.missing(store)), total, store.path) from None
 
 
 def system_variants(

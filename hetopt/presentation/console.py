@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import json
 import platform
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetopt.checks import counted
 
@@ -65,6 +66,15 @@ def print_line(*parts: str | tuple[str, str]) -> None:
     from hetopt.presentation.terminal import OUT
 
     OUT.print(Text.assemble(*parts), soft_wrap=True)
+
+
+def print_json(data: object) -> None:
+    """Print plain data on standard output; in it, a data frame is a list of records."""
+
+    def records(frame: Any) -> Any:
+        return json.loads(frame.to_json(orient="records", double_precision=15))
+
+    print(json.dumps(data, indent=2, default=records))
 
 
 def note(text: str) -> None:

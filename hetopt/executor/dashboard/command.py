@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hetopt.executor.commands import StateFolder
+from hetopt.cli.options import StateFolder
 from hetopt.presentation import console
 
 PORT = 8422
