@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, names_of
+from hetopt.cli.options import AsJson, Settings, names_of
 from hetopt.plugins import POLICIES
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
@@ -34,9 +33,7 @@ def verify(
         list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
     paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
-    quick: Annotated[
-        bool, typer.Option("--quick/--no-quick", help="Stored counterexamples and 50 instances per claim.")
-    ] = False,
+    quick: Annotated[bool, typer.Option(help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[
         int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
     ] = None,
@@ -58,9 +55,7 @@ def verify(
             autocompletion=names_of(POLICIES),
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")
-    ] = None,
+    settings: Settings = None,
     markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
     show: Annotated[
         bool,
@@ -80,18 +75,17 @@ def verify(
     The exit code is 1 if a verdict differs from the expected one. After Ctrl-C the claims decided so far are printed.
     """
     from hetopt.checks import whole
-    from hetopt.data.saving import check_folder, check_writable
+    from hetopt.data.saving import check_folder, check_writable, save
     from hetopt.errors import InvalidOption
     from hetopt.proofs.ledger import verdict_tables
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.counterexample_files import unreadable
     from hetopt.proofs.ledger.discovery import all_claims, select_claims
 
-    default = QUICK if quick else Effort()
-    search = default.seconds if policy is None or quick else PER_CELL
+    default = QUICK if quick else Effort() if policy is None else Effort(seconds=PER_CELL)
     effort = Effort(
         instances=default.instances if instances is None else instances,
-        seconds=search if seconds is None else seconds,
+        seconds=default.seconds if seconds is None else seconds,
         seed=seed,
     )
     processes = whole(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
@@ -116,11 +110,11 @@ def verify(
     results, stopped = _decide(selected, effort, processes)
     spent = time.perf_counter() - began
     if html is not None:
-        from hetopt.proofs.ledger.ledger_page import write_ledger_page
+        from hetopt.proofs.ledger.ledger_page import ledger_page
 
-        write_ledger_page(results, all_claims(), html, effort, spent)
+        save(ledger_page(results, all_claims(), effort, spent), html, overwrite=True)
     if as_json:
-        print(json.dumps([verdict_tables.claim_as_dict(result) for result in results], indent=2))
+        console.print_json([verdict_tables.claim_as_dict(result) for result in results])
     else:
         _print_verdicts(results, spent)
     if keep is not None:
@@ -145,12 +139,12 @@ def verify(
 def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
     rows = [{"paper": c.paper, "place": c.place, "claim": c.key, "expected": c.label} for c in claims]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        console.print_json(rows)
     else:
         from hetopt.presentation.terminal_tables import show
 
-        head = ["paper", "place", "claim", "expected"]
-        show(table_of(head, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
+        columns = ["paper", "place", "claim", "expected"]
+        show(table_of(columns, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
@@ -214,12 +208,12 @@ def _properties(
     if markdown is not None:
         save(property_report.markdown(found, effort), markdown, overwrite=True)
     if as_json:
-        print(json.dumps([property_report.as_dict(row) for row in found], indent=2))
+        console.print_json([property_report.as_dict(row) for row in found])
     else:
         property_report.show(found)
-    broken = [(row.policy, cell) for row in found for cell in row.cells if cell.broken]
-    for name, cell in broken:
-        console.note(f"{name}, {cell.about.key}: {cell.why}")
+    broken = [f"{row.policy}, {cell.about.key}: {cell.why}" for row in found for cell in row.cells if cell.broken]
+    for line in broken:
+        console.note(line)
     if broken:
         raise typer.Exit(2)
 
@@ -247,8 +241,7 @@ def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
     paths = []
     for result in results:
         found, universal = result.evidence.counterexample, universal_part(result.claim.procedure)
-        if found is None or found.name or universal is None:
-            continue
-        case = universal.space.build(found.numbers)
-        paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
+        if found is not None and not found.name and universal is not None:
+            case = universal.space.build(found.numbers)
+            paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
     return paths

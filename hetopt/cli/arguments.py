@@ -24,38 +24,28 @@ if TYPE_CHECKING:
     from hetopt.stages.mapping import Mapper
 
 
-def load(name: str) -> Instance:
-    """:func:`~hetopt.registry.find_instance`, with tenants or jobs.
+def load_at(name: str, seconds: float | None = None, *, all_arrived: bool = False) -> Instance:
+    """The instance of that name or file at a moment, without jobs that arrive later or are finished.
+
+    The number of jobs left out is printed on standard error.
+
+    Parameters
+    ----------
+    seconds:
+        The moment; default: the time of the instance, or with ``all_arrived`` when the last job has arrived.
 
     Raises
     ------
     InvalidInstance
-        The file is not an instance, or has neither tenants nor jobs.
+        The file is not an instance, has neither tenants nor jobs, or no job is there by then.
     UnknownName, UnusableFile
         It does not exist.
     """
     instance = find_instance(name)
     if not instance.tenants and not instance.jobs:
         raise InvalidInstance("has neither tenants nor jobs; add at least one of them").in_file(name)
-    return instance
-
-
-def load_at(name: str, seconds: float | None = None) -> Instance:
-    """:func:`load`, then :func:`at`."""
-    return at(load(name), name, seconds)
-
-
-def at(instance: Instance, name: str, seconds: float | None = None) -> Instance:
-    """The instance at ``seconds`` (default: its time), without jobs that arrive later or are finished.
-
-    The number of jobs left out is printed on standard error.
-
-    Raises
-    ------
-    InvalidInstance
-        There are jobs, but none has arrived by then.
-    """
-    moment = instance.time if seconds is None else seconds
+    default = max(instance.time, *(job.arrival for job in instance.jobs), 0.0) if all_arrived else instance.time
+    moment = default if seconds is None else seconds
     try:
         there = instance.at(moment)
     except InvalidInstance as problem:

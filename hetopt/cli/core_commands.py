@@ -280,7 +280,7 @@ def demo(
     ] = None,
 ) -> None:
     """Solve, round and place the lab cluster with every policy; print tables, write a report with pictures."""
-    from hetopt.cli.arguments import at, load
+    from hetopt.cli.arguments import load_at
     from hetopt.data.saving import check_folder
     from hetopt.experiments.comparison import compare, of_one_demand
     from hetopt.presentation import console_views as views
@@ -288,9 +288,7 @@ def demo(
     from hetopt.registry import make_policy, policy_names
 
     check_folder(out)
-    whole = load(instance)
-    last = max(whole.time, *(job.arrival for job in whole.jobs), 0.0)
-    there = at(whole, instance, last if moment is None else moment)
+    there = load_at(instance, moment, all_arrived=True)
     name = there.name or instance
     policies = {key: make_policy(key) for key in policy_names()}
     with console.progress("demo", len(policies), "result") as work:

@@ -46,6 +46,11 @@ def files(incomplete: str, endings: tuple[str, ...]) -> Iterator[str]:
                 yield text
 
 
+def listed(names: str | None) -> list[str]:
+    """The names in a list separated by commas."""
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
+
+
 def or_standard_input(path: str) -> str:
     """The path, or the name of standard input for ``-``."""
     return STANDARD_INPUT if path == "-" else path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hetopt.cli.options import names_of
+from hetopt.cli.options import listed, names_of
 from hetopt.errors import InvalidOption
 from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -59,7 +59,7 @@ def report(
 
     sys.path.insert(0, "")  # workloads of module:Name
     options = ReportOptions(baseline, None if window is None else parse_window(window), seed, fairness)
-    folder = RunFolder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
+    folder = RunFolder.of(runs, listed(systems))
     path = runs / "report.html" if out is None else out
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidOption(f"is {str(path)!r}; the page is HTML, so its name must end with .html", "--out")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, Parallel, instances_and_files, names_of
+from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -109,8 +109,6 @@ def simulate(
     Results in the folder are reused, so an interrupted command can be repeated.
     `hetopt report FOLDER` writes a page about them.
     """
-    import pandas as pd
-
     from hetopt.cli.arguments import parse_settings, stopped
     from hetopt.data.saving import check_folder
     from hetopt.experiments.environment_settings import EnvironmentSettings
@@ -170,9 +168,8 @@ def simulate(
     if workload.is_instance and seeds > 1:
         console.print_line("the jobs of an instance are the same with every seed; only errors and failures differ")
     _show(table)
-    makespan = table["makespan"][table["refused"].isna()] if "makespan" in table else pd.Series(dtype=float)
-    hours = environment_settings.failing_hours
-    if environment_settings.mtbf_hours and not (makespan <= 3600.0 * hours).all():
+    ran, hours = table[table["refused"].isna()], environment_settings.failing_hours
+    if environment_settings.mtbf_hours and "makespan" in ran and not (ran["makespan"] <= 3600.0 * hours).all():
         console.print_line(
             f"servers fail in the first {hours:g} h only, and runs took longer; --environment failing_hours=… for more"
         )
@@ -194,7 +191,7 @@ def system_variants(
     from hetopt.cli.arguments import parse_settings
     from hetopt.experiments.experiment import SystemVariant
 
-    names = [name.strip() for name in policies.split(",") if name.strip()]
+    names = listed(policies)
     if not names:
         raise InvalidOption("is empty; name at least one, or several separated by commas", "--policies")
     own: dict[str, dict[str, Any]] = {name: {} for name in names}
@@ -223,16 +220,11 @@ def _show(table: pd.DataFrame) -> None:
         rounds = ran.drop_duplicates("system").set_index("system")["round_seconds"].astype(float)[means.index]
         round_length, lengths = number_column("round", rounds.tolist(), Unit.SECONDS, "length of a round")
         at_events = [replace(cell, text="events") if cell.value is None else cell for cell in lengths]
-        columns = [
-            number_column(
-                SHOWN[metric.name],
-                values := means[metric.name].tolist(),
-                metric.unit,
-                metric.meaning,
-                dict.fromkeys(best_of(values, metric.better), Mark.BEST),
-            )
-            for metric in shown
-        ]
+        columns = []
+        for metric in shown:
+            values = means[metric.name].tolist()
+            best = dict.fromkeys(best_of(values, metric.better), Mark.BEST)
+            columns.append(number_column(SHOWN[metric.name], values, metric.unit, metric.meaning, best))
         names = Column("policy", text=True), [Cell(str(system)) for system in means.index]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")

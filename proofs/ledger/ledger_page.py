@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from hetopt.data.rationals import number_text
-from hetopt.data.saving import save
 from hetopt.presentation.console import versions
 from hetopt.presentation.pages import render
 from hetopt.proofs.ledger.claim import HEADINGS, Claim, Effort
@@ -17,15 +15,16 @@ from hetopt.proofs.ledger.verdict_tables import by_verdict, overview, values_tab
 from hetopt.proofs.ledger.verification import DecidedClaim
 
 
-def write_ledger_page(
-    decided: Sequence[DecidedClaim], every: Mapping[str, Claim], path: Path, effort: Effort, seconds: float
-) -> None:
-    """Write the page, replacing an existing file."""
-    save(ledger_page(decided, every, effort, seconds), path, overwrite=True)
-
-
 def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
-    """The page as HTML."""
+    """The page as HTML.
+
+    Parameters
+    ----------
+    every:
+        Key -> claim, of all claims.
+    seconds:
+        Time that the decisions took.
+    """
     return render(
         "ledger.html.j2",
         package="hetopt.proofs.ledger",

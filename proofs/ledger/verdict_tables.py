@@ -7,7 +7,7 @@ from typing import Any
 
 from hetopt.data.rationals import number_text
 from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
-from hetopt.proofs.ledger.claim import HEADINGS, ClaimEvidence, ClaimVerdict
+from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample
 from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.verification import DecidedClaim
 
@@ -68,6 +68,7 @@ def values_table(values: Mapping[str, tuple[str, str]]) -> Table:
 def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
     """A claim and its evidence as plain data for JSON, with fractions as text."""
     claim, evidence = decided.claim, decided.evidence
+    curve, tight = evidence.curve, evidence.tightness
     return {
         "claim": claim.key,
         "paper": claim.paper,
@@ -81,24 +82,9 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "instead": claim.instead or None,
         "note": claim.note or None,
         "proof": claim.proof.strip() or None,
-        **_evidence(evidence),
-    }
-
-
-def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
-    found, curve, tight = evidence.counterexample, evidence.curve, evidence.tightness
-    return {
         "evidence": evidence.summary,
         "tried": dict(evidence.tried),
-        "counterexample": None
-        if found is None
-        else {
-            "stored": found.name or None,
-            "numbers": found.numbers.as_dict(),
-            "slack": number_text(found.finding.slack),
-            "found": found.finding.explanation,
-            "certificate": list(found.finding.certificate),
-        },
+        "counterexample": counterexample_as_dict(evidence.counterexample),
         "curve": None
         if curve is None
         else {
@@ -114,4 +100,17 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
         ],
         "values": {name: {"claimed": a, "computed": b} for name, (a, b) in evidence.values.items()},
         "seconds": evidence.seconds,
+    }
+
+
+def counterexample_as_dict(found: Counterexample | None) -> dict[str, Any] | None:
+    """A counterexample as plain data for JSON, with fractions as text."""
+    if found is None:
+        return None
+    return {
+        "stored": found.name or None,
+        "numbers": found.numbers.as_dict(),
+        "slack": number_text(found.finding.slack),
+        "found": found.finding.explanation,
+        "certificate": list(found.finding.certificate),
     }
