@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing, redirect_stdout
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -77,7 +77,7 @@ def verify(
     from hetopt.checks import whole
     from hetopt.data.saving import check_folder, check_writable, save
     from hetopt.errors import InvalidOption
-    from hetopt.proofs.ledger import verdict_tables
+    from hetopt.proofs.ledger import ledger_output
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.counterexample_files import unreadable
     from hetopt.proofs.ledger.discovery import all_claims, select_claims
@@ -110,11 +110,9 @@ def verify(
     results, stopped = _decide(selected, effort, processes)
     spent = time.perf_counter() - began
     if html is not None:
-        from hetopt.proofs.ledger.ledger_page import ledger_page
-
-        save(ledger_page(results, all_claims(), effort, spent), html, overwrite=True)
+        save(ledger_output.ledger_page(results, all_claims(), effort, spent), html, overwrite=True)
     if as_json:
-        console.print_json([verdict_tables.claim_as_dict(result) for result in results])
+        console.print_json([ledger_output.claim_as_dict(result) for result in results])
     else:
         _print_verdicts(results, spent)
     if keep is not None:
@@ -147,19 +145,28 @@ def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
         show(table_of(columns, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
 
 
+@contextmanager
+def _long_work(results: Generator[Any], steps: int, noun: str) -> Iterator[console.Progress]:
+    """Show progress; what claims and policies print goes to standard error, as standard output has only results."""
+    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
+
+    with (
+        console.progress("verify", steps, noun) as work,
+        redirect_stdout(sys.stderr),
+        temporary_hypothesis_folder(),
+        closing(results),
+    ):
+        yield work
+
+
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
     """The decided claims in the order of the ledger, and whether Ctrl-C interrupted the work."""
     from hetopt.proofs.ledger import verification
-    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 
     decided, stopped = dict[str, "DecidedClaim"](), False
+    results = verification.decide_all(claims, effort, jobs)
     try:
-        with (
-            console.progress("verify", len(claims), "claim") as work,
-            redirect_stdout(sys.stderr),
-            temporary_hypothesis_folder(),
-            closing(verification.decide_all(claims, effort, jobs)) as results,
-        ):
+        with _long_work(results, len(claims), "claim") as work:
             for result in results:
                 work.update(result.claim.key)
                 decided[result.claim.key] = result
@@ -182,7 +189,6 @@ def _properties(
     """Decide the properties of policies, print the results and write the files."""
     from hetopt.cli.arguments import parse_settings
     from hetopt.data.saving import save
-    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
     from hetopt.proofs.properties import property_report
     from hetopt.proofs.properties.property_checks import PROPERTIES
     from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
@@ -190,15 +196,10 @@ def _properties(
 
     policies = policy_names() if names == ["all"] else list(dict.fromkeys(names))
     given = parse_settings(settings)
-    with redirect_stdout(sys.stderr):  # standard output contains only the results
+    with redirect_stdout(sys.stderr):
         tasks, refused = plan_cells(policies, given)
-    cells = {}
-    with (
-        console.progress("verify", len(tasks), "cell") as work,
-        redirect_stdout(sys.stderr),
-        temporary_hypothesis_folder(),
-        closing(decide_cells(tasks, given, effort, jobs)) as results,
-    ):
+    cells, results = {}, decide_cells(tasks, given, effort, jobs)
+    with _long_work(results, len(tasks), "cell") as work:
         for task, cell in results:
             work.update(f"{task[0]} on {task[1]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
@@ -220,7 +221,7 @@ def _properties(
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
     from hetopt.presentation.terminal_tables import show
-    from hetopt.proofs.ledger.verdict_tables import verdicts
+    from hetopt.proofs.ledger.ledger_output import verdicts
 
     for paper in dict.fromkeys(result.claim.paper for result in results):
         show(verdicts([result for result in results if result.claim.paper == paper], paper), most=None)

@@ -20,7 +20,14 @@ import hetopt
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.experiments.comparison import compare
 from hetopt.models import gavel, oef
-from hetopt.presentation.allocation_pictures import check_picture_path, draw, draw_envy, draw_prices, draw_shares, save
+from hetopt.presentation.allocation_pictures import (
+    check_picture_path,
+    draw,
+    draw_envy,
+    draw_prices,
+    draw_shares,
+    save_figure,
+)
 from hetopt.presentation.comparison_page import page
 from hetopt.presentation.fonts import font_settings, label, labels, lacking
 from hetopt.presentation.style import HEAT
@@ -33,14 +40,14 @@ MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 @pytest.mark.parametrize("ending", MAGIC)
 def test_a_picture_is_written_in_each_format(tmp_path: Path, ending: str) -> None:
-    path = save(RESULT, tmp_path / f"out{ending}", "title")
+    path = save_figure(draw(RESULT, "title"), tmp_path / f"out{ending}")
     assert path.read_bytes().startswith(MAGIC[ending])
 
 
 def test_a_picture_that_cannot_be_written_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = save(RESULT, tmp_path / "out.png")
+    path = save_figure(draw(RESULT), tmp_path / "out.png")
     before = path.read_bytes()
 
     def full(descriptor: int) -> None:
@@ -49,9 +56,9 @@ def test_a_picture_that_cannot_be_written_leaves_what_was_there(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(UnusableFile, match="No space left"):
-            save(RESULT, path, "another")
+            save_figure(draw(RESULT, "another"), path)
     assert path.read_bytes() == before
-    assert save(RESULT, path, "another").read_bytes() != before
+    assert save_figure(draw(RESULT, "another"), path).read_bytes() != before
 
 
 def boxes(axes: Axes) -> list[list[tuple[float, float, float, float]]]:
@@ -123,7 +130,7 @@ def odd_result() -> hetopt.Allocation:
 @pytest.mark.parametrize("ending", MAGIC)
 def test_no_name_brings_a_warning_or_is_lost(tmp_path: Path, ending: str) -> None:
     """Warnings are errors here; an SVG holds the names as text, which the browser's fonts can draw."""
-    path = save(odd_result(), tmp_path / f"out{ending}", "机器 $x$ and _y")
+    path = save_figure(draw(odd_result(), "机器 $x$ and _y"), tmp_path / f"out{ending}")
     if ending == ".svg":
         text = path.read_text(encoding="utf-8")
         for shown in ("机器学习", "$\\alpha$ [lab]", "_hidden", "/llm", "Zoë", "_T4$", "机器 $x$ and _y"):

@@ -67,12 +67,12 @@ class CommandGroup(TyperGroup):
         return TyperCommand(cmd_name, help=text)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by headings, each with the first paragraph of its description."""
+        """Write the commands by headings, each with the first sentence of its description."""
         headings = {heading: [name for names in part.values() for name in names] for heading, part in HEADINGS.items()}
         headings["Commands of other packages"] = self.list_commands(ctx)[len(_MODULE) :]
         for heading, names in headings.items():
             found = {name: self.get_command(ctx, name) for name in names}
-            rows = [(name, _first_paragraph(command.help)) for name, command in found.items() if command is not None]
+            rows = [(name, command.get_short_help_str(1000)) for name, command in found.items() if command is not None]
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
@@ -83,13 +83,13 @@ class CommandGroup(TyperGroup):
         if name not in _MODULE and name not in COMMANDS.points:
             self.commands = {known: TyperCommand(known) for known in self.list_commands(ctx)}
             return super().resolve_command(ctx, args)  # an error with similar names
-        if any(":" in word for word in rest) and "" not in sys.path:
+        if any(":" in word for word in rest) and "" not in sys.path and not ctx.resilient_parsing:
             sys.path.insert(0, "")  # module:Name is also searched in the current folder
         one = typer.Typer(add_completion=False, rich_markup_mode=None)
         one.command(name)(_function(name))
         command: Any = typer.main.get_command(one)
         for flag in (option for option in command.params if getattr(option, "is_flag", False)):
-            flag.show_default = bool(flag.default)  # off is what everybody expects
+            flag.show_default = bool(flag.default)  # a flag is off unless the help says otherwise
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -123,10 +123,6 @@ def _function(name: str, *, complete: bool = False) -> Callable[..., Any]:
             raise missing from None
         where = _MODULE.get(name) or COMMANDS.points[name].value
         raise InvalidOption(f"no command {name!r} from {where!r}: {raised(problem)}") from problem
-
-
-def _first_paragraph(text: str | None) -> str:
-    return " ".join((text or "").strip().partition("\n\n")[0].split())
 
 
 # Without rich, whose markup takes longer to import than all else that the help needs

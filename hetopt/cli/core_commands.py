@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hetopt.cli.options import INSTANCE, AsJson, File, Moment, Overwrite, Plot, PolicyName, Settings, names_of
+from hetopt.cli.options import INSTANCE, POLICY, AsJson, File, Moment, Overwrite, Plot, PolicyName, Settings, names_of
 from hetopt.errors import InvalidOption
 from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, PROGRAMS, SYSTEMS, PluginGroup
 from hetopt.presentation import console
@@ -88,15 +88,7 @@ def audit(
 
 def place(
     file: File,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="Policy that places jobs on servers, see `policies`.",
-            autocompletion=names_of(POLICIES),
-        ),
-    ] = None,
+    policy: Annotated[str | None, POLICY] = None,
     method: Annotated[
         str | None,
         typer.Option(

@@ -74,13 +74,13 @@ File = Annotated[
         **INSTANCE,
     ),
 ]
-PolicyName = Annotated[
-    str,
-    typer.Option(
-        "--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.", autocompletion=names_of(POLICIES)
-    ),
+POLICY = typer.Option(
+    "--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.", autocompletion=names_of(POLICIES)
+)
+PolicyName = Annotated[str, POLICY]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of the policy or method, key=value; repeatable.")
 ]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")]
 Moment = Annotated[
     float | None,
     typer.Option("--time", help="Current time in seconds; later jobs are left out. Default: the instance's."),

@@ -85,7 +85,9 @@ def run(
     partition: Annotated[str | None, typer.Option(help="slurm: partition; default: Slurm's default one.")] = None,
     engine_settings: Annotated[
         list[str] | None,
-        typer.Option("--engine-set", help="A setting of it; slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."),
+        typer.Option(
+            "--engine-set", help="A setting of the engine; slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."
+        ),
     ] = None,
     leases: Annotated[
         Path | None, typer.Option(help="Folder of lease directories, which all hosts see; default: with the state.")

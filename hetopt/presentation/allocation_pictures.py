@@ -194,20 +194,6 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
     return figure
 
 
-def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
-    """Draw ``result`` and write it to ``path`` atomically, replacing a file there.
-
-    Raises
-    ------
-    InvalidOption
-        The ending of ``path`` is not .png, .svg or .pdf, or its folder does not exist.
-    UnusableFile
-        It cannot be written.
-    """
-    check_picture_path(Path(path))
-    return save_figure(draw(result, title), path)
-
-
 def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write a figure to ``path`` atomically, replacing a file there.
 

@@ -12,7 +12,7 @@ from hetopt.presentation.tables import Cell, Column, Mark, table_of
 from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.claim_text import as_markdown
 from hetopt.proofs.ledger.counterexample_files import slug
-from hetopt.proofs.ledger.verdict_tables import counterexample_as_dict
+from hetopt.proofs.ledger.ledger_output import counterexample_as_dict
 from hetopt.proofs.properties.property_checks import PROPERTIES
 from hetopt.proofs.properties.property_matrix import CellOutcome, MatrixCell, MatrixRow
 

@@ -1,4 +1,4 @@
-"""Verdicts as tables and as plain data."""
+"""Output of the ledger: verdicts as tables, as plain data, and on one page with proofs and pictures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetopt.data.rationals import number_text
+from hetopt.presentation.console import versions
 from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
-from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample
+from hetopt.proofs.ledger.claim import HEADINGS, Claim, ClaimVerdict, Counterexample, Effort
+from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.verification import DecidedClaim
 
@@ -114,3 +116,41 @@ def counterexample_as_dict(found: Counterexample | None) -> dict[str, Any] | Non
         "found": found.finding.explanation,
         "certificate": list(found.finding.certificate),
     }
+
+
+def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
+    """The page as HTML.
+
+    Parameters
+    ----------
+    every:
+        Key -> claim, of all claims.
+    seconds:
+        Time that the decisions took.
+    """
+    from hetopt.presentation.pages import render
+    from hetopt.proofs.ledger.finding_drawings import drawings
+
+    return render(
+        "ledger.html.j2",
+        package="hetopt.proofs.ledger",
+        title="What the papers claim, and what is true",
+        versions=versions(),
+        groups=by_verdict(decided),
+        headings=HEADINGS,
+        decided=decided,
+        every=every,
+        on_page={result.claim.key for result in decided},
+        effort=effort,
+        seconds=seconds,
+        # what the template calls
+        as_html=as_html,
+        drawings=drawings,
+        number_text=number_text,
+        overview=overview,
+        paragraphs=paragraphs,
+        slug=slug,
+        values=values_table,
+        verdict_cell=verdict_cell,
+        verdicts=verdicts,
+    )
