@@ -2,7 +2,3 @@
 
 if __name__ != "hetopt.proofs":
     raise ImportError(f"import this package as hetopt.proofs, not as {__name__}")
-
-from hetopt.checks import require
-
-require("hypothesis")

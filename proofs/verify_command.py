@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing, redirect_stdout
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, names_of
+from hetopt.cli.options import AsJson, Settings, names_of
 from hetopt.plugins import POLICIES
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
@@ -34,9 +33,7 @@ def verify(
         list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
     paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
-    quick: Annotated[
-        bool, typer.Option("--quick/--no-quick", help="Stored counterexamples and 50 instances per claim.")
-    ] = False,
+    quick: Annotated[bool, typer.Option(help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[
         int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
     ] = None,
@@ -58,9 +55,7 @@ def verify(
             autocompletion=names_of(POLICIES),
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")
-    ] = None,
+    settings: Settings = None,
     markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
     show: Annotated[
         bool,
@@ -80,18 +75,17 @@ def verify(
     The exit code is 1 if a verdict differs from the expected one. After Ctrl-C the claims decided so far are printed.
     """
     from hetopt.checks import whole
-    from hetopt.data.saving import check_folder, check_writable
+    from hetopt.data.saving import check_folder, check_writable, save
     from hetopt.errors import InvalidOption
-    from hetopt.proofs.ledger import verdict_tables
+    from hetopt.proofs.ledger import ledger_output
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.counterexample_files import unreadable
     from hetopt.proofs.ledger.discovery import all_claims, select_claims
 
-    default = QUICK if quick else Effort()
-    search = default.seconds if policy is None or quick else PER_CELL
+    default = QUICK if quick else Effort() if policy is None else Effort(seconds=PER_CELL)
     effort = Effort(
         instances=default.instances if instances is None else instances,
-        seconds=search if seconds is None else seconds,
+        seconds=default.seconds if seconds is None else seconds,
         seed=seed,
     )
     processes = whole(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
@@ -116,11 +110,9 @@ def verify(
     results, stopped = _decide(selected, effort, processes)
     spent = time.perf_counter() - began
     if html is not None:
-        from hetopt.proofs.ledger.ledger_page import write_ledger_page
-
-        write_ledger_page(results, all_claims(), html, effort, spent)
+        save(ledger_output.ledger_page(results, all_claims(), effort, spent), html, overwrite=True)
     if as_json:
-        print(json.dumps([verdict_tables.claim_as_dict(result) for result in results], indent=2))
+        console.print_json([ledger_output.claim_as_dict(result) for result in results])
     else:
         _print_verdicts(results, spent)
     if keep is not None:
@@ -145,27 +137,36 @@ def verify(
 def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
     rows = [{"paper": c.paper, "place": c.place, "claim": c.key, "expected": c.label} for c in claims]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        console.print_json(rows)
     else:
         from hetopt.presentation.terminal_tables import show
 
-        head = ["paper", "place", "claim", "expected"]
-        show(table_of(head, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
+        columns = ["paper", "place", "claim", "expected"]
+        show(table_of(columns, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
+
+
+@contextmanager
+def _long_work(results: Generator[Any], steps: int, noun: str) -> Iterator[console.Progress]:
+    """Show progress; what claims and policies print goes to standard error, as standard output has only results."""
+    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
+
+    with (
+        console.progress("verify", steps, noun) as work,
+        redirect_stdout(sys.stderr),
+        temporary_hypothesis_folder(),
+        closing(results),
+    ):
+        yield work
 
 
 def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
     """The decided claims in the order of the ledger, and whether Ctrl-C interrupted the work."""
     from hetopt.proofs.ledger import verification
-    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 
     decided, stopped = dict[str, "DecidedClaim"](), False
+    results = verification.decide_all(claims, effort, jobs)
     try:
-        with (
-            console.progress("verify", len(claims), "claim") as work,
-            redirect_stdout(sys.stderr),
-            temporary_hypothesis_folder(),
-            closing(verification.decide_all(claims, effort, jobs)) as results,
-        ):
+        with _long_work(results, len(claims), "claim") as work:
             for result in results:
                 work.update(result.claim.key)
                 decided[result.claim.key] = result
@@ -186,9 +187,8 @@ def _properties(
     markdown: Path | None,
 ) -> None:
     """Decide the properties of policies, print the results and write the files."""
-    from hetopt.cli.arguments import import_from_current_folder, parse_settings
+    from hetopt.cli.arguments import parse_settings
     from hetopt.data.saving import save
-    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
     from hetopt.proofs.properties import property_report
     from hetopt.proofs.properties.property_checks import PROPERTIES
     from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
@@ -196,16 +196,10 @@ def _properties(
 
     policies = policy_names() if names == ["all"] else list(dict.fromkeys(names))
     given = parse_settings(settings)
-    import_from_current_folder(*policies, *given.values())
-    with redirect_stdout(sys.stderr):  # standard output contains only the results
+    with redirect_stdout(sys.stderr):
         tasks, refused = plan_cells(policies, given)
-    cells = {}
-    with (
-        console.progress("verify", len(tasks), "cell") as work,
-        redirect_stdout(sys.stderr),
-        temporary_hypothesis_folder(),
-        closing(decide_cells(tasks, given, effort, jobs)) as results,
-    ):
+    cells, results = {}, decide_cells(tasks, given, effort, jobs)
+    with _long_work(results, len(tasks), "cell") as work:
         for task, cell in results:
             work.update(f"{task[0]} on {task[1]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
@@ -215,19 +209,19 @@ def _properties(
     if markdown is not None:
         save(property_report.markdown(found, effort), markdown, overwrite=True)
     if as_json:
-        print(json.dumps([property_report.as_dict(row) for row in found], indent=2))
+        console.print_json([property_report.as_dict(row) for row in found])
     else:
         property_report.show(found)
-    broken = [(row.policy, cell) for row in found for cell in row.cells if cell.broken]
-    for name, cell in broken:
-        console.note(f"{name}, {cell.about.key}: {cell.why}")
+    broken = [f"{row.policy}, {cell.about.key}: {cell.why}" for row in found for cell in row.cells if cell.broken]
+    for line in broken:
+        console.note(line)
     if broken:
         raise typer.Exit(2)
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
     from hetopt.presentation.terminal_tables import show
-    from hetopt.proofs.ledger.verdict_tables import verdicts
+    from hetopt.proofs.ledger.ledger_output import verdicts
 
     for paper in dict.fromkeys(result.claim.paper for result in results):
         show(verdicts([result for result in results if result.claim.paper == paper], paper), most=None)
@@ -248,8 +242,7 @@ def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
     paths = []
     for result in results:
         found, universal = result.evidence.counterexample, universal_part(result.claim.procedure)
-        if found is None or found.name or universal is None:
-            continue
-        case = universal.space.build(found.numbers)
-        paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
+        if found is not None and not found.name and universal is not None:
+            case = universal.space.build(found.numbers)
+            paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
     return paths

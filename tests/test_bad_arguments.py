@@ -92,7 +92,7 @@ WRONG: list[tuple[str | None, str | None, type[hetopt.HetoptError], Callable[[],
     ),
     (
         None,
-        "GandivaFair.*formulation",
+        "GandivaFair.*solver",
         hetopt.InvalidOption,
         lambda: hetopt.solve(gandiva_fair.gandiva_fair(), TENANTS, exact=True),
     ),

@@ -15,6 +15,7 @@ from left_processes import children, command
 from rich.console import Console
 from waiting import PATIENCE, until
 
+from hetopt.executor.store import StateStore
 from hetopt.presentation import console, terminal
 
 
@@ -141,10 +142,18 @@ def test_ctrl_c_while_worker_processes_begin_leaves_one_line(tmp_path: Path, wor
     interrupt(tmp_path, words, workers, line)
 
 
-def interrupt(folder: Path, words: str, works: Callable[[int], bool], line: str) -> None:
+def test_ctrl_c_ends_watching_a_cluster(tmp_path: Path) -> None:
+    printed = tmp_path / "printed"
+    StateStore(tmp_path / "state", make=True).close()
+    script = f"import sys; sys.stdout = open({str(printed)!r}, 'w', buffering=1)\n{START}"
+    shown = "status --watch --state state"
+    interrupt(tmp_path, shown, lambda _: printed.exists() and "jobs" in printed.read_text(), script=script)
+
+
+def interrupt(folder: Path, words: str, works: Callable[[int], bool], line: str = "", script: str = START) -> None:
     """Start a command as a shell does, press Ctrl-C when it works, and check what it leaves."""
     with subprocess.Popen(
-        [sys.executable, "-c", START, *words.split()],
+        [sys.executable, "-c", script, *words.split()],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -337,7 +337,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         def never(*_: Any, **__: Any) -> None:
             raise AssertionError("computed before the place was checked")
 
-        for name in ("hetopt.stages.mapping.map_jobs", "hetopt.cli.core_commands._run"):
+        for name in ("hetopt.stages.mapping.map_jobs", "hetopt.formulations.policies.solve"):
             monkeypatch.setattr(name, never)
     code, out, err = run("place", *words)
     assert (code, out) == (2, "")

@@ -182,7 +182,7 @@ def test_places_are_checked_before_solving(
     for name in ("afile", "there.lp", "there.yaml"):
         (tmp_path / name).write_text("precious")
     for name in (
-        "hetopt.cli.core_commands._run",
+        "hetopt.formulations.policies.solve",
         "hetopt.formulations.exporting.stated_program",
         "hetopt.experiments.comparison.solve",
     ):

@@ -73,7 +73,7 @@ def test_json_has_every_metric(run: Run) -> None:
     (row,) = json.loads(out)
     assert code == 0
     assert (row["workload"], row["system"], row["seed"], row["finished"]) == ("gavel-like", "srtf", 0, 10)
-    assert row == json.loads(RunStore(Path("here")).table().to_json(orient="records"))[0]
+    assert row == json.loads(RunStore(Path("here")).table().to_json(orient="records", double_precision=15))[0]
 
 
 def test_settings_reach_their_systems_and_the_environment(run: Run) -> None:

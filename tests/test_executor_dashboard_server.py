@@ -265,10 +265,10 @@ def test_a_read_that_takes_too_long_is_reported(books: Books) -> None:
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     books = busy(tmp_path / "state", jobs=6)
     program = (  # where the tests run in the background of a shell, SIGINT is ignored at first
-        "import signal, typer; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from hetopt.executor.dashboard.command import dashboard; typer.run(dashboard)"
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from hetopt.cli.main import main; main()"
     )
-    words = [sys.executable, "-c", program, "--state", str(books.store.folder), "--port", "0"]
+    words = [sys.executable, "-c", program, "dashboard", "--state", str(books.store.folder), "--port", "0"]
     environment = os.environ | {"HETOPT_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
@@ -280,7 +280,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
             assert connection.getresponse().status == 200
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, err) == (130, "hetopt: stopped\n")
     assert "?token=..." in hint
     assert TOKEN not in said + hint + out
 

@@ -18,9 +18,8 @@ from hetopt.proofs.ledger.claim_text import as_html, as_markdown, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.finding_drawings import draw_finding, draw_growth
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar, shares_picture
-from hetopt.proofs.ledger.ledger_page import ledger_page, write_ledger_page
+from hetopt.proofs.ledger.ledger_output import by_verdict, claim_as_dict, ledger_page, overview
 from hetopt.proofs.ledger.space import CaseNumbers
-from hetopt.proofs.ledger.verdict_tables import by_verdict, claim_as_dict, overview
 from hetopt.proofs.ledger.verification import DecidedClaim, decide
 
 ROOT = Path(__file__).parents[1]
@@ -127,7 +126,7 @@ def test_the_page_of_a_paper_is_readable(tmp_path: Path) -> None:
     every = all_claims()
     results = [DecidedClaim(claim, decide(claim, effort)) for claim in every.values() if claim.paper == "OEF"]
     page = tmp_path / "ledger.html"
-    write_ledger_page(results, every, page, effort, 1.0)
+    page.write_text(ledger_page(results, every, effort, 1.0), encoding="utf-8")
     with chromium() as browser:
         assert problems_of(browser, page) == []
 

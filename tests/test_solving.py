@@ -179,7 +179,7 @@ def test_policies_are_run_once_and_take_no_options() -> None:
     again, state = COOPERATIVE(INST)
     assert (again.certificate.objective, state) == (pytest.approx(5.25), None)
     for given_ in ({"exact": True}, {"options": Options()}):
-        with pytest.raises(InvalidOption, match="_Counting is a procedure, not a formulation"):
+        with pytest.raises(InvalidOption, match="_Counting is a procedure, not a program for a solver"):
             hetopt.solve(_Counting(), INST, **given_)
 
 

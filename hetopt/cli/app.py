@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hetopt import __version__
+from hetopt.checks import require
 from hetopt.errors import InvalidOption, MissingPackage
 from hetopt.plugins import COMMANDS, raised
 from hetopt.presentation import console
@@ -34,6 +36,9 @@ HEADINGS = {
 }
 """Heading in the help -> module -> its commands, which are functions of these names."""
 
+NEEDS = {"hetopt.proofs.verify_command": "hypothesis", "hetopt.executor": "sqlalchemy"}
+"""Start of a module -> the package of an extra that its commands need."""
+
 _MODULE = {name: module for part in HEADINGS.values() for module, names in part.items() for name in names}
 
 
@@ -53,7 +58,7 @@ class CommandGroup(TyperGroup):
         if cmd_name not in self.list_commands(ctx):
             return None
         try:
-            text = _function(cmd_name).__doc__
+            text = _function(cmd_name, complete=True).__doc__
         except MissingPackage as missing:
             text = f"Needs the extra {missing.extra!r}, which is not installed."
         except InvalidOption as problem:  # a broken package must not disable other commands
@@ -62,12 +67,12 @@ class CommandGroup(TyperGroup):
         return TyperCommand(cmd_name, help=text)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by headings, each with the first paragraph of its description."""
+        """Write the commands by headings, each with the first sentence of its description."""
         headings = {heading: [name for names in part.values() for name in names] for heading, part in HEADINGS.items()}
         headings["Commands of other packages"] = self.list_commands(ctx)[len(_MODULE) :]
         for heading, names in headings.items():
             found = {name: self.get_command(ctx, name) for name in names}
-            rows = [(name, _first_paragraph(command.help)) for name, command in found.items() if command is not None]
+            rows = [(name, command.get_short_help_str(1000)) for name, command in found.items() if command is not None]
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
@@ -78,9 +83,14 @@ class CommandGroup(TyperGroup):
         if name not in _MODULE and name not in COMMANDS.points:
             self.commands = {known: TyperCommand(known) for known in self.list_commands(ctx)}
             return super().resolve_command(ctx, args)  # an error with similar names
+        if any(":" in word for word in rest) and "" not in sys.path and not ctx.resilient_parsing:
+            sys.path.insert(0, "")  # module:Name is also searched in the current folder
         one = typer.Typer(add_completion=False, rich_markup_mode=None)
         one.command(name)(_function(name))
-        return name, typer.main.get_command(one), rest
+        command: Any = typer.main.get_command(one)
+        for flag in (option for option in command.params if getattr(option, "is_flag", False)):
+            flag.show_default = bool(flag.default)  # a flag is off unless the help says otherwise
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; after Ctrl-C print one line."""
@@ -91,8 +101,8 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(130) from None
 
 
-def _function(name: str) -> Callable[..., Any]:
-    """The function of a command.
+def _function(name: str, *, complete: bool = False) -> Callable[..., Any]:
+    """The function of a command; ``complete``: with all that it needs.
 
     Raises
     ------
@@ -102,6 +112,9 @@ def _function(name: str) -> Callable[..., Any]:
         It cannot be imported.
     """
     try:
+        for start, package in NEEDS.items():
+            if complete and _MODULE.get(name, "").startswith(start):
+                require(package)
         if name in _MODULE:
             return getattr(import_module(_MODULE[name]), name)  # type: ignore[no-any-return]
         return COMMANDS.points[name].load()  # type: ignore[no-any-return]
@@ -110,10 +123,6 @@ def _function(name: str) -> Callable[..., Any]:
             raise missing from None
         where = _MODULE.get(name) or COMMANDS.points[name].value
         raise InvalidOption(f"no command {name!r} from {where!r}: {raised(problem)}") from problem
-
-
-def _first_paragraph(text: str | None) -> str:
-    return " ".join((text or "").strip().partition("\n\n")[0].split())
 
 
 # Without rich, whose markup takes longer to import than all else that the help needs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,52 +13,39 @@ from hetopt.checks import counted
 from hetopt.data.documents import DocumentError, from_yaml
 from hetopt.data.extremes import farthest_apart
 from hetopt.data.instance import Instance
-from hetopt.data.saving import check_writable
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, InvalidPlan, NotSolved
-from hetopt.formulations.formulation import Formulation
-from hetopt.formulations.policies import Policy
 from hetopt.plugins import MAPPERS, parameters
 from hetopt.presentation import console
-from hetopt.programs.mathematics import Mathematics
-from hetopt.registry import find_instance, make_mapper, make_policy, make_program
-from hetopt.solving.options import Options
+from hetopt.registry import find_instance, make_mapper
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from hetopt.stages.mapping import Mapper
 
 
-def load(name: str) -> Instance:
-    """:func:`~hetopt.registry.find_instance`, with tenants or jobs.
+def load_at(name: str, seconds: float | None = None, *, all_arrived: bool = False) -> Instance:
+    """The instance of that name or file at a moment, without jobs that arrive later or are finished.
+
+    The number of jobs left out is printed on standard error.
+
+    Parameters
+    ----------
+    seconds:
+        The moment; default: the time of the instance, or with ``all_arrived`` when the last job has arrived.
 
     Raises
     ------
     InvalidInstance
-        The file is not an instance, or has neither tenants nor jobs.
+        The file is not an instance, has neither tenants nor jobs, or no job is there by then.
     UnknownName, UnusableFile
         It does not exist.
     """
     instance = find_instance(name)
     if not instance.tenants and not instance.jobs:
         raise InvalidInstance("has neither tenants nor jobs; add at least one of them").in_file(name)
-    return instance
-
-
-def load_at(name: str, seconds: float | None = None) -> Instance:
-    """:func:`load`, then :func:`at`."""
-    return at(load(name), name, seconds)
-
-
-def at(instance: Instance, name: str, seconds: float | None = None) -> Instance:
-    """The instance at ``seconds`` (default: its time), without jobs that arrive later or are finished.
-
-    The number of jobs left out is printed on standard error.
-
-    Raises
-    ------
-    InvalidInstance
-        There are jobs, but none has arrived by then.
-    """
-    moment = instance.time if seconds is None else seconds
+    default = max(instance.time, *(job.arrival for job in instance.jobs), 0.0) if all_arrived else instance.time
+    moment = default if seconds is None else seconds
     try:
         there = instance.at(moment)
     except InvalidInstance as problem:
@@ -89,29 +75,7 @@ def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, An
     return settings
 
 
-def _parsed(name: str, settings: list[str] | None) -> dict[str, Any]:
-    """The settings; ``module:Name`` in them and in ``name`` is also searched in the current folder."""
-    given = parse_settings(settings)
-    import_from_current_folder(name, *given.values())
-    return given
-
-
-def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
-    """The mapper of that name, with a time limit in seconds per job; as :func:`named_policy`."""
-    given = _parsed(name, settings)
-    if time_limit is not None:
-        settable = parameters(MAPPERS.factory(name))
-        options = given.get("options", {})
-        if "time_limit" in settable:
-            given["time_limit"] = time_limit
-        elif "options" not in settable:
-            raise InvalidOption(f"--time-limit: {MAPPERS.what} {name!r} has none; leave it out")
-        elif isinstance(options, dict):
-            given["options"] = {**options, "time_limit": time_limit}
-    return make_mapper(name, given)
-
-
-def check_place(policy: str | None, method: str | None, plot: Path | None, **others: object) -> None:
+def check_place(policy: str | None, method: str | None, *, plot: Path | None, **others: object) -> None:
     """Refuse inconsistent options of ``hetopt place``, and a picture that cannot be written.
 
     ``others`` are the options that need a method, by name.
@@ -123,28 +87,35 @@ def check_place(policy: str | None, method: str | None, plot: Path | None, **oth
     for key, value in {"plot": plot, **others}.items():
         if value is not None and method is None:
             raise InvalidOption("needs a --method, which maps stages to GPUs", f"--{key.replace('_', '-')}")
-    if policy is not None and others.get("gpu_type") is not None:
+    if policy is not None and others["gpu_type"] is not None:
         raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
     if plot is not None:
-        check_picture(plot)
+        from hetopt.presentation.allocation_pictures import check_picture_path
+
+        check_picture_path(plot)
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a picture that cannot be drawn or written."""
-    from hetopt.presentation.allocation_pictures import check_picture_path
+def named_mapper(name: str, settings: dict[str, Any], time_limit: float | None = None) -> Mapper:
+    """The mapper of that name, with a time limit in seconds per job."""
+    if time_limit is not None:
+        settable = parameters(MAPPERS.factory(name))
+        options = settings.get("options", {})
+        if "time_limit" in settable:
+            settings["time_limit"] = time_limit
+        elif "options" not in settable:
+            raise InvalidOption(f"--time-limit: {MAPPERS.what} {name!r} has none; leave it out")
+        elif isinstance(options, dict):
+            settings["options"] = {**options, "time_limit": time_limit}
+    return make_mapper(name, settings)
 
-    check_picture_path(path)
-    check_writable(path)
 
+def save_picture(figure: Figure, path: Path, *, quiet: bool) -> None:
+    """Write a picture, and print its path unless ``quiet``."""
+    from hetopt.presentation.allocation_pictures import save_figure
 
-def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
-    """The policy of that name; ``module:Name`` is also searched in the current folder."""
-    return make_policy(name, _parsed(name, settings))
-
-
-def named_program(name: str, settings: list[str] | None = None, kind: Any = None) -> Mathematics:
-    """The mathematics of the program of that name; ``module:Name`` is also searched in the current folder."""
-    return make_program(name, _parsed(name, settings), kind)
+    save_figure(figure, path)
+    if not quiet:
+        console.print_line(f"picture: {path}")
 
 
 def stopped(missing: int, total: int, folder: Path) -> typer.Exit:
@@ -153,18 +124,6 @@ def stopped(missing: int, total: int, folder: Path) -> typer.Exit:
         f"stopped; {total - missing} of {counted(total, 'run')} stored in {folder}; repeat the command for the others"
     )
     return typer.Exit(130)
-
-
-def import_from_current_folder(*names: object) -> None:
-    """Add the current folder to the search path of modules if one of ``names`` is ``module:Name``, or without names."""
-    if (not names or any(isinstance(name, str) and ":" in name for name in names)) and "" not in sys.path:
-        sys.path.insert(0, "")
-
-
-def solver_options(solver: str, time_limit: float | None, gap: float | None, exact: bool) -> Options:
-    """Options of the solver with defaults for missing ones."""
-    limits: dict[str, Any] = {} if gap is None else {"gap": gap}
-    return Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
 
 
 @contextmanager

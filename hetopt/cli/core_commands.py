@@ -5,36 +5,16 @@ Heavy packages are imported when a command runs, so help and completion answer a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hetopt.cli.options import (
-    AsJson,
-    File,
-    Moment,
-    Overwrite,
-    PolicyName,
-    Settings,
-    instances_and_files,
-    names_of,
-    or_standard_input,
-)
+from hetopt.cli.options import INSTANCE, POLICY, AsJson, File, Moment, Overwrite, Plot, PolicyName, Settings, names_of
 from hetopt.errors import InvalidOption
 from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, PROGRAMS, SYSTEMS
 from hetopt.presentation import console
-
-if TYPE_CHECKING:
-    from hetopt.data.instance import Instance
-    from hetopt.decisions.first_round import FirstRound
-    from hetopt.formulations.formulation import Formulation
-    from hetopt.formulations.policies import Policy
-    from hetopt.results.allocation import Allocation, Plan
-    from hetopt.solving.options import Options
-    from hetopt.stages.mapping import MappedJobs
 
 
 def solve(
@@ -43,33 +23,34 @@ def solve(
     settings: Settings = None,
     moment: Moment = None,
     as_json: AsJson = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; an existing file is replaced.")
-    ] = None,
-    exact: Annotated[bool, typer.Option("--exact/--no-exact", help="Prove the optimum in rational numbers.")] = False,
+    plot: Plot = None,
+    exact: Annotated[bool, typer.Option(help="Prove the optimum in rational numbers.")] = False,
     solver: Annotated[str, typer.Option(help="highs, gurobi, or the name of a solver of Pyomo.")] = "highs",
     time_limit: Annotated[float | None, typer.Option(help="Seconds.")] = None,
     gap: Annotated[float | None, typer.Option(help="Relative gap at which to stop.")] = None,
 ) -> None:
     """Allocate GPUs by a policy; print shares, rates and the certificate."""
-    from hetopt.cli.arguments import check_picture, load_at, named_policy, solver_options
+    from hetopt.cli.arguments import error_context, load_at, parse_settings, save_picture
+    from hetopt.formulations import policies
+    from hetopt.registry import make_policy
+    from hetopt.solving.options import Options
 
     if plot is not None:
-        check_picture(plot)
-    options = solver_options(solver, time_limit, gap, exact)
-    chosen, instance = named_policy(policy, settings), load_at(file, moment)
-    with console.progress(f"{policy} on {file}"):
-        result = _run(chosen, instance, options, file)
+        from hetopt.presentation.allocation_pictures import check_picture_path, draw
+
+        check_picture_path(plot)
+    limits: dict[str, Any] = {} if gap is None else {"gap": gap}
+    options = Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
+    chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
+    with console.progress(f"{policy} on {file}"), error_context(file, instance):
+        result = policies.solve(chosen, instance, None if options == Options() else options)
+    name = instance.name or file
     if as_json:
-        print(json.dumps({"instance": instance.name or file, "policy": policy, **result.as_dict()}, indent=2))
+        console.print_json({"instance": name, "policy": policy, **result.as_dict()})
     else:
         _show(result, policy)
     if plot is not None:
-        from hetopt.presentation.allocation_pictures import draw, save_figure
-
-        save_figure(draw(result, f"{policy} on {instance.name or file}"), plot)
-        if not as_json:
-            console.print_line(f"picture: {plot}")
+        save_picture(draw(result, f"{policy} on {name}"), plot, quiet=as_json)
 
 
 def audit(
@@ -86,46 +67,34 @@ def audit(
     from hetopt.auditing import audit
     from hetopt.auditing.verdict import AuditProperty, undecided
     from hetopt.checks import at_least
-    from hetopt.cli.arguments import error_context, load_at, named_policy
-    from hetopt.solving.options import Options
+    from hetopt.cli.arguments import error_context, load_at, parse_settings
+    from hetopt.formulations import policies
+    from hetopt.registry import make_policy
 
-    chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
     at_least(search, "--search", 0.0, InvalidOption)
-    with console.progress(f"auditing {policy} on {file}"):
-        result = _run(chosen, instance, Options(), file)
-        with error_context(file, instance):
-            verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
-            if search == 0:
-                verdicts = replace(
-                    verdicts, strategy_proof=undecided(AuditProperty.STRATEGY_PROOF, "not searched for (--search 0)")
-                )
+    with console.progress(f"auditing {policy} on {file}"), error_context(file, instance):
+        result = policies.solve(chosen, instance)
+        verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
+    if search == 0:
+        unsearched = undecided(AuditProperty.STRATEGY_PROOF, "not searched for (--search 0)")
+        verdicts = replace(verdicts, strategy_proof=unsearched)
     if as_json:
-        print(json.dumps(verdicts.as_dict(), indent=2, default=str))
+        console.print_json(verdicts.as_dict())
     else:
         _show(verdicts, policy)
 
 
 def place(
     file: File,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="Policy that places jobs on servers, see `policies`.",
-            autocompletion=names_of(POLICIES),
-        ),
-    ] = None,
+    policy: Annotated[str | None, POLICY] = None,
     method: Annotated[
         str | None,
         typer.Option(
             "--method", "-m", help="Method that maps stages to GPUs, see `methods`.", autocompletion=names_of(MAPPERS)
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the policy or, without one, of the method: key=value; repeatable."),
-    ] = None,
+    settings: Settings = None,
     moment: Moment = None,
     as_json: AsJson = False,
     job: Annotated[str | None, typer.Option(help="Map the stages of this job only.")] = None,
@@ -133,68 +102,59 @@ def place(
         str | None, typer.Option(help="GPU type to map to; default: the fastest with enough free GPUs.")
     ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Time limit of the method for each job, in seconds.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the stages by server: .png, .svg, .pdf.")] = None,
+    plot: Plot = None,
 ) -> None:
     """Place jobs on servers by a policy, with reasons for waiting jobs; map their stages to GPUs by a method.
 
     With a policy, its result is rounded to whole GPUs and placed; a method then maps the stages of each job that runs
-    within the servers that it got. Without a policy, the method maps each job with stages separately, to all free GPUs.
+    within the servers that it got. Without a policy, the method maps each job with stages separately, to all free GPUs,
+    and --set is for the method. The picture shows the stages by server.
     """
-    from hetopt.cli.arguments import check_place, error_context, load_at, named_mapper, named_policy
+    from hetopt.cli.arguments import check_place, error_context, load_at, named_mapper, parse_settings, save_picture
+    from hetopt.decisions.first_round import place
+    from hetopt.formulations import policies
     from hetopt.presentation.views import placement_view
+    from hetopt.registry import make_policy
     from hetopt.stages.mapping import check_stages, map_jobs
 
-    check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
-    mapper = None if method is None else named_mapper(method, settings if policy is None else None, time_limit)
-    chosen = None if policy is None else named_policy(policy, settings)
+    check_place(policy, method, plot=plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
+    given = parse_settings(settings)
+    mapper = None if method is None else named_mapper(method, given if policy is None else {}, time_limit)
+    chosen = None if policy is None else make_policy(policy, given)
     instance = load_at(file, moment)
-    if mapper is not None:
-        with error_context(file, instance):
+    first = mapped = None
+    with error_context(file, instance):
+        if mapper is not None:
             chosen_jobs = check_stages(instance, job)
-    first = None if chosen is None else _first_round(chosen, instance, file, str(policy))
-    mapped = None
-    if mapper is not None:
-        hosts = None if first is None else first.hosts
-        mappable = sum(hosts is None or one.name in hosts for one in chosen_jobs)
-        with console.progress("place", mappable, "job") as work, error_context(file, instance):
-            mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=work.begin)
+        if chosen is not None:
+            with console.progress(f"placing {policy} on {file}"):
+                first = place(instance, policies.solve(chosen, instance))
+        if mapper is not None:
+            hosts = None if first is None else first.hosts
+            mappable = sum(hosts is None or one.name in hosts for one in chosen_jobs)
+            with console.progress("place", mappable, "job") as work:
+                mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=work.begin)
+    name = instance.name or file
     if as_json:
-        data: dict[str, Any] = {"instance": instance.name or file, "time": instance.time}
+        data = {"instance": name, "time": instance.time}
         if first is not None:
             data |= {"policy": policy, **first.as_dict()}
         if mapped is not None:
             data |= {"method": method, **mapped.as_dict()}
-        print(json.dumps(data, indent=2))
+        console.print_json(data)
     else:
         if first is not None:
             _show(placement_view(first, mapped), str(policy))
         if mapped is not None:
             _show(mapped)
     if plot is not None and mapped is not None:
-        _draw_mappings(mapped, plot, f"{instance.name or file}: stages by server", as_json)
+        from hetopt.presentation.job_graph_pictures import draw_mapping
 
-
-def _first_round(policy: Formulation | Policy, instance: Instance, file: str, name: str) -> FirstRound:
-    from hetopt.cli.arguments import error_context
-    from hetopt.decisions.first_round import place
-    from hetopt.solving.options import Options
-
-    with console.progress(f"placing {name} on {file}"):
-        result = _run(policy, instance, Options(), file)
-        with error_context(file, instance):
-            return place(instance, result)
-
-
-def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> None:
-    from hetopt.presentation.allocation_pictures import save_figure
-    from hetopt.presentation.job_graph_pictures import draw_mapping
-
-    if not mapped.mappings:
-        console.note(f"no stages are mapped, so {plot} is not drawn")
-        return
-    save_figure(draw_mapping(mapped.mappings.values(), title), plot)
-    if not quiet:
-        console.print_line(f"picture: {plot}")
+        if mapped.mappings:
+            picture = draw_mapping(mapped.mappings.values(), f"{name}: stages by server")
+            save_picture(picture, plot, quiet=as_json)
+        else:
+            console.note(f"no stages are mapped, so {plot} is not drawn")
 
 
 def export(
@@ -206,13 +166,14 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the program of a formulation as LP, MPS or JSON with readable names."""
-    from hetopt.cli.arguments import error_context, load_at, named_policy
+    from hetopt.cli.arguments import error_context, load_at, parse_settings
     from hetopt.data.saving import check_free, check_writable
     from hetopt.formulations.exporting import export
+    from hetopt.registry import make_policy
 
     check_free(out, overwrite=overwrite)
     check_writable(out)
-    chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
     with error_context(file, instance):
         export(chosen, out, instance, overwrite=overwrite)
     console.print_line(f"written: {out}")
@@ -226,37 +187,32 @@ def show(
             autocompletion=names_of(PROGRAMS, POLICIES, MAPPERS),
         ),
     ],
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
+    settings: Settings = None,
     kind: Annotated[
         str | None, typer.Option(help="For a formulation of both kinds: tenants (the default) or jobs.")
     ] = None,
     as_latex: Annotated[bool, typer.Option("--latex/--no-latex", help="Print LaTeX.")] = False,
-    as_json: Annotated[bool, typer.Option("--json/--no-json", help="Print the formulas and symbols as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
     from dataclasses import asdict
 
-    from hetopt.cli.arguments import named_program
+    from hetopt.cli.arguments import parse_settings
     from hetopt.presentation.terminal import OUT, TEXT_WIDTH
+    from hetopt.registry import make_program
 
     if as_latex and as_json:
         raise InvalidOption("--latex and --json exclude each other; leave out one of them")
-    mathematics = named_program(name, settings, kind)
+    mathematics = make_program(name, parse_settings(settings), kind)  # type: ignore[arg-type]
     if as_json:
-        print(json.dumps(asdict(mathematics), indent=2))
+        console.print_json(asdict(mathematics))
     else:
         print(mathematics.latex() if as_latex else mathematics.text(min(OUT.width, TEXT_WIDTH)))
 
 
 def instances(
     name: Annotated[
-        str | None,
-        typer.Argument(
-            help="Show this one: a name, a file, or - for standard input.",
-            parser=or_standard_input,
-            metavar="INSTANCE",
-            autocompletion=instances_and_files,
-        ),
+        str | None, typer.Argument(help="Show this one: a name, a file, or - for standard input.", **INSTANCE)
     ] = None,
     write: Annotated[Path | None, typer.Option(help="Write it to a file (.yaml, .json).")] = None,
     overwrite: Overwrite = False,
@@ -277,7 +233,7 @@ def instances(
     elif as_json:
         from hetopt.data.instance_files import encode
 
-        print(json.dumps(encode(instance), indent=2))
+        console.print_json(encode(instance))
     else:
         _show(instance, instance.name)
 
@@ -306,7 +262,7 @@ def _list(descriptions: Mapping[str, str], title: str, as_json: bool) -> None:
     from hetopt.presentation.tables import table_of
 
     if as_json:
-        print(json.dumps(descriptions, indent=2))
+        console.print_json(descriptions)
     else:
         _show([table_of(["name", "description"], descriptions.items(), title)])
 
@@ -325,30 +281,21 @@ def _show(value: object, name: str = "") -> None:
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
     instance: Annotated[
-        str,
-        typer.Option(
-            help="Another instance: a file, - for standard input, or a name.",
-            parser=or_standard_input,
-            metavar="INSTANCE",
-            autocompletion=instances_and_files,
-        ),
+        str, typer.Option(help="Another instance: a file, - for standard input, or a name.", **INSTANCE)
     ] = "lab36/jobs",
     moment: Annotated[
         float | None, typer.Option("--time", help="Seconds; default: when the last job has arrived.")
     ] = None,
 ) -> None:
     """Solve, round and place the lab cluster with every policy; print tables, write a report with pictures."""
-    from hetopt.cli.arguments import at, load
+    from hetopt.cli.arguments import load_at
     from hetopt.data.saving import check_folder
     from hetopt.experiments.comparison import compare, of_one_demand
     from hetopt.presentation.comparison_page import write
     from hetopt.registry import make_policy, policy_names
 
     check_folder(out)
-    whole = load(instance)
-    there = at(
-        whole, instance, max(whole.time, *(job.arrival for job in whole.jobs), 0.0) if moment is None else moment
-    )
+    there = load_at(instance, moment, all_arrived=True)
     name = there.name or instance
     policies = {key: make_policy(key) for key in policy_names()}
     with console.progress("demo", len(policies), "result") as work:
@@ -360,16 +307,3 @@ def demo(
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
     _show(comparison, name)
     console.print_line(f"report: {path.resolve()}")
-
-
-def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
-    """The result of the policy; errors name the file."""
-    from hetopt.cli.arguments import error_context
-    from hetopt.formulations.formulation import Formulation
-    from hetopt.formulations.policies import solve
-    from hetopt.solving.options import Options
-
-    if options != Options() and not isinstance(policy, Formulation):
-        raise InvalidOption("this policy is a procedure, not a program for a solver; leave out --solver, --exact …")
-    with error_context(name, instance):
-        return solve(policy, instance, options) if isinstance(policy, Formulation) else solve(policy, instance)

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from hetopt.cli.app import app
 from hetopt.errors import HetoptError, MissingPackage, NotSolved, SuspiciousSpeedups
@@ -24,17 +24,18 @@ def main() -> None:
     try:
         with _warnings_as_notes():
             app()
-    except ModuleNotFoundError as problem:
-        if (missing := MissingPackage.of(problem)) is None:
+    except (HetoptError, ModuleNotFoundError) as problem:
+        found = MissingPackage.of(problem) or problem
+        if not isinstance(found, HetoptError):
             raise
-        sys.exit(_fail(missing, 2))
-    except NotSolved as problem:
-        sys.exit(_fail(problem, 1))
-    except HetoptError as problem:
-        sys.exit(_fail(problem, 2))
+        _fail(found, 1 if isinstance(found, NotSolved) else 2)
     except OSError as problem:  # the disk is full, a pipe was closed …
-        text = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else str(problem)
-        sys.exit(_fail(text, 2))
+        _fail(f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else problem, 2)
+
+
+def _fail(problem: object, code: int) -> NoReturn:
+    console.note(" ".join(str(problem).split()))
+    sys.exit(code)
 
 
 @contextmanager
@@ -52,8 +53,3 @@ def _warnings_as_notes() -> Iterator[None]:
 
         warnings.showwarning = note
         yield
-
-
-def _fail(problem: object, code: int) -> int:
-    console.note(" ".join(str(problem).split()))
-    return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,36 +46,49 @@ def files(incomplete: str, endings: tuple[str, ...]) -> Iterator[str]:
                 yield text
 
 
+def listed(names: str | None) -> list[str]:
+    """The names in a list separated by commas."""
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
+
+
 def or_standard_input(path: str) -> str:
     """The path, or the name of standard input for ``-``."""
     return STANDARD_INPUT if path == "-" else path
 
 
-def path_or_standard_input(path: str) -> Path:
-    """As :func:`or_standard_input`, for a path."""
-    return Path(or_standard_input(path))
+INSTANCE: dict[str, Any] = {
+    "parser": or_standard_input,
+    "metavar": "INSTANCE",
+    "autocompletion": instances_and_files,
+}
+"""What options and arguments that name an instance have in common."""
 
+INPUT: dict[str, Any] = {"parser": lambda path: Path(or_standard_input(path)), "metavar": "FILE"}
+"""As :data:`INSTANCE`, for a file or standard input."""
 
 File = Annotated[
     str,
     typer.Argument(
         help="An instance file (.yaml, .json), - for standard input, a folder of CSV files, or the name of an "
         "included instance.",
-        parser=or_standard_input,
-        metavar="INSTANCE",
-        autocompletion=instances_and_files,
+        **INSTANCE,
     ),
 ]
-PolicyName = Annotated[
-    str,
-    typer.Option(
-        "--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.", autocompletion=names_of(POLICIES)
-    ),
+POLICY = typer.Option(
+    "--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.", autocompletion=names_of(POLICIES)
+)
+PolicyName = Annotated[str, POLICY]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of the policy or method, key=value; repeatable.")
 ]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")]
 Moment = Annotated[
     float | None,
     typer.Option("--time", help="Current time in seconds; later jobs are left out. Default: the instance's."),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite/--no-overwrite", help="Replace an existing file.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; an existing file is replaced.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace an existing file.")]
 AsJson = Annotated[bool, typer.Option("--json/--no-json", help="Print JSON instead of tables.")]
+Parallel = Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")]
+StateFolder = Annotated[
+    Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
+]

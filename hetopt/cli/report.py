@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hetopt.cli.options import names_of
+from hetopt.cli.options import listed, names_of
 from hetopt.errors import InvalidOption
 from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -51,15 +52,14 @@ def report(
     as_json: Annotated[bool, typer.Option("--json/--no-json", help="Print the numbers as JSON, too.")] = False,
 ) -> None:
     """Write one HTML page about stored simulations: tables, charts, Gantt charts, comparison with the papers."""
-    from hetopt.cli.arguments import import_from_current_folder
     from hetopt.data.saving import check_writable, save
     from hetopt.experiments.run_folder import RunFolder
     from hetopt.presentation.simulation_report.gantt_charts import parse_window
     from hetopt.presentation.simulation_report.report_page import page
 
-    import_from_current_folder()  # workloads of module:Name
+    sys.path.insert(0, "")  # workloads of module:Name
     chosen = None if window is None else parse_window(window)
-    folder = RunFolder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
+    folder = RunFolder.of(runs, listed(systems))
     path = runs / "report.html" if out is None else out
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidOption(f"is {str(path)!r}; the page is HTML, so its name must end with .html", "--out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, instances_and_files, names_of
+from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -19,8 +18,7 @@ from hetopt.presentation import console
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hetopt.experiments.experiment import Experiment, SystemVariant
-    from hetopt.experiments.run_store import RunRecord, RunStore
+    from hetopt.experiments.experiment import SystemVariant
 
 SHOWN = (
     "jct_mean",
@@ -33,19 +31,6 @@ SHOWN = (
     "decision_mean",
 )
 """Metrics in the table on the terminal; all metrics are stored."""
-
-Policies = Annotated[
-    str,
-    typer.Option(
-        "--policies",
-        "-p",
-        help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas.",
-        autocompletion=names_of(SYSTEMS, POLICIES),
-    ),
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
-]
 
 
 def _traces(incomplete: str) -> Iterator[str]:
@@ -61,7 +46,15 @@ def simulate(
             autocompletion=_traces,
         ),
     ],
-    policies: Policies = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
+    policies: Annotated[
+        str,
+        typer.Option(
+            "--policies",
+            "-p",
+            help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas.",
+            autocompletion=names_of(SYSTEMS, POLICIES),
+        ),
+    ] = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
     cluster: Annotated[
         str | None,
         typer.Option(help="Servers of this instance (name or file), e.g. lab36.", autocompletion=instances_and_files),
@@ -70,7 +63,7 @@ def simulate(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")
     ] = Path("runs"),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")] = 1,
+    jobs: Parallel = 1,
     count: Annotated[
         int | None, typer.Option(help="Number of jobs to generate, or to take from the start of the trace.")
     ] = None,
@@ -100,7 +93,9 @@ def simulate(
         ),
     ] = None,
     environment_by_former_name: Annotated[list[str] | None, typer.Option("--world", hidden=True)] = None,
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
+    ] = None,
     trace_settings: Annotated[
         list[str] | None, typer.Option("--trace-set", help="A setting of the generator or reader; repeatable.")
     ] = None,
@@ -114,9 +109,7 @@ def simulate(
     Results in the folder are reused, so an interrupted command can be repeated.
     `hetopt report FOLDER` writes a page about them.
     """
-    import pandas as pd
-
-    from hetopt.cli.arguments import import_from_current_folder, parse_settings
+    from hetopt.cli.arguments import parse_settings, stopped
     from hetopt.data.saving import check_folder
     from hetopt.experiments.environment_settings import EnvironmentSettings
     from hetopt.experiments.experiment import Experiment
@@ -127,7 +120,6 @@ def simulate(
         raise InvalidOption("standard input cannot be simulated, since each run reads its input again; name a file")
     if seeds < 1:
         raise InvalidOption(f"is {seeds}; it must be at least 1", "--seeds")
-    import_from_current_folder()
     workload = TraceWorkload(
         trace,
         cluster,
@@ -158,7 +150,10 @@ def simulate(
     check_folder(out)
     keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
     try:
-        records = _run(experiment, store, jobs)
+        with console.progress("simulate", len(experiment.missing(store)), "run") as work:
+            records = experiment.run(store, jobs=jobs, watch=work.update)
+    except KeyboardInterrupt:
+        raise stopped(len(experiment.missing(store)), len(keys), out) from None
     except PolicyFailed:
         stored = [key for key in keys if (out / key.folder() / "run.json").exists()]
         if stored and not as_json:
@@ -166,34 +161,21 @@ def simulate(
         raise
     table = store.table(keys)
     if as_json:
-        print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
+        console.print_json(table)
         return
     if instance.source:
         console.print_line(instance.source)
     if workload.is_instance and seeds > 1:
         console.print_line("the jobs of an instance are the same with every seed; only errors and failures differ")
     _show(table)
-    makespan = table["makespan"][table["refused"].isna()] if "makespan" in table else pd.Series(dtype=float)
-    hours = environment_settings.failing_hours
-    if environment_settings.mtbf_hours and not (makespan <= 3600.0 * hours).all():
+    ran, hours = table[table["refused"].isna()], environment_settings.failing_hours
+    if environment_settings.mtbf_hours and "makespan" in ran and not (ran["makespan"] <= 3600.0 * hours).all():
         console.print_line(
             f"servers fail in the first {hours:g} h only, and runs took longer; --environment failing_hours=… for more"
         )
     reused = len(keys) - len(records)
     console.print_line(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
     console.print_line(f"hetopt report {out}")
-
-
-def _run(experiment: Experiment, store: RunStore, jobs: int) -> list[RunRecord]:
-    """Run and store the missing runs; an interruption exits with the number of stored runs."""
-    from hetopt.cli.arguments import stopped
-
-    try:
-        with console.progress("simulate", len(experiment.missing(store)), "run") as work:
-            return experiment.run(store, jobs=jobs, watch=work.update)
-    except KeyboardInterrupt:
-        total = sum(1 for _ in experiment.runs())
-        raise stopped(len(experiment.missing(store)), total, store.path) from None
 
 
 def system_variants(
@@ -209,7 +191,7 @@ def system_variants(
     from hetopt.cli.arguments import parse_settings
     from hetopt.experiments.experiment import SystemVariant
 
-    names = [name.strip() for name in policies.split(",") if name.strip()]
+    names = listed(policies)
     if not names:
         raise InvalidOption("is empty; name at least one, or several separated by commas", "--policies")
     own: dict[str, dict[str, Any]] = {name: {} for name in names}
@@ -238,16 +220,11 @@ def _show(table: pd.DataFrame) -> None:
         rounds = ran.drop_duplicates("system").set_index("system")["round_seconds"].astype(float)[means.index]
         round_length, lengths = number_column("round", rounds.tolist(), Unit.SECONDS, "length of a round")
         at_events = [replace(cell, text="events") if cell.value is None else cell for cell in lengths]
-        columns = [
-            number_column(
-                metric.title,
-                values := means[metric.name].tolist(),
-                metric.unit,
-                metric.meaning,
-                dict.fromkeys(best_of(values, metric.better), Mark.BEST),
-            )
-            for metric in shown
-        ]
+        columns = []
+        for metric in shown:
+            values = means[metric.name].tolist()
+            best = dict.fromkeys(best_of(values, metric.better), Mark.BEST)
+            columns.append(number_column(metric.title, values, metric.unit, metric.meaning, best))
         names = Column("policy", text=True), [Cell(str(system)) for system in means.index]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hetopt.checks import counted, require
-from hetopt.cli.options import AsJson, names_of, path_or_standard_input
+from hetopt.checks import counted
+from hetopt.cli.options import INPUT, AsJson, Plot, Settings, StateFolder, names_of
 from hetopt.errors import InvalidOption
 from hetopt.executor.units import seconds
 from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
@@ -20,12 +19,6 @@ from hetopt.presentation import console
 
 if TYPE_CHECKING:
     from hetopt.executor.store import StateStore
-
-require("sqlalchemy")  # imported when a command runs, so that help and completion answer at once
-
-StateFolder = Annotated[
-    Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
-]
 
 
 def opened(state: Path | None, *, make: bool = False) -> StateStore:
@@ -36,15 +29,10 @@ def opened(state: Path | None, *, make: bool = False) -> StateStore:
 
 
 def submit(
-    job: Annotated[
-        Path,
-        typer.Argument(help="The job's file, or - for standard input.", parser=path_or_standard_input, metavar="FILE"),
-    ],
+    job: Annotated[Path, typer.Argument(help="The job's file, or - for standard input.", **INPUT)],
     state: StateFolder = None,
     name: Annotated[str | None, typer.Option(help="Another name than the file's.")] = None,
-    again: Annotated[
-        bool, typer.Option("--again/--no-again", help="Add a number to the name where it is taken.")
-    ] = False,
+    again: Annotated[bool, typer.Option(help="Add a number to the name where it is taken.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hand in a training job."""
@@ -59,7 +47,7 @@ def submit(
     with opened(state, make=True) as store:
         given = queue.submit(store, form, again=again)
         if as_json:
-            print(json.dumps({"job": given}))
+            console.print_json({"job": given})
             return
         console.print_line(f"{given}: submitted")
         if store.controller() is None:
@@ -76,7 +64,7 @@ def run(
             autocompletion=names_of(SYSTEMS, POLICIES),
         ),
     ] = "fft",
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of it, key=value; repeatable.")] = None,
+    settings: Settings = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -92,38 +80,29 @@ def run(
     state: StateFolder = None,
     slots: Annotated[
         Path | None,
-        typer.Option(
-            help="local: a file that declares CPU slots in place of GPUs; - for standard input.",
-            parser=path_or_standard_input,
-            metavar="FILE",
-        ),
+        typer.Option(help="local: a file that declares CPU slots in place of GPUs; - for standard input.", **INPUT),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="slurm: partition; default: Slurm's default one.")] = None,
     engine_settings: Annotated[
         list[str] | None,
-        typer.Option("--engine-set", help="A setting of it; slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."),
+        typer.Option(
+            "--engine-set", help="A setting of the engine; slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."
+        ),
     ] = None,
     leases: Annotated[
         Path | None, typer.Option(help="Folder of lease directories, which all hosts see; default: with the state.")
     ] = None,
     profile: Annotated[
-        bool,
-        typer.Option(
-            "--profile/--no-profile",
-            help="Run new jobs for a short time on each GPU type first; else speeds are estimated.",
-        ),
+        bool, typer.Option(help="Run new jobs for a short time on each GPU type first; else speeds are estimated.")
     ] = True,
     profile_seconds: Annotated[str, typer.Option(help="Length of such a run.")] = "30s",
     strict_rounds: Annotated[
         bool,
-        typer.Option(
-            "--strict-rounds/--no-strict-rounds",
-            help="Whoever comes waits for the next round, as in simulations, also where nothing runs.",
-        ),
+        typer.Option(help="Whoever comes waits for the next round, as in simulations, also where nothing runs."),
     ] = False,
     ttl: Annotated[str, typer.Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
     poll: Annotated[str, typer.Option(help="How often to look.")] = "1s",
-    until_idle: Annotated[bool, typer.Option("--until-idle/--no-until-idle", help="End when no job is left.")] = False,
+    until_idle: Annotated[bool, typer.Option(help="End when no job is left.")] = False,
     metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
 ) -> None:
     """Be the controller: let a policy schedule the jobs that are handed in, until Ctrl-C.
@@ -133,8 +112,8 @@ def run(
     from hetopt.cli.arguments import parse_settings
     from hetopt.executor.starting import controller
 
-    words = {"--profile-seconds": profile_seconds, "--ttl": ttl, "--poll": poll}
-    times = {key: seconds(value, key) for key, value in words.items()}
+    profile_length = seconds(profile_seconds, "--profile-seconds")
+    live, pause = seconds(ttl, "--ttl"), seconds(poll, "--poll")
     with opened(state, make=True) as store:
         driver = controller(
             store,
@@ -147,8 +126,8 @@ def run(
             engine_settings=parse_settings(engine_settings, "--engine-set"),
             leases=leases,
             profile=profile,
-            profile_seconds=times["--profile-seconds"],
-            ttl_seconds=times["--ttl"],
+            profile_seconds=profile_length,
+            ttl_seconds=live,
             strict_rounds=strict_rounds,
         )
         stop = _Interrupt()
@@ -158,13 +137,13 @@ def run(
                 from hetopt.executor.prometheus import serve
 
                 serve(store, metrics_port)
-            driver.run(until_idle=until_idle, poll=times["--poll"], stop=stop)
+            driver.run(until_idle=until_idle, poll=pause, stop=stop)
             left = bool(driver.tender.leases())
         finally:
             driver.close()
             stop.undo()
     if stop():
-        goes_on = f"; jobs go on for {times['--ttl']:g} s, and `hetopt run` takes them over until then"
+        goes_on = f"; jobs go on for {live:g} s, and `hetopt run` takes them over until then"
         console.note("stopped" + goes_on * left)
         raise typer.Exit(130)
 
@@ -204,7 +183,7 @@ def status(
     pause = seconds(every, "--every")
     with opened(state) as store:
         if as_json:
-            print(json.dumps(snapshot(store).plain(), indent=2))
+            console.print_json(snapshot(store).plain())
         elif watch:
             status_view.watch(lambda: snapshot(store), every=pause, everything=everything)
         else:
@@ -232,7 +211,7 @@ def logs(
 def losses(
     jobs: Annotated[list[str], typer.Argument(help="Names of jobs.")],
     state: StateFolder = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw them: .png, .svg, .pdf; one there is replaced.")] = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the losses that jobs have told, and draw them."""
@@ -245,17 +224,15 @@ def losses(
     with opened(state) as store:
         found = [(job, curves.losses(store, job)) for job in jobs]
     if as_json:
-        print(json.dumps({job: json.loads(table.to_json(orient="records")) for job, table in found}, indent=2))
+        console.print_json(dict(found))
     else:
         from hetopt.presentation.terminal_tables import show
 
         show(curves.losses_table(found))
     if plot is not None:
-        from hetopt.presentation.allocation_pictures import save_figure
+        from hetopt.cli.arguments import save_picture
 
-        save_figure(curves.draw([pair for pair in found if len(pair[1])]), plot)
-        if not as_json:
-            console.print_line(f"picture: {plot}")
+        save_picture(curves.draw([pair for pair in found if len(pair[1])]), plot, quiet=as_json)
 
 
 def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
@@ -283,7 +260,7 @@ def retry(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFol
 def drain(
     node: Annotated[str, typer.Argument(help="Its name, as `hetopt status` shows it.")],
     state: StateFolder = None,
-    undo: Annotated[bool, typer.Option("--undo/--no-undo", help="Let jobs start there again.")] = False,
+    undo: Annotated[bool, typer.Option(help="Let jobs start there again.")] = False,
 ) -> None:
     """Empty a node: nothing new starts there, and what runs moves away."""
     from hetopt.executor import queue
@@ -296,7 +273,7 @@ def drain(
 def prune(
     older: Annotated[str, typer.Option(help="Only of what is over for so long, e.g. 30d.")],
     state: StateFolder = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run/--no-dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Only say what would go.")] = False,
 ) -> None:
     """Remove the directories of old leases with their logs, and old events; the newest checkpoint of each job stays."""
     from hetopt.executor import pruning

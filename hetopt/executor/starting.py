@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hetopt.cli.arguments import import_from_current_folder
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import runner
@@ -52,7 +51,6 @@ def controller(
         No such policy or engine.
     """
     system = driving(policy, settings, round_seconds)
-    import_from_current_folder(engine)
     made = make_engine(engine, store.cluster, engine_settings, {"slots": slots, "partition": partition})
     leases = None if leases is None else leases.expanduser().absolute()
     store.lock()
@@ -75,7 +73,6 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     InvalidOption
         It runs shares of jobs as rates, which no host can, or runs nobody after a number of rounds.
     """
-    import_from_current_folder(policy, *settings.values())
     system = make_system(policy, settings)
     if system.fluid:
         raise InvalidOption(f"{policy} runs shares of jobs as rates, which hosts cannot; take a policy with rounds")

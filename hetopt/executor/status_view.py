@@ -252,13 +252,10 @@ def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
 
 def watch(read: Callable[[], Snapshot], *, every: float, times: int | None = None, everything: bool = False) -> None:
     """Show the cluster again and again, until Ctrl-C or this number of times."""
-    try:
-        for i, _ in enumerate(repeat(None) if times is None else repeat(None, times)):
-            time.sleep(every if i else 0.0)
-            with terminal.OUT.capture() as printed:
-                show(read(), everything=everything)
-            lines = printed.get().splitlines()
-            terminal.OUT.clear()
-            print("\n".join(lines[: terminal.OUT.height - 1] if terminal.OUT.is_terminal else lines), flush=True)
-    except KeyboardInterrupt:
-        return
+    for i, _ in enumerate(repeat(None) if times is None else repeat(None, times)):
+        time.sleep(every if i else 0.0)
+        with terminal.OUT.capture() as printed:
+            show(read(), everything=everything)
+        lines = printed.get().splitlines()
+        terminal.OUT.clear()
+        print("\n".join(lines[: terminal.OUT.height - 1] if terminal.OUT.is_terminal else lines), flush=True)

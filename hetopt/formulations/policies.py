@@ -74,8 +74,7 @@ def solve(
         return what.solve(instance, _options(options, settings))
     if options is not None or settings:
         raise InvalidOption(
-            f"{type(what).__name__} is a procedure, not a formulation that solve() passes to a solver; "
-            "its only settings are those of its constructor"
+            f"{type(what).__name__} is a procedure, not a program for a solver; leave out the options of the solver"
         )
     return call_policy(what, instance)[0]
 

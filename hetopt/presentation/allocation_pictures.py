@@ -208,3 +208,4 @@ def check_picture_path(target: Path) -> None:
         raise InvalidOption(f"{target} ends in {target.suffix!r}; a picture must end in one of {', '.join(FORMATS)}")
     if not target.parent.is_dir():
         raise InvalidOption(f"the folder {target.parent} of {target.name} does not exist")
+    saving.check_writable(target)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import json
 import platform
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetopt.checks import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
-    from rich.progress import TaskID
 
 LINE_SECONDS = 60.0
 """Time between two lines about long work where standard error is no terminal."""
@@ -67,15 +67,24 @@ def print_line(*parts: str | tuple[str, str]) -> None:
     OUT.print(Text.assemble(*parts), soft_wrap=True)
 
 
+def print_json(data: object) -> None:
+    """Print plain data on standard output; in it, a data frame is a list of records."""
+
+    def records(frame: Any) -> Any:
+        return json.loads(frame.to_json(orient="records", double_precision=15))
+
+    print(json.dumps(data, indent=2, default=records))
+
+
 def note(text: str) -> None:
     """Print one line on standard error."""
     print(f"hetopt: {text}", file=sys.stderr)
 
 
 class Progress:
-    """The finished part of long work; the work calls :meth:`begin` or :meth:`update`.
+    """The finished part of long work, which calls :meth:`begin` or :meth:`update`.
 
-    Attributes
+    Parameters
     ----------
     what:
         The work, in a few words.
@@ -83,13 +92,16 @@ class Progress:
         Number of its steps; None if unknown.
     noun:
         What a step is called.
+    bar:
+        Shows every change.
     """
 
-    def __init__(self, what: str, total: int | None, noun: str) -> None:
-        self.what, self.total, self.noun = what, total, noun
+    def __init__(self, what: str, total: int | None, noun: str, bar: Bar | None = None) -> None:
+        self.what, self.total, self.noun, self.bar = what, total, noun, bar
         self._began = time.monotonic()
         self._parts: dict[object, float] = {}
-        self._bar: tuple[Bar, TaskID] | None = None
+        if bar is not None:
+            bar.add_task(what, total=total, left="")
 
     def begin(self, name: str) -> None:
         """A step begins, and those before it are finished."""
@@ -102,38 +114,24 @@ class Progress:
         self._parts[key] = part
         self._show(str(key))
 
-    @property
-    def done(self) -> float:
-        """Number of finished steps, with the finished parts of others."""
-        return sum(self._parts.values())
+    def _show(self, name: str) -> None:
+        if self.bar is not None:
+            done = sum(self._parts.values())
+            self.bar.update(self.bar.task_ids[0], description=name, completed=done, left=self.left())
 
-    @property
-    def seconds(self) -> float:
-        """Time since the begin."""
-        return time.monotonic() - self._began
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated time to the end at the mean speed so far; None if unknown."""
-        return None if not self.total or not self.done else self.seconds * max(self.total / self.done - 1, 0.0)
+    def left(self) -> str:
+        """The time to the end, estimated from the mean speed so far; empty if unknown."""
+        done = sum(self._parts.values())
+        if not self.total or not done:
+            return ""
+        return f"about {_in_words((time.monotonic() - self._began) * max(self.total / done - 1, 0.0))} left"
 
     def line(self) -> str:
         """The state in words."""
-        parts = [] if self.total is None else [f"{int(self.done)} of {counted(self.total, self.noun)}"]
-        parts.append(_in_words(self.seconds))
-        if self.seconds_left is not None:
-            parts.append(f"about {_in_words(self.seconds_left)} left")
-        return f"{self.what}: {', '.join(parts)}"
-
-    def show_in(self, bar: Bar) -> None:
-        """Show every change in a bar."""
-        self._bar = bar, bar.add_task(self.what, total=self.total, left="")
-
-    def _show(self, name: str) -> None:
-        if self._bar is not None:
-            bar, task = self._bar
-            left = "" if self.seconds_left is None else f"about {_in_words(self.seconds_left)} left"
-            bar.update(task, description=name, completed=self.done, left=left)
+        done = int(sum(self._parts.values()))
+        count = "" if self.total is None else f"{done} of {counted(self.total, self.noun)}"
+        parts = (count, _in_words(time.monotonic() - self._began), self.left())
+        return f"{self.what}: {', '.join(filter(None, parts))}"
 
 
 @contextmanager
@@ -144,31 +142,28 @@ def progress(what: str, total: int | None = None, noun: str = "step") -> Iterato
     """
     from hetopt.presentation.terminal import ERR
 
-    work = Progress(what, total, noun)
     if ERR.is_terminal:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        described = TextColumn("{task.description:32}", markup=False)
+        described, left = (TextColumn(f"{{task.{text}}}", markup=False) for text in ("description:32", "fields[left]"))
         counts = () if total is None else (MofNCompleteColumn(),)
-        left = TextColumn("{task.fields[left]}", markup=False)
         with Bar(described, BarColumn(), *counts, TimeElapsedColumn(), left, console=ERR, transient=True) as bar:
-            work.show_in(bar)
-            yield work
+            yield Progress(what, total, noun, bar)
         return
-    end = Event()
-    lines = Thread(target=_print_lines, args=(work, end), daemon=True)
+    work, end = Progress(what, total, noun), Event()
+
+    def print_lines() -> None:
+        while not end.wait(LINE_SECONDS):
+            note(work.line())
+
+    lines = Thread(target=print_lines, daemon=True)
     lines.start()
     try:
         yield work
     finally:
         end.set()
         lines.join()
-
-
-def _print_lines(work: Progress, end: Event) -> None:
-    while not end.wait(LINE_SECONDS):
-        note(work.line())
 
 
 def _in_words(seconds: float) -> str:

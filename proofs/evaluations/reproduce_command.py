@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hetopt.checks import lookup
-from hetopt.cli.options import AsJson
+from hetopt.checks import counted, lookup
+from hetopt.cli.options import AsJson, Parallel, listed
 from hetopt.presentation import console
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")] = 1,
-    listed: Annotated[bool, typer.Option("--list/--no-list", help="List the parts, without running them.")] = False,
+    jobs: Parallel = 1,
+    listing: Annotated[bool, typer.Option("--list/--no-list", help="List the parts, without running them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Repeat the evaluation of a paper, and print our numbers next to the claimed ones.
@@ -60,10 +59,10 @@ def reproduce(
     from hetopt.proofs.evaluations.evaluation import EvaluationScale
 
     evaluation = evaluation_of(paper)
-    names = None if parts is None else [name.strip() for name in parts.split(",") if name.strip()]
+    names = None if parts is None else listed(parts)
     chosen = evaluation.chosen(EvaluationScale(scale, seeds), names)
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
-    if listed:
+    if listing:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
         terminal_tables.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
         return
@@ -76,10 +75,10 @@ def reproduce(
         raise stopped(_missing(chosen, folder), sum(runs.values()), folder) from None
     table = evaluation.compared(chosen, stores)
     if as_json:
-        print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
+        console.print_json(table)
         return
     size = f"{scale:g} of the jobs" if evaluation.scaled else "all jobs"
-    title = f"{evaluation.paper}: {size}, {seeds} seed{'s' * (seeds > 1)}"
+    title = f"{evaluation.paper}: {size}, {counted(seeds, 'seed')}"
     show(table, title, evaluation.common_reason)
     console.print_line(f"runs: {folder}")
 

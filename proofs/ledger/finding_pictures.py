@@ -70,9 +70,7 @@ def placement_picture(
     title: str, owners: Sequence[str], gpus: Sequence[Sequence[int]], capacity: Sequence[int]
 ) -> SharesPicture:
     """Picture of the GPUs of each owner on server1, server2 …, which have ``capacity`` GPUs."""
-    servers = tuple(f"server{m + 1}" for m in range(len(capacity)))
-    table = tuple(tuple(map(Fraction, row)) for row in gpus)
-    return SharesPicture(title, tuple(owners), servers, table, tuple(map(Fraction, capacity)))
+    return shares_picture(title, gpus, capacity, (), owners, "server")
 
 
 def shares_picture(
@@ -81,12 +79,13 @@ def shares_picture(
     capacity: Sequence[Any],
     worth: Sequence[Any],
     names: Sequence[str] = (),
+    types: str = "GPU",
 ) -> SharesPicture:
-    """Picture of the shares of tenants u1, u2 … (or ``names``) of GPU1, GPU2 …"""
+    """Picture of the shares of tenants u1, u2 … (or ``names``) of GPU1, GPU2 … (or other ``types``)."""
     return SharesPicture(
         title,
         tuple(names) or tuple(f"u{i + 1}" for i in range(len(gpus))),
-        tuple(f"GPU{j + 1}" for j in range(len(capacity))),
+        tuple(f"{types}{j + 1}" for j in range(len(capacity))),
         tuple(tuple(map(Fraction, row)) for row in gpus),
         tuple(map(Fraction, capacity)),
         tuple(map(Fraction, worth)),

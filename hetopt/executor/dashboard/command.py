@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hetopt.executor.commands import StateFolder
+from hetopt.cli.options import StateFolder
 from hetopt.presentation import console
 
 
@@ -49,7 +49,4 @@ def dashboard(
                 console.print_line(
                     "the connection is not encrypted: in other networks use `ssh -L` or a proxy with TLS"
                 )
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                console.print_line("")
+            server.serve_forever()

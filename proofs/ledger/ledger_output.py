@@ -1,4 +1,4 @@
-"""Verdicts as tables and as plain data."""
+"""Output of the ledger: verdicts as tables, as plain data, and on one page with proofs and pictures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetopt.data.rationals import number_text
+from hetopt.presentation.console import versions
 from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
-from hetopt.proofs.ledger.claim import HEADINGS, ClaimEvidence, ClaimVerdict
+from hetopt.proofs.ledger.claim import HEADINGS, Claim, ClaimVerdict, Counterexample, Effort
+from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.verification import DecidedClaim
 
@@ -68,6 +70,7 @@ def values_table(values: Mapping[str, tuple[str, str]]) -> Table:
 def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
     """A claim and its evidence as plain data for JSON, with fractions as text."""
     claim, evidence = decided.claim, decided.evidence
+    curve, tight = evidence.curve, evidence.tightness
     return {
         "claim": claim.key,
         "paper": claim.paper,
@@ -81,24 +84,9 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "instead": claim.instead or None,
         "note": claim.note or None,
         "proof": claim.proof.strip() or None,
-        **_evidence(evidence),
-    }
-
-
-def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
-    found, curve, tight = evidence.counterexample, evidence.curve, evidence.tightness
-    return {
         "evidence": evidence.summary,
         "tried": dict(evidence.tried),
-        "counterexample": None
-        if found is None
-        else {
-            "stored": found.name or None,
-            "numbers": found.numbers.as_dict(),
-            "slack": number_text(found.finding.slack),
-            "found": found.finding.explanation,
-            "certificate": list(found.finding.certificate),
-        },
+        "counterexample": counterexample_as_dict(evidence.counterexample),
         "curve": None
         if curve is None
         else {
@@ -115,3 +103,54 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
         "values": {name: {"claimed": a, "computed": b} for name, (a, b) in evidence.values.items()},
         "seconds": evidence.seconds,
     }
+
+
+def counterexample_as_dict(found: Counterexample | None) -> dict[str, Any] | None:
+    """A counterexample as plain data for JSON, with fractions as text."""
+    if found is None:
+        return None
+    return {
+        "stored": found.name or None,
+        "numbers": found.numbers.as_dict(),
+        "slack": number_text(found.finding.slack),
+        "found": found.finding.explanation,
+        "certificate": list(found.finding.certificate),
+    }
+
+
+def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
+    """The page as HTML.
+
+    Parameters
+    ----------
+    every:
+        Key -> claim, of all claims.
+    seconds:
+        Time that the decisions took.
+    """
+    from hetopt.presentation.pages import render
+    from hetopt.proofs.ledger.finding_drawings import drawings
+
+    return render(
+        "ledger.html.j2",
+        package="hetopt.proofs.ledger",
+        title="What the papers claim, and what is true",
+        versions=versions(),
+        groups=by_verdict(decided),
+        headings=HEADINGS,
+        decided=decided,
+        every=every,
+        on_page={result.claim.key for result in decided},
+        effort=effort,
+        seconds=seconds,
+        # what the template calls
+        as_html=as_html,
+        drawings=drawings,
+        number_text=number_text,
+        overview=overview,
+        paragraphs=paragraphs,
+        slug=slug,
+        values=values_table,
+        verdict_cell=verdict_cell,
+        verdicts=verdicts,
+    )
