@@ -109,11 +109,11 @@ def verify(
     began = time.perf_counter()
     results, stopped = _decide(selected, effort, processes)
     spent = time.perf_counter() - began
-    if html is not None:
+    if html is not None and not stopped:  # a part of the claims does not replace a whole page
         save(ledger_output.ledger_page(results, all_claims(), effort, spent), html, overwrite=True)
     if as_json:
         console.print_json([ledger_output.claim_as_dict(result) for result in results])
-    else:
+    elif results:
         _print_verdicts(results, spent)
     if keep is not None:
         stored = _store(results, keep)
@@ -123,7 +123,7 @@ def verify(
             console.print_line(
                 "\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller"
             )
-    if html is not None and not as_json:
+    if html is not None and not stopped and not as_json:
         console.print_line(f"page: {html}")
     broken_files = unreadable()
     for name in broken_files:

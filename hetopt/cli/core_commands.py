@@ -290,7 +290,7 @@ def demo(
     """Solve, round and place the lab cluster with every policy; print tables, write a report with pictures."""
     from hetopt.cli.arguments import load_at
     from hetopt.data.saving import check_folder
-    from hetopt.experiments.comparison import compare, of_one_demand
+    from hetopt.experiments.comparison import compare_or_part
     from hetopt.presentation.comparison_page import write
     from hetopt.registry import make_policy, policy_names
 
@@ -299,11 +299,7 @@ def demo(
     name = there.name or instance
     policies = {key: make_policy(key) for key in policy_names()}
     with console.progress("demo", len(policies), "result") as work:
-        comparison = compare(there, policies, work.begin)
-    if comparison.refused and len({job.demand for job in there.jobs}) > 1:
-        alike = of_one_demand(there)
-        others = compare(alike, {key: policies[key] for key in comparison.refused})
-        comparison = comparison.extended(others, f" ({alike.jobs[0].demand}-GPU jobs)")
+        comparison = compare_or_part(there, policies, work.begin)
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
     _show(comparison, name)
     console.print_line(f"report: {path.resolve()}")

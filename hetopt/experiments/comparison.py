@@ -271,6 +271,20 @@ def compare(
     )
 
 
+def compare_or_part(
+    instance: Instance,
+    policies: Mapping[str, Formulation | Policy],
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """:func:`compare`; policies that refuse gangs of several sizes are compared on the jobs of one size as well."""
+    comparison = compare(instance, policies, progress)
+    if not comparison.refused or len({job.demand for job in instance.jobs}) < 2:
+        return comparison
+    alike = of_one_demand(instance)
+    others = compare(alike, {name: policies[name] for name in comparison.refused})
+    return comparison.extended(others, f" ({alike.jobs[0].demand}-GPU jobs)")
+
+
 def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, Column]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).rename_axis("policy")
 

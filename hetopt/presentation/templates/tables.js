@@ -1,9 +1,10 @@
-// Sorts a table by a click on a heading and filters long tables. Pages are complete without it.
+// Sorts a table by a click on a heading and filters long tables; opens the folded part that a link leads to. Pages are complete without it.
 (() => {
   "use strict";
   const key = (row, column) => {
     const cell = row.cells[column];
-    return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
+    const value = cell.dataset.value;
+    return value === undefined ? cell.textContent.trim() : Number(value.replace("inf", "Infinity"));
   };
   const compare = (a, b) => {
     const numbers = typeof a === "number" && typeof b === "number";
@@ -22,6 +23,12 @@
     });
     body.append(...rows);
   };
+  const unfold = () => {  // a link to a folded part opens it
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target instanceof HTMLDetailsElement) target.open = true;
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
   for (const table of document.querySelectorAll("table.sortable")) {
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
       heading.tabIndex = 0;
