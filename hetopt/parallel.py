@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from itertools import count
 from multiprocessing import resource_tracker
 from threading import Thread, current_thread, main_thread
+from threading import enumerate as enumerate_threads
 from typing import Any, TypeVar
 
 from hetopt.errors import InvalidOption
@@ -58,7 +59,7 @@ def run_parallel(
 
     start = (os.getpid(), sys.path, next(CALLS))  # with other arguments than before, joblib starts new processes
     pool = Parallel(jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=start)
-    others = set(multiprocessing.active_children())
+    others = {*multiprocessing.active_children(), *_pool_threads()}
     results: Any = ()
     try:
         with _interrupts_held_back():  # in the new processes for good, also while they import
@@ -74,9 +75,14 @@ def run_parallel(
             warnings.filterwarnings("ignore", ".*have been cancelled", UserWarning)  # which is what closing is for
             if results:
                 results.close()
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.join()
+        for started in {*multiprocessing.active_children(), *_pool_threads()} - others:
+            started.join()
         raise
+
+
+def _pool_threads() -> list[Thread]:
+    """Threads that serve pools; at the end of the process one may be cut off while it removes a semaphore."""
+    return [thread for thread in enumerate_threads() if thread.name in ("ExecutorManagerThread", "QueueFeederThread")]
 
 
 @contextmanager

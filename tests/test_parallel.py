@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -36,6 +37,25 @@ def test_workers_are_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.M
 def test_a_finished_task_does_not_wait_for_others() -> None:
     results = run_parallel(time.sleep, [(600,), (0,)], 2)
     assert next(results) == ((0,), None)
+
+
+@pytest.mark.filterwarnings(STOPPED)
+def test_no_thread_of_the_pool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends while a thread of joblib removes a semaphore leaves a warning behind."""
+    from joblib.externals.loky.backend import queues
+
+    feed = queues.Queue._feed
+
+    def slow(*arguments: object) -> None:
+        feed(*arguments)
+        time.sleep(0.5)
+
+    monkeypatch.setattr(queues.Queue, "_feed", staticmethod(slow))
+    before = set(threading.enumerate())
+    results = run_parallel(time.sleep, [(600,), (0,)], 2)
+    next(results)
+    results.close()
+    assert set(threading.enumerate()) <= before
 
 
 def workers() -> list[int]:
