@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Annotation
-from pages_in_browser import chromium, problems_of
+from pages_in_browser import chromium, opened, problems_of
 
 import hetopt
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, compare, ranked, recommend
@@ -23,6 +24,7 @@ from hetopt.presentation.views import reason_of
 from hetopt.tolerances import VISIBLE
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+RESULT = oef.cooperative().solve(INST)
 
 
 def made(table: pd.DataFrame) -> Comparison:
@@ -158,6 +160,37 @@ def test_a_page_with_odd_names_is_readable_at_all_widths(tmp_path: Path) -> None
     assert names == [expected, expected]
     with chromium() as browser:
         assert problems_of(browser, path) == []
+
+
+def many(count: int = 16) -> Comparison:
+    """Policies with the envies 0, 1, … in another order, and one infinite."""
+    table = table_of([(4.0, 1.1, np.inf if i == 3 else i * 7.0 % count, 0.0) for i in range(count)])
+    return replace(made(table), results=dict.fromkeys(table.index, RESULT))
+
+
+def test_the_script_sorts_filters_and_opens(tmp_path: Path) -> None:
+    """By numbers, of which infinity is the largest; a link to a folded part, or into one, opens it."""
+    comparison = many()
+    path = write(comparison, tmp_path, "many", {})
+    envy = dict(comparison.table["envy"])
+    with chromium() as browser, opened(browser, path, 1400, "light") as tab:
+        rows = "[...document.querySelector('tbody').rows].filter((row) => !row.hidden)"
+        names = f"{rows}.map((row) => row.cells[0].textContent)"
+        for down in (False, True):
+            tab.get_by_role("columnheader", name="envy").click()
+            assert tab.evaluate(names) == sorted(envy, key=lambda name: envy[name], reverse=down)
+        tab.get_by_role("searchbox").fill("p1")
+        assert set(tab.evaluate(names)) == {name for name in envy if "p1" in name}
+        assert not tab.get_by_text("No row matches").is_visible()
+        tab.get_by_role("searchbox").fill("p99")
+        assert tab.evaluate(names) == []
+        assert tab.get_by_text("No row matches “p99”.").is_visible()
+        inner = "document.querySelector('#p5').lastElementChild"
+        tab.evaluate(f"{inner}.id = 'inner'")
+        for target, shown in (("p4", "#p4 figure"), ("inner", "#inner")):
+            assert not tab.locator(shown).first.is_visible()
+            tab.evaluate(f"location.hash = '{target}'")
+            tab.locator(shown).first.wait_for(state="visible")
 
 
 def test_the_picture_of_the_demo_is_written_equally_each_time(tmp_path: Path) -> None:
