@@ -1,86 +1,73 @@
-"""Generate the pages of claims from the ledger when the docs are built."""
+"""The ledger in the docs: a page of claims for each paper, and the directive ``ledger-overview`` with the counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 
-from hetopt.presentation.pages import render
-from hetopt.presentation.pictures import Picture
-from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
-from hetopt.proofs.ledger.claim_text import as_markdown
-from hetopt.proofs.ledger.counterexample_files import slug, stored_names
+from hetopt.presentation.pages import environment
+from hetopt.proofs.ledger.claim import PAPERS, QUICK
+from hetopt.proofs.ledger.counterexample_files import slug
+from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 from hetopt.proofs.ledger.discovery import all_claims
-from hetopt.proofs.ledger.finding_drawings import draw_finding, drawings
-from hetopt.proofs.ledger.procedures import ByComputation, Growth, Untestable, universal_part
+from hetopt.proofs.ledger.ledger_output import by_paper, claims_html, overview, totals
+from hetopt.proofs.ledger.verification import DecidedClaim, decide_all
 
-INTRODUCTION = """# {title}
+PAGE = """# Claims of {heading}
 
-Every claim, the verdict that `hetopt verify` reaches, and its reason. *True, corrected*: a corrected version, usually
-the strongest true one. Counterexamples are stored as named instances; `hetopt verify '{paper}*'` decides all claims of
-this page again.
+{totals}. A further claim is a correction or refinement that the paper does not print; "true, corrected" is a true one.
+`hetopt verify '{key}/*'` decides all claims of this page again.
 
-| claim | place | verdict |
-|---|---|---|
+```{{raw}} html
+<div class="hetopt">
+{claims}
+</div>
+```
 """
+
+
+@cache
+def decided() -> list[DecidedClaim]:
+    """All claims as ``hetopt verify --quick`` decides them."""
+    claims = all_claims()
+    with temporary_hypothesis_folder():
+        found = {one.claim.key: one for one in decide_all(list(claims.values()), QUICK, os.cpu_count() or 1)}
+    return [found[key] for key in claims]
+
+
+def page(key: str, own: list[DecidedClaim]) -> str:
+    """The page of a paper with these claims."""
+    claims = claims_html(own)
+    return PAGE.format(heading=PAPERS[key].heading, totals=totals(own).capitalize(), key=key, claims=claims)
 
 
 def write(app: Sphinx) -> None:
     """Write a page per paper into ``theory/``."""
-    folder = Path(app.srcdir) / "theory"
-    every = all_claims()
+    papers = by_paper(decided())
     for key, paper in PAPERS.items():
-        own = [claim for claim in every.values() if claim.paper == paper.name]
-        head = INTRODUCTION.format(title=f"Claims of {paper.heading}", paper=f"{key}/")
-        rows = [f"| [{claim.key}](#{slug(claim.key)}) | {claim.place} | {claim.label} |" for claim in own]
-        text = head + "\n".join(rows) + "\n\n" + "\n".join(section(claim) for claim in own)
-        page = folder / f"claims-{slug(paper.name.lower())}.md"
-        if not page.exists() or page.read_text() != text:
-            page.write_text(text)
+        path, text = Path(app.srcdir) / f"theory/claims-{slug(paper.name.lower())}.md", page(key, papers[paper.name])
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
 
 
-def section(claim: Claim) -> str:
-    """The section of one claim."""
-    origin = "" if claim.printed else " Not printed in the paper."
-    parts = [
-        f"({slug(claim.key)})=",
-        f"## {claim.key}: {claim.label}",
-        f"*{claim.place}.*{origin} {as_markdown(claim.statement)}",
-    ]
-    if claim.note:
-        parts.append(as_markdown(claim.note))
-    if (found := stored(claim)) is not None:
-        parts.append(f"{as_markdown(found.finding.explanation)} (`{found.name}`).")
-        parts.append(pictures(map(draw_finding, found.finding.pictures)))
-    if isinstance(claim.procedure, (ByComputation, Growth, Untestable)):
-        there = claim.procedure.decide(claim, Effort(mechanical=False))
-        parts.append(f"{as_markdown(there.summary.removesuffix('.'))}.")
-        parts.append(pictures(drawings(there)))
-    if claim.instead:
-        parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
-    if claim.proof:
-        parts.append(f"**Proof.** {as_markdown(claim.proof)}")
-    return "\n\n".join(filter(None, parts)) + "\n"
+class Overview(SphinxDirective):
+    """The number of claims with each verdict."""
 
-
-def pictures(drawn: Iterable[Picture]) -> str:
-    """Pictures side by side; empty if there are none."""
-    return render("pictures.md.j2", package="hetopt.proofs.ledger", pictures=list(drawn))
-
-
-def stored(claim: Claim) -> Counterexample | None:
-    """The smallest stored counterexample or example."""
-    universal = universal_part(claim.procedure)
-    names = stored_names(claim.key)
-    if universal is None or not names:
-        return None
-    return min(map(universal.recheck, names), key=lambda found: universal.space.weight(found.numbers))
+    def run(self) -> list[nodes.Node]:
+        """The table, with links to the pages of claims."""
+        macros: Any = environment().get_template("macros.html.j2").module
+        table = macros.table(overview(decided(), "claims-{}.html"))
+        return [nodes.raw("", f'<div class="hetopt">{table}</div>', format="html")]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Write the pages before Sphinx reads its sources."""
     app.connect("builder-inited", write)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    app.add_directive("ledger-overview", Overview)
+    return {"version": "2", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,7 +10,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 import hetopt
-from hetopt.presentation.pages import script
+from hetopt.presentation import pages
 from hetopt.presentation.style import declared
 
 sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, claims.py, mathematics.py, trade_off.py
@@ -31,9 +31,10 @@ extensions = [
 ]
 html_math_renderer = "mathml"
 highlight_language = "text"  # of literal blocks: formulas in docstrings
-html_static_path = ["static"]
-html_css_files = ["mathematics.css", "pictures.css"]
-html_context = {"pictures": {"light": declared(0), "dark": declared(1), "style": script("pictures.css.j2")}}
+html_static_path = ["static", str(Path(pages.__file__).with_name("templates") / "tables.js")]
+html_css_files = ["mathematics.css", "hetopt.css"]
+html_js_files = [("tables.js", {"defer": "defer"})]
+html_context = {"pages": {"light": declared(0), "dark": declared(1), "style": pages.stylesheet()}}
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from pathlib import Path
@@ -80,7 +79,7 @@ def verify(
     from hetopt.proofs.ledger import ledger_output
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.counterexample_files import unreadable
-    from hetopt.proofs.ledger.discovery import all_claims, select_claims
+    from hetopt.proofs.ledger.discovery import select_claims
 
     default = QUICK if quick else Effort() if policy is None else Effort(seconds=PER_CELL)
     effort = Effort(
@@ -110,7 +109,7 @@ def verify(
     results, stopped = _decide(selected, effort, processes)
     spent = time.perf_counter() - began
     if html is not None and not stopped:  # a part of the claims does not replace a whole page
-        save(ledger_output.ledger_page(results, all_claims(), effort, spent), html, overwrite=True)
+        save(ledger_output.ledger_page(results, effort, spent), html, overwrite=True)
     if as_json:
         console.print_json([ledger_output.claim_as_dict(result) for result in results])
     elif results:
@@ -221,13 +220,11 @@ def _properties(
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
     from hetopt.presentation.terminal_tables import show
-    from hetopt.proofs.ledger.ledger_output import verdicts
+    from hetopt.proofs.ledger.ledger_output import by_paper, totals, verdicts
 
-    for paper in dict.fromkeys(result.claim.paper for result in results):
-        show(verdicts([result for result in results if result.claim.paper == paper], paper), most=None)
-    counts = Counter(result.label for result in results)
-    total = ", ".join(f"{count} {label}" for label, count in counts.items())
-    console.print_line(f"{total}; {format_duration(spent)}")
+    for paper, own in by_paper(results).items():
+        show(verdicts(own, paper), most=None)
+    console.print_line(f"{totals(results)}; {format_duration(spent)}")
     for key in (result.claim.key for result in results if not result.as_expected):
         console.note(f"{key}: not the expected verdict")
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from pages_in_browser import chromium, problems_of
+from pages_in_browser import chromium, opened, problems_of
 
 from hetopt.data.rationals import number_text
 from hetopt.proofs.ledger.claim import QUICK, ClaimVerdict, Effort, GrowthCurve
@@ -18,7 +18,7 @@ from hetopt.proofs.ledger.claim_text import as_html, as_markdown, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.finding_drawings import draw_finding, draw_growth
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar, shares_picture
-from hetopt.proofs.ledger.ledger_output import by_verdict, claim_as_dict, ledger_page, overview
+from hetopt.proofs.ledger.ledger_output import claim_as_dict, ledger_page, overview, totals
 from hetopt.proofs.ledger.space import CaseNumbers
 from hetopt.proofs.ledger.verification import DecidedClaim, decide
 
@@ -53,7 +53,7 @@ def test_json_holds_everything_that_was_found() -> None:
 
 def test_the_page_shows_what_was_found() -> None:
     results = [decided("oef/thm-5.4"), decided("oef/eq-6-drop"), decided("oef/thm-5.4-over")]
-    text = ledger_page(results, all_claims(), QUICK, 1.0)
+    text = ledger_page(results, QUICK, 1.0)
     assert "u1 reports (1, 1) and has 5/3 instead of 3/2" in text
     assert "<svg" in text
     assert 'href="#oef-thm-5-4-over"' in text
@@ -61,19 +61,24 @@ def test_the_page_shows_what_was_found() -> None:
 
 
 def test_the_page_counts_verdicts_and_links_lead_somewhere() -> None:
-    """The false claims first; a verdict that was not expected says so."""
+    """Claims that papers print apart from further ones; a verdict that was not expected says so."""
     other = replace(decided("oef/eq-6"), claim=replace(all_claims()["oef/eq-6"], expected=ClaimVerdict.FALSE))
     results = [other, decided("oef/thm-5.4"), decided("oef/thm-5.4-over"), decided("hadar/lemma-2")]
-    counts = overview(by_verdict(results))
-    assert [column.name for column in counts.columns] == ["paper", "false", "true", "true, corrected"]
+    counts = overview(results)
+    assert [column.name for column in counts.columns] == ["claims", "false", "true", "open", "untestable", "all"]
     assert [[cell.text for cell in row] for row in counts.rows] == [
-        ["OEF", "1", "1", "1"],
-        ["Hadar and HadarE", "0", "1", "0"],
+        ["all papers, printed", "1", "2", "0", "0", "3"],
+        ["all papers, further", "0", "1", "0", "0", "1"],
+        ["OEF, printed", "1", "1", "0", "0", "2"],
+        ["OEF, further", "0", "1", "0", "0", "1"],
+        ["Hadar and HadarE, printed", "0", "1", "0", "0", "1"],
     ]
-    text = ledger_page(results, all_claims(), QUICK, 1.0)
+    assert totals(results) == "3 printed claims: 1 false, 2 true; 1 further claim: 1 true"
+    text = ledger_page(results, QUICK, 1.0)
+    assert totals(results[:3]) in text
     assert "true, not false" in text
     targets = set(re.findall(r'href="#([^"]*)"', text))
-    assert len(targets) == 2 + 4 + 4  # papers, counts, claims
+    assert targets == {"oef", "hadar", "oef-thm-5-4-over"}
     assert targets <= set(re.findall(r' id="([^"]*)"', text))
 
 
@@ -120,27 +125,34 @@ def test_growth_is_drawn_with_its_values() -> None:
     assert re.findall("<title>([^<]*)</title>", drawn.svg) == ["1: 1/3", "3: 3"]
 
 
-def test_the_page_of_a_paper_is_readable(tmp_path: Path) -> None:
-    """On all screens, in the dark too."""
+def test_the_page_of_a_paper_is_readable_and_folded(tmp_path: Path) -> None:
+    """On all screens, in the dark too; a link to a claim opens it, and the filter is about the lines that remain."""
     effort = Effort(instances=1, seconds=0, mechanical=False)
-    every = all_claims()
-    results = [DecidedClaim(claim, decide(claim, effort)) for claim in every.values() if claim.paper == "OEF"]
+    results = [DecidedClaim(claim, decide(claim, effort)) for claim in all_claims().values() if claim.paper == "OEF"]
     page = tmp_path / "ledger.html"
-    page.write_text(ledger_page(results, every, effort, 1.0), encoding="utf-8")
+    page.write_text(ledger_page(results, effort, 1.0), encoding="utf-8")
     with chromium() as browser:
         assert problems_of(browser, page) == []
+        with opened(browser, page, 1400, "light") as tab:
+            assert tab.evaluate("document.documentElement.scrollHeight") < 50 * len(results)
+            tab.evaluate("location.hash = 'oef-thm-5-4'")
+            tab.wait_for_selector("#oef-thm-5-4[open] svg", state="visible")
+            tab.fill(".filter", "✗ false")
+            rows = tab.locator(".claims > details:visible > summary").all_inner_texts()
+            assert len(rows) == sum(result.label == "false" for result in results)
+            assert all("✗ false" in row for row in rows)
 
 
 def test_claims_in_the_docs_are_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some claims of the docs, in the theme and with the style sheets of the docs."""
     application = pytest.importorskip("sphinx.application")
     monkeypatch.syspath_prepend(ROOT / "docs")
-    section, source = importlib.import_module("claims").section, tmp_path / "source"
+    source = tmp_path / "source"
     source.mkdir()
     keys = ("oef/thm-5.4-over", "oef/thm-5.4", "fft/fig-2-moving", "fft/wasted", "hadar/lemma-2")
-    text = "\n".join(section(all_claims()[key]) for key in keys)
+    text = importlib.import_module("claims").page("oef", list(map(decided, keys)))
     assert text.count("<svg role") >= 4
-    (source / "index.md").write_text(f"# Claims\n\n{text}")
+    (source / "index.md").write_text(text)
     app = application.Sphinx(
         source,
         ROOT / "docs",
@@ -153,6 +165,9 @@ def test_claims_in_the_docs_are_readable(tmp_path: Path, monkeypatch: pytest.Mon
     app.build()
     with chromium() as browser:
         assert problems_of(browser, tmp_path / "html" / "index.html", beside=True) == []
+        with opened(browser, tmp_path / "html" / "index.html", 1400, "light", beside=True) as tab:
+            tab.evaluate("location.hash = 'oef-thm-5-4'")
+            tab.wait_for_selector("#oef-thm-5-4[open] svg", state="visible")
 
 
 def test_numbers_in_words() -> None:

@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
+from hetopt.checks import counted
 from hetopt.data.rationals import number_text
 from hetopt.presentation.console import versions
 from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
-from hetopt.proofs.ledger.claim import HEADINGS, Claim, ClaimVerdict, Counterexample, Effort
+from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import slug
+from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.verification import DecidedClaim
 
 MARKS = {
     ClaimVerdict.FALSE: Mark.BAD,
+    ClaimVerdict.TRUE: Mark.GOOD,
     ClaimVerdict.OPEN: Mark.WARN,
     ClaimVerdict.UNTESTABLE: Mark.QUIET,
-    ClaimVerdict.TRUE: Mark.GOOD,
 }
-LABELS = ("false", "true", "true, corrected", "open", "untestable")
-"""Verdicts as text, in the order of pages."""
+"""Verdict, in the order of output -> its mark."""
+
+
+def counts(decided: Iterable[DecidedClaim]) -> dict[bool, Counter[ClaimVerdict]]:
+    """Whether papers print the claims -> the number of these claims with each verdict."""
+    found = {True: Counter[ClaimVerdict](), False: Counter[ClaimVerdict]()}
+    for one in decided:
+        found[one.claim.printed][one.evidence.verdict] += 1
+    return found
+
+
+def totals(decided: Iterable[DecidedClaim]) -> str:
+    """The counts in a line: "189 printed claims: 82 false, 79 true, 28 untestable; 124 further claims: ..."."""
+    return "; ".join(
+        f"{counted(own.total(), 'printed claim' if printed else 'further claim')}: "
+        + ", ".join(f"{own[verdict]} {verdict}" for verdict in MARKS if own[verdict])
+        for printed, own in counts(decided).items()
+        if own
+    )
+
+
+def overview(decided: Sequence[DecidedClaim], link: str = "#{}") -> Table:
+    """The counts of all papers and of each; ``link`` leads to the claims of a paper."""
+    papers, rows = by_paper(decided), list[list[Cell]]()
+    for paper, own in (({"": decided} if len(papers) > 1 else {}) | papers).items():
+        for printed, count in counts(own).items():
+            if count:
+                name = f"{HEADINGS.get(paper, paper) or 'all papers'}, {'printed' if printed else 'further'}"
+                numbers = (*(count[verdict] for verdict in MARKS), count.total())
+                target = link.format(slug(paper.lower())) if paper else ""
+                rows.append([Cell(name, link=target), *(Cell(str(number), number) for number in numbers)])
+    return table_of(["claims", *map(Column, (*MARKS, "all"))], rows)
+
+
+def by_paper(decided: Sequence[DecidedClaim]) -> dict[str, list[DecidedClaim]]:
+    """Paper -> its claims."""
+    found: dict[str, list[DecidedClaim]] = {}
+    for one in decided:
+        found.setdefault(one.claim.paper, []).append(one)
+    return found
 
 
 def verdict_cell(decided: DecidedClaim) -> Cell:
@@ -32,33 +75,9 @@ def verdict_cell(decided: DecidedClaim) -> Cell:
 def verdicts(decided: Sequence[DecidedClaim], title: str) -> Table:
     """A row per claim: key and place, verdict, evidence in a line, time."""
     time, spent = number_column("time", [d.evidence.seconds for d in decided], "s")
-    names = [Cell(d.claim.key, notes=(d.claim.place,), link=f"#{slug(d.claim.key)}") for d in decided]
+    names = [Cell(d.claim.key, notes=(d.claim.place,)) for d in decided]
     rows = zip(names, map(verdict_cell, decided), (d.evidence.summary for d in decided), spent, strict=True)
-    return table_of(["claim", Column("verdict"), "evidence", time], rows, title)
-
-
-def by_verdict(decided: Sequence[DecidedClaim]) -> dict[str, dict[str, list[DecidedClaim]]]:
-    """Paper -> verdict as text -> its claims."""
-    papers = dict.fromkeys(d.claim.paper for d in decided)
-    found = {paper: {label: list[DecidedClaim]() for label in LABELS} for paper in papers}
-    for one in decided:
-        found[one.claim.paper][one.label].append(one)
-    return {paper: {label: own for label, own in labels.items() if own} for paper, labels in found.items()}
-
-
-def overview(groups: Mapping[str, Mapping[str, Sequence[DecidedClaim]]]) -> Table:
-    """The number of claims of each paper with each verdict; linked to the tables of :func:`verdicts`."""
-    labels = [label for label in LABELS if any(label in own for own in groups.values())]
-
-    def count(paper: str, label: str) -> Cell:
-        number = len(groups[paper].get(label, ()))
-        return Cell(str(number), number, link=f"#scroll-{slug(f'{paper}-{label}')}" if number else "")
-
-    rows = (
-        [Cell(HEADINGS.get(paper, paper), link=f"#{slug(paper)}"), *(count(paper, label) for label in labels)]
-        for paper in groups
-    )
-    return table_of(["paper", *map(Column, labels)], rows)
+    return table_of(["claim", "verdict", "evidence", time], rows, title)
 
 
 def values_table(values: Mapping[str, tuple[str, str]]) -> Table:
@@ -118,39 +137,44 @@ def counterexample_as_dict(found: Counterexample | None) -> dict[str, Any] | Non
     }
 
 
-def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
-    """The page as HTML.
-
-    Parameters
-    ----------
-    every:
-        Key -> claim, of all claims.
-    seconds:
-        Time that the decisions took.
-    """
+def claims_html(decided: Sequence[DecidedClaim]) -> Markup:
+    """Claims as HTML, each folded, with its verdict in the line that remains."""
     from hetopt.presentation.pages import render
     from hetopt.proofs.ledger.finding_drawings import drawings
+
+    return Markup(
+        render(
+            "claims.html.j2",
+            package="hetopt.proofs.ledger",
+            decided=decided,
+            every=all_claims(),
+            on_page={result.claim.key for result in decided},
+            as_html=as_html,
+            drawings=drawings,
+            number_text=number_text,
+            paragraphs=paragraphs,
+            slug=slug,
+            values=values_table,
+            verdict_cell=verdict_cell,
+        )
+    )
+
+
+def ledger_page(decided: Sequence[DecidedClaim], effort: Effort, seconds: float) -> str:
+    """The page as HTML; ``seconds`` is the time that the decisions took."""
+    from hetopt.presentation.pages import render
 
     return render(
         "ledger.html.j2",
         package="hetopt.proofs.ledger",
         title="What the papers claim, and what is true",
         versions=versions(),
-        groups=by_verdict(decided),
+        overview=overview(decided),
+        papers=by_paper(decided),
         headings=HEADINGS,
-        decided=decided,
-        every=every,
-        on_page={result.claim.key for result in decided},
         effort=effort,
         seconds=seconds,
-        # what the template calls
-        as_html=as_html,
-        drawings=drawings,
-        number_text=number_text,
-        overview=overview,
-        paragraphs=paragraphs,
+        claims_html=claims_html,
         slug=slug,
-        values=values_table,
-        verdict_cell=verdict_cell,
-        verdicts=verdicts,
+        totals=totals,
     )

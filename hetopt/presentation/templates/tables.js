@@ -1,4 +1,4 @@
-// Sorts a table by a click on a heading and filters long tables; opens the folded part that a link leads to. Pages are complete without it.
+// Sorts a table by a click on a heading and filters long tables and lists; opens the folded part that a link leads to. Pages are complete without it.
 (() => {
   "use strict";
   const key = (row, column) => {
@@ -39,7 +39,10 @@
         sort(table, column, heading);
       });
     });
-    if (table.tBodies[0].rows.length < 15) continue;
+  }
+  for (const list of document.querySelectorAll("table.sortable > tbody, .claims")) {
+    const rows = [...list.children], shown = (row) => (row.querySelector(":scope > summary") || row).textContent.toLowerCase();
+    if (rows.length < 15) continue;
     const box = document.createElement("input");
     box.type = "search";
     box.className = "filter";
@@ -48,10 +51,10 @@
     none.className = "quiet";
     none.role = "status";
     box.addEventListener("input", () => {
-      const wanted = box.value.toLowerCase(), rows = [...table.tBodies[0].rows];
-      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      const wanted = box.value.toLowerCase();
+      for (const row of rows) row.hidden = !shown(row).includes(wanted);
       none.textContent = rows.every((row) => row.hidden) ? ` No row matches “${box.value}”.` : "";
     });
-    table.closest(".scroll").before(box, none);
+    (list.closest(".scroll") || list).before(box, none);
   }
 })();
