@@ -1,8 +1,12 @@
-"""The directive ``trade-off``: the picture of the demo, with the text of the directive as its caption."""
+"""The directive ``trade-off``: the picture of the demo, with the text of the directive as its caption.
+
+``python docs/trade_off.py`` writes the picture of the README.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -11,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 from hetopt.experiments.comparison import Comparison, compare_or_part
 from hetopt.presentation.comparison_page import overview
 from hetopt.presentation.pages import environment
+from hetopt.presentation.style import declared
 from hetopt.registry import find_instance, make_policy, policy_names
 
 
@@ -31,7 +36,7 @@ class TradeOff(SphinxDirective):
         """The figure with its caption."""
         drawn = environment().get_template("macros.html.j2").module.picture(overview(demo()))  # type: ignore[attr-defined]
         figure = nodes.container(classes=["trade-off"])
-        figure += nodes.raw("", f'<div class="pictures">{drawn}</div>', format="html")
+        figure += nodes.raw("", f'<div class="hetopt">{drawn}</div>', format="html")
         caption, messages = self.parse_inline(" ".join(self.content))
         figure += nodes.paragraph("", "", *caption, classes=["quiet"])
         return [figure, *messages]
@@ -41,3 +46,16 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Add the directive."""
     app.add_directive("trade-off", TradeOff)
     return {"parallel_read_safe": True}
+
+
+def picture_file() -> str:
+    """The picture as a file of its own, in the colours of light and of dark screens."""
+    style = f":root {{ {declared(0)} background: var(--page); fill: var(--ink); font: 9px system-ui, sans-serif; }}"
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {declared(1)} }} }}"
+    size = 'xmlns="http://www.w3.org/2000/svg" width="640" height="346"'
+    tag, _, rest = overview(demo()).svg.partition(">")
+    return f"{tag} {size}><style>{style} {dark}</style>{rest}"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "static" / "trade-off.svg").write_text(picture_file())
