@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 def verify(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
+        list[str] | None,
+        typer.Argument(help="Keys of claims; * is a wildcard: 'oef/*' has the claims of OEF.", show_default="all"),
     ] = None,
-    paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
     quick: Annotated[bool, typer.Option(help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[
         int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
@@ -92,13 +92,13 @@ def verify(
         if path is not None:
             check_writable(path)
     if policy is not None:
-        if claims or paper or show or keep:
-            raise InvalidOption("--policy tests properties, not claims; leave out claims, --paper, --list and --keep")
+        if claims or show or keep:
+            raise InvalidOption("--policy tests properties, not claims; leave out claims, --list and --keep")
         _properties(policy, settings, effort, processes, as_json=as_json, html=html, markdown=markdown)
         return
     if settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
-    selected = select_claims(claims or (), paper)
+    selected = select_claims(claims or ())
     if show:
         _list_claims(selected, as_json=as_json)
         return

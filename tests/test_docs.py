@@ -108,9 +108,9 @@ def test_every_model_is_in_the_reference() -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/theory/index.md"])
 def test_the_counts_of_claims_are_those_of_the_ledger(page: str) -> None:
     found = counts(DecidedClaim(claim, ClaimEvidence(claim.expected, "")) for claim in all_claims().values())
-    printed, text = found[True], " ".join((ROOT / page).read_text().split())
+    printed, text = found["printed"], " ".join((ROOT / page).read_text().split())
     assert f"{printed.total()} claims that the" in text
-    assert page == "README.md" or f"{found[False].total()} further claims" in text
+    assert page == "README.md" or f"{found['further'].total()} further claims" in text
     if "theory" not in page:  # it has the table
         for verdict in (ClaimVerdict.FALSE, ClaimVerdict.TRUE):
             assert re.search(rf"{printed[verdict]} (are )?{verdict}", text)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint
 
-from hetopt.checks import lookup, shown
+from hetopt.checks import shown
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.plugins import CLAIMS, raised
 from hetopt.proofs.ledger.claim import HEADINGS, Claim
@@ -47,13 +47,13 @@ def _claims_from(point: EntryPoint) -> list[Claim]:
     return claims
 
 
-def select_claims(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
-    """The claims with these keys (``*`` and ``?`` are wildcards), or of a paper, or all.
+def select_claims(keys: Iterable[str] = ()) -> list[Claim]:
+    """The claims with these keys (``*`` and ``?`` are wildcards), or all.
 
     Raises
     ------
     UnknownName
-        No claim has such a key, or none is of that paper.
+        No claim has such a key.
     """
     every = all_claims()
     selected: dict[str, Claim] = {}
@@ -64,16 +64,4 @@ def select_claims(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
             hint = f"did you mean {near}? " if near else ""
             raise UnknownName(f"there is no claim {key!r}; {hint}hetopt verify --list shows all {len(every)}")
         selected |= {name: every[name] for name in found}
-    claims = list((selected or every).values())
-    if paper:
-        papers = {_letters(claim.paper): claim.paper for claim in every.values()}
-        name = lookup(papers, _letters(paper), "paper")
-        claims = [claim for claim in claims if claim.paper == name]
-        if not claims:
-            raise UnknownName(f"none of these claims is of the paper {name!r}: {', '.join(selected)}")
-    return claims
-
-
-def _letters(name: str) -> str:
-    """Letters and digits in lower case, so that "asrpt" selects A-SRPT."""
-    return "".join(filter(str.isalnum, name.lower()))
+    return list((selected or every).values())

@@ -27,21 +27,19 @@ MARKS = {
 """Verdict, in the order of output -> its mark."""
 
 
-def counts(decided: Iterable[DecidedClaim]) -> dict[bool, Counter[ClaimVerdict]]:
-    """Whether papers print the claims -> the number of these claims with each verdict."""
-    found = {True: Counter[ClaimVerdict](), False: Counter[ClaimVerdict]()}
+def counts(decided: Iterable[DecidedClaim]) -> dict[str, Counter[ClaimVerdict]]:
+    """Claims that papers print, and further ones -> the number of each verdict."""
+    found = {"printed": Counter[ClaimVerdict](), "further": Counter[ClaimVerdict]()}
     for one in decided:
-        found[one.claim.printed][one.evidence.verdict] += 1
-    return found
+        found["printed" if one.claim.printed else "further"][one.evidence.verdict] += 1
+    return {kind: count for kind, count in found.items() if count}
 
 
 def totals(decided: Iterable[DecidedClaim]) -> str:
     """The counts in a line: "189 printed claims: 82 false, 79 true, 28 untestable; 124 further claims: ..."."""
     return "; ".join(
-        f"{counted(own.total(), 'printed claim' if printed else 'further claim')}: "
-        + ", ".join(f"{own[verdict]} {verdict}" for verdict in MARKS if own[verdict])
-        for printed, own in counts(decided).items()
-        if own
+        f"{counted(own.total(), f'{kind} claim')}: {', '.join(f'{own[v]} {v}' for v in MARKS if own[v])}"
+        for kind, own in counts(decided).items()
     )
 
 
@@ -49,12 +47,10 @@ def overview(decided: Sequence[DecidedClaim], link: str = "#{}") -> Table:
     """The counts of all papers and of each; ``link`` leads to the claims of a paper."""
     papers, rows = by_paper(decided), list[list[Cell]]()
     for paper, own in (({"": decided} if len(papers) > 1 else {}) | papers).items():
-        for printed, count in counts(own).items():
-            if count:
-                name = f"{HEADINGS.get(paper, paper) or 'all papers'}, {'printed' if printed else 'further'}"
-                numbers = (*(count[verdict] for verdict in MARKS), count.total())
-                target = link.format(slug(paper.lower())) if paper else ""
-                rows.append([Cell(name, link=target), *(Cell(str(number), number) for number in numbers)])
+        target = link.format(slug(paper.lower())) if paper else ""
+        for kind, count in counts(own).items():
+            name = Cell(f"{HEADINGS.get(paper, paper) or 'all papers'}, {kind}", link=target)
+            rows.append([name, *(Cell(str(n), n) for n in (*(count[verdict] for verdict in MARKS), count.total()))])
     return table_of(["claims", *map(Column, (*MARKS, "all"))], rows)
 
 
