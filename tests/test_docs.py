@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import re
 from pathlib import Path
 
@@ -12,10 +14,13 @@ import pytest
 import hetopt
 from hetopt.plugins import POLICIES
 from hetopt.presentation.style import declared
-from hetopt.proofs.ledger.claim import ClaimEvidence, ClaimVerdict
+from hetopt.proofs.ledger.claim import ClaimEvidence, ClaimVerdict, Effort
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.ledger_output import counts
 from hetopt.proofs.ledger.verification import DecidedClaim
+from hetopt.proofs.properties import property_report
+from hetopt.proofs.properties.property_matrix import plan_cells
+from hetopt.proofs.verify_command import PER_CELL
 from hetopt.registry import policy_names
 
 ROOT = Path(__file__).parents[1]
@@ -123,6 +128,16 @@ def test_the_picture_of_the_readme_has_all_policies_and_the_colours_of_dark_scre
     names = " ".join(re.findall(">([^<]+)</text>", text))
     assert [name for name in policy_names() if name not in names] == []
     assert declared(1) in text.partition("prefers-color-scheme: dark")[2]
+
+
+def test_the_property_matrix_has_all_policies_and_the_present_text() -> None:
+    """Else: ``hetopt verify --policy all --markdown docs/theory/property-matrix.md``."""
+    text = (ROOT / "docs" / "theory" / "property-matrix.md").read_text()
+    with contextlib.redirect_stdout(io.StringIO()):
+        tasks, refused = plan_cells(policy_names(), {})
+    assert set(re.findall(r"^\| `(\S+)`, (\w+) \|", text, re.MULTILINE)) == {task[:2] for task in tasks}
+    empty = property_report.markdown(refused, Effort(seconds=PER_CELL))
+    assert [line for line in empty.splitlines() if line not in text] == []
 
 
 def test_the_readme_lists_every_policy() -> None:
