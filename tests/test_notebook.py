@@ -123,6 +123,22 @@ def test_a_path_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
         html(3)
 
 
+def test_a_comparison_is_shown_in_few_lines() -> None:
+    """Its results hold programs of many lines."""
+    found = results()["comparison"]
+    assert repr(found).count("\n") == 4
+    assert repr(found).startswith("Comparison(2 results, 1 missing)\n")
+    assert "is for jobs" in repr(compare(found.instance, {"a<x": AlloX()}))  # type: ignore[attr-defined]
+    with pytest.raises(InvalidOption, match="policies is empty"):
+        compare(found.instance, {})  # type: ignore[attr-defined]
+
+
+def test_properties_without_a_slack_are_drawn() -> None:
+    axes = results()["audit"].plot().axes[0]
+    words = dict(zip((t.get_text() for t in axes.get_yticklabels()), (t.get_text() for t in axes.texts), strict=True))
+    assert {name: word.strip() for name, word in words.items()} == results()["audit"].table["verdict"].to_dict()  # type: ignore[attr-defined]
+
+
 def test_the_bars_of_a_log_are_its_spans() -> None:
     """Seconds on each GPU type, measured in the picture; its figure has dark bars for what was lost."""
     jobs = (Job("a", {"T4": 1.0, "V100": 2.0}, 4000), Job("b", {"T4": 1.0, "V100": 2.0}, 9000, 2, arrival=100.0))

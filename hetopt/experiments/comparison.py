@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.auditing import pareto_efficient
+from hetopt.checks import counted
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, members
 from hetopt.data.instance import Instance
@@ -21,7 +22,7 @@ from hetopt.data.units import Unit
 from hetopt.data.workload import slowest_of_rows
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.display import Displayed
-from hetopt.errors import HetoptError
+from hetopt.errors import HetoptError, InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
 from hetopt.results.allocation import Allocation, Plan
@@ -131,6 +132,11 @@ class Comparison(Displayed):
     placed: pd.DataFrame
     unplaced: Mapping[str, str]
 
+    def __repr__(self) -> str:
+        missing = len(self.refused) + len(self.unmeasured)
+        shown = self.table if len(self.table) else dict(self.refused)
+        return f"Comparison({counted(len(self.table), 'result')}, {missing} missing)\n{shown}"
+
     def extended(self, other: Comparison, suffix: str) -> Comparison:
         """Add the results of another comparison, with ``suffix`` after their names; they are no longer refused."""
 
@@ -230,7 +236,14 @@ def compare(
     Comparison
         With jobs, each measured result is also rounded and placed for a first round. What fails for a policy is listed
         with the reason: no result, a result that cannot be measured, or one that cannot be placed.
+
+    Raises
+    ------
+    InvalidOption
+        There are no policies.
     """
+    if not policies:
+        raise InvalidOption("is empty; give one or more policies by name", "policies")
     results: dict[str, Allocation | Plan] = {}
     rows: dict[str, dict[str, float]] = {}
     refused: dict[str, str] = {}

@@ -123,7 +123,7 @@ def column_format(values: Iterable[float], unit: Unit | str = Unit.NONE, *, sign
     """The format of a column: seconds in a unit of time that suits the median, shares in per cent.
 
     The largest number has :data:`DIGITS` significant digits, all have the same decimals, and whole numbers have none;
-    or, for numbers that differ by orders of magnitude, all have these ``significant`` digits.
+    or all have these ``significant`` digits where the smallest would keep fewer than two.
     """
     known = [abs(float(value)) for value in values if isfinite(value)]
     size, name = 1.0, unit.label if isinstance(unit, Unit) else unit
@@ -131,11 +131,12 @@ def column_format(values: Iterable[float], unit: Unit | str = Unit.NONE, *, sign
         size, name = unit_of_time(known)
     elif unit is Unit.SHARE:
         size, name = 0.01, "%"
-    if significant:
-        return ColumnFormat(size, name, None)
     if all(value / size == round(value / size) for value in known):
         return ColumnFormat(size, name)
-    return ColumnFormat(size, name, max(0, min(MOST_DECIMALS, DIGITS - 1 - floor(log10(max(known) / size)))))
+    decimals = max(0, min(MOST_DECIMALS, DIGITS - 1 - floor(log10(max(known) / size))))
+    if significant and any(0 < value / size < 10 ** (1 - decimals) for value in known):
+        return ColumnFormat(size, name, None)
+    return ColumnFormat(size, name, decimals)
 
 
 def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:

@@ -56,18 +56,17 @@ figure.register(MappedJobs, lambda value: draw_mapping(value.mappings.values()))
 
 @figure.register
 def _(value: Audit) -> Figure:
-    """The slack of each property."""
-    rows = [(name, verdict) for name, verdict in value if np.isfinite(verdict.slack)]
+    """The slack of each property; none where nothing was measured."""
+    rows = list(value)
+    slacks = [100 * verdict.slack if np.isfinite(verdict.slack) else 0.0 for _, verdict in rows]
     with canvas(()):
         drawn, axes = panel(0.9 + 0.26 * len(rows), 7.0)
-        for i, (_, verdict) in enumerate(rows):
-            slack = 100 * verdict.slack
+        for i, ((_, verdict), slack) in enumerate(zip(rows, slacks, strict=True)):
             colour = {True: GOOD, False: BAD, None: QUIET}[verdict.holds]
             draw_boxes(axes, [(min(slack, 0.0), max(slack, 0.0), i - 0.35, i + 0.35)], facecolor=colour, linewidth=0)
             axes.annotate(
                 f"{verdict.word} ", (min(slack, 0.0), i), ha="right", va="center", color=colour, annotation_clip=False
             )
-        slacks = [100 * verdict.slack for _, verdict in rows]
         low, high = min([0.0, *slacks]), max([0.0, *slacks])
         wide = max(high - low, 1.0)
         axes.axvline(0, color=QUIET, linewidth=0.8)

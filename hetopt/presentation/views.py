@@ -108,7 +108,7 @@ PROPERTIES = {
     "sharing_incentive": "every tenant or job does at least as well as with its own part of the cluster, by weight",
     "pareto_efficient": "no tenant or job can gain without loss to others",
     "strategy_proof": "no tenant gains by misreporting its speeds (searched, so never proven)",
-    "capacity": "no more GPUs are allocated than exist",
+    "capacity": "no more GPUs are allocated than exist, and none fewer than 0",
     "adjacent_types": "the GPU types of each tenant or job are adjacent in the cluster's order [OEF, Theorem 5.2]",
     "even split": "per tenant: its GPUs are divided evenly among its job types",
     "free reuse": "per tenant: its GPUs go to the job type that gains most",
