@@ -173,7 +173,8 @@ def comparison_view(value: Comparison, links: Mapping[str, str] | None = None) -
         Policy -> target of the link at its name.
     """
     order = ranked(value)
-    results = _measures(value.table.loc[order], COLUMNS, "every policy", links)
+    title = f"{len(order)} of {len(value.results) + len(value.refused)} policies"
+    results = _measures(value.table.loc[order], COLUMNS, title, links)
     tables = [replace(results, marked=frozenset([0] if order else []))]
     if not value.placed.empty:
         placed = value.placed.loc[[name for name in order if name in value.placed.index]]
