@@ -114,10 +114,6 @@ class ColumnFormat:
             return f"{scaled:.{DIGITS - 1}g}"
         return _grouped(scaled, self.decimals)
 
-    def format_range(self, least: float, most: float) -> str:
-        """Two numbers in this unit as a range, without the name of the unit."""
-        return f"{self.format(least)} \N{EN DASH} {self.format(most)}"
-
 
 def column_format(values: Iterable[float], unit: Unit | str = Unit.NONE, *, significant: bool = False) -> ColumnFormat:
     """The format of a column: seconds in a unit of time that suits the median, shares in per cent.

@@ -1,4 +1,4 @@
-"""Panels that compare systems: bars with ranges, cumulative distributions, and curves over time."""
+"""Panels that compare systems: cumulative distributions, and curves over time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter
 
 from hetopt.data.array_types import Floats
-from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.completion_times import cdf
-from hetopt.metrics.definitions import metric_of
-from hetopt.presentation.fonts import heading, labels
-from hetopt.presentation.formatting import column_format
+from hetopt.presentation.fonts import heading
 from hetopt.presentation.gantt import time_axis
 from hetopt.presentation.pictures import PANEL, Picture, panel, picture
 from hetopt.presentation.simulation_report.result_tables import Styles
-from hetopt.presentation.style import INK, QUIET, canvas
+from hetopt.presentation.style import QUIET, canvas
 
 TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 864000: "10 d", 8640000: "100 d"}
 RATIOS = {at: f"{at:g}" for at in (0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, *(10.0**e for e in range(1, 12)))}
@@ -27,31 +24,6 @@ CURVE = 1.5
 
 APART = 20
 """Ratio of the longest to the median queue above which the common axis is logarithmic."""
-
-
-def bars(statistics: SeedStatistics, metric: str, styles: Styles, where: str) -> Picture:
-    """Means of a metric, a bar per system, with lines from the least to the largest value over seeds.
-
-    Parameters
-    ----------
-    where:
-        The workload, for the text alternative.
-    """
-    systems, most, title = statistics.systems, statistics.most[metric].fillna(0.0), metric_of(metric).title
-    form = column_format([*statistics.mean[metric], *most], metric_of(metric).unit)
-    with canvas(systems):
-        figure, axes = panel(0.35 + 0.21 * len(systems))
-        for place, system in enumerate(systems):
-            mean, least = statistics.mean[metric][system], statistics.least[metric][system]
-            axes.barh(place, mean, height=0.72, linewidth=0, **styles[system].bar())
-            axes.plot([least, most[system]], [place, place], color=INK, linewidth=1.2, solid_capstyle="butt", zorder=3)
-            axes.annotate(form.format(mean), (most[system], place), (4, 0), textcoords="offset points", va="center")
-        axes.set(xlim=(0, 1.2 * most.max() or 1.0), ylim=(len(systems) - 0.4, -0.6), xticks=[])
-        axes.set_yticks(range(len(systems)), labels({name: i for i, name in enumerate(systems, 1)}))
-        axes.tick_params(left=False)
-        axes.spines["bottom"].set_visible(False)
-        axes.set_title(f"{title} ({form.name})" if form.name else title)
-        return picture(figure, f"Bars of {title} on {where} for {', '.join(systems)}; see the tables")
 
 
 def distribution(samples: Mapping[str, Floats], title: str, styles: Styles, where: str, ideal: bool) -> Picture:
