@@ -34,7 +34,7 @@ FAIR = 1.0
 def drawn(comparison: Comparison) -> pd.DataFrame:
     """The rows of a comparison that have a place in the picture: those that are finite."""
     finite = np.isfinite(comparison.table[["sharing", "total"]].to_numpy(dtype=float)).all(axis=1)
-    return comparison.table.loc[finite]
+    return pd.DataFrame(comparison.table.loc[finite])
 
 
 def trade_off(comparison: Comparison, narrow: bool = False) -> Figure:

@@ -10,12 +10,13 @@ from matplotlib.ticker import FuncFormatter
 from hetopt.data.array_types import Floats
 from hetopt.metrics.completion_times import cdf
 from hetopt.presentation.fonts import heading
+from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.gantt import time_axis
 from hetopt.presentation.pictures import PANEL, Picture, panel, picture
 from hetopt.presentation.simulation_report.result_tables import Styles
 from hetopt.presentation.style import QUIET, canvas
 
-TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 864000: "10 d", 8640000: "100 d"}
+TIMES = {at: format_duration(at) for at in (0.001, 0.1, 1, 10, 60, 600, 3600, 36_000, 864_000, 8_640_000)}
 RATIOS = {at: f"{at:g}" for at in (0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, *(10.0**e for e in range(1, 12)))}
 """Ticks of logarithmic axes, which begin and end at one of them."""
 
