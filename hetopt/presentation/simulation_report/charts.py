@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter
 
 from hetopt.data.array_types import Floats
 from hetopt.metrics.completion_times import cdf
@@ -22,9 +21,6 @@ RATIOS = {at: f"{at:g}" for at in (0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, *(10.0**
 
 CURVE = 1.5
 """Height in inches of a panel with a curve over time."""
-
-APART = 20
-"""Ratio of the longest to the median queue above which the common axis is logarithmic."""
 
 
 def distribution(samples: Mapping[str, Floats], title: str, styles: Styles, where: str, ideal: bool) -> Picture:
@@ -62,7 +58,7 @@ def curves(
     where: str,
     dashed: bool = False,
 ) -> list[Picture]:
-    """A panel for each system with its curve over time, all on the same axes, logarithmic if they differ much.
+    """A panel for each system with its curve over time, all on the same axes.
 
     Parameters
     ----------
@@ -75,10 +71,7 @@ def curves(
     what:
         The quantity, for the text alternatives.
     """
-    if not values:
-        return []
-    tops = [float(np.nanmax(curve, initial=0.0)) for curve in (*values.values(), *behind.values())]
-    apart = max(tops) > APART * max(1.0, float(np.median(tops)))
+    top = max((float(np.nanmax(curve, initial=1.0)) for curve in (*values.values(), *behind.values())), default=1.0)
     grey = {"linewidth": 1.1, "linestyle": (0, (4, 1.5))} if dashed else {"linewidth": 0.7}
     found = []
     with canvas(values):
@@ -87,12 +80,9 @@ def curves(
             if system in behind:
                 axes.stairs(behind[system], edges, baseline=None, color=QUIET, **grey)
             axes.stairs(curve, edges, baseline=None, color=styles[system].colour, linewidth=1.2)
-            if apart:
-                axes.set_yscale("symlog", linthresh=1.0)
-                axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.set_ylim(0, max(1.0, 1.05 * max(tops)))
+            axes.set_ylim(0, 1.05 * top)
             axes.grid()
             time_axis(axes, edges[0], edges[-1])
-            axes.set_title(heading(f"{system}, log scale above 1" if apart else system, PANEL - 1))
+            axes.set_title(heading(system, PANEL - 1))
             found.append(picture(figure, f"{what} over time on {where} with {system}"))
     return found
