@@ -15,7 +15,7 @@ from hetopt.data.array_types import Floats
 from hetopt.experiments.comparison import Comparison, ranked
 from hetopt.presentation.fonts import label, text_width
 from hetopt.presentation.pictures import PANEL, WIDE, Drawing
-from hetopt.presentation.style import BAD, GOOD, QUIET, canvas
+from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas
 from hetopt.tolerances import VISIBLE
 
 SIZES = {False: (WIDE, 5.4), True: (PANEL, 8.0)}
@@ -115,6 +115,7 @@ def _name_dots(axes: Axes, names: Sequence[str], places: Floats, star: np.ndarra
             ha=side,
             va="center",
             weight="bold" if star[own].any() else "normal",
+            bbox={"facecolor": PAGE, "edgecolor": "none", "pad": 0.5},
             arrowprops=leader if np.hypot(nearest[0] - x, nearest[1] - y) > 2.5 * DOT else None,
         )
 
