@@ -17,8 +17,11 @@ LEAST_LETTERS = 8.0
 """Least height of letters of pictures, in CSS pixels."""
 LEAST_CONTRAST = 3.0
 """Least contrast of text by WCAG 2 (large text)."""
+SCROLLS = ".scroll, pre, p:has(math), div.math"
+"""Elements that may scroll sideways."""
 
-MEASURE = """() => {
+MEASURE = (
+    """() => {
   const rgb = (text) => {
     const parts = (text.match(/[\\d.]+/g) || []).map(Number);
     return parts.length < 3 || parts[3] === 0 ? null : parts.slice(0, 3);
@@ -66,9 +69,15 @@ MEASURE = """() => {
         outside.push(node.tagName + "." + node.className);
     }
   }
-  return {wide, inner: innerWidth, faint, small, outside: outside.slice(0, 5),
+  const sideways = [...document.querySelectorAll("body *")].filter((node) =>
+    ["auto", "scroll"].includes(getComputedStyle(node).overflowX) && node.scrollWidth > node.clientWidth + 1
+    && !node.matches("%SCROLLS%")).map((node) => node.tagName + "." + node.className);
+  return {wide, inner: innerWidth, faint, small, outside: outside.slice(0, 5), sideways,
           viewport: Boolean(document.querySelector("meta[name=viewport]"))};
-}""".replace("%CONTRAST%", str(LEAST_CONTRAST)).replace("%LETTERS%", str(LEAST_LETTERS))
+}""".replace("%CONTRAST%", str(LEAST_CONTRAST))
+    .replace("%LETTERS%", str(LEAST_LETTERS))
+    .replace("%SCROLLS%", SCROLLS)
+)
 
 
 @dataclass(frozen=True)
@@ -137,6 +146,7 @@ def problems_of(browser: Any, page: Path | str, *, beside: bool = False) -> list
                 wrong.append("no viewport meta")
             if seen["inner"] != width or seen["wide"] > width:
                 wrong.append(f"{seen['wide']} px wide: {seen['outside']}")
+            wrong += [f"{name} scrolls sideways" for name in seen["sideways"]]
             wrong += [f"contrast {value:.1f} of {text!r}" for text, value in seen["faint"]]
             wrong += [f"letters of {high:.1f} px: {text!r}" for text, high in seen["small"]]
             if wrong:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Annotation
-from pages_in_browser import chromium, problems_of
+from pages_in_browser import chromium, opened, problems_of
 
 import hetopt
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, compare, ranked, recommend
@@ -23,6 +24,7 @@ from hetopt.presentation.views import reason_of
 from hetopt.tolerances import VISIBLE
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+RESULT = oef.cooperative().solve(INST)
 
 
 def made(table: pd.DataFrame) -> Comparison:
@@ -111,10 +113,10 @@ def test_the_reason_says_first_whether_anything_is_fair(found: Recommendation, t
 def test_labels_overlap_neither_dots_nor_each_other(
     cells: list[tuple[int, int]], sizes: list[tuple[float, float]]
 ) -> None:
-    """Where there is room: dots lie on a grid whose cells hold a label each."""
+    """And not the line, where there is room: dots lie on a grid whose cells hold a label each."""
     dots = np.array([(20 + 150.0 * x, 40 + 60.0 * y) for x, y in cells])
-    boxes = place_labels(dots, np.array(sizes[: len(dots)]), np.array([0.0, 0.0, 800.0, 400.0]))
-    marks = [(x - DOT, y - DOT, x + DOT, y + DOT) for x, y in dots.tolist()]
+    boxes = place_labels(dots, np.array(sizes[: len(dots)]), np.array([0.0, 0.0, 800.0, 400.0]), 320.0)
+    marks = [(320, 0, 320, 400), *((x - DOT, y - DOT, x + DOT, y + DOT) for x, y in dots.tolist())]
     for i, (left, bottom, right, top) in enumerate(boxes):
         assert (right - left, top - bottom) == pytest.approx(sizes[i])
         assert 0 <= left <= right <= 800
@@ -129,7 +131,8 @@ def test_the_dots_are_at_their_numbers_and_all_names_are_there() -> None:
     axes = trade_off(made(table)).axes[0]
     offsets = [tuple(at) for own in axes.collections for at in np.asarray(own.get_offsets()).tolist()]
     assert sorted(offsets) == [(0.5, 3), (1.1, 4), (1.1, 4)]
-    texts = [text.get_text() for text in axes.texts if isinstance(text, Annotation)]
+    line, *texts = [text.get_text() for text in axes.texts if isinstance(text, Annotation)]
+    assert line == "fair from here on"
     assert sorted(name for text in texts for name in re.split(r"\n|, ", text)) == ["p0", "p1", "p2"]
     assert len(texts) == 2
 
@@ -156,8 +159,44 @@ def test_a_page_with_odd_names_is_readable_at_all_widths(tmp_path: Path) -> None
     names = [re.findall(r'<th scope="row"[^>]*><a href="[^"]*">(.*?)</a>', table) for table in tables]
     expected = [name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for name in ranked(comparison)]
     assert names == [expected, expected]
+    assert "4 of 5 policies; below the tables is why others have no result." in text
+    assert "<caption>4 of 5 policies</caption>" in text
     with chromium() as browser:
         assert problems_of(browser, path) == []
+        with opened(browser, path, 390, "light") as tab:
+            (star,) = [one.bounding_box() for one in tab.locator("figure text[font-weight]").all() if one.is_visible()]
+            assert star["x"] + star["width"] < 390, "the recommended policy is on a phone's screen"
+
+
+def many(count: int = 16) -> Comparison:
+    """Policies with the envies 0, 1, … in another order, and one infinite."""
+    table = table_of([(4.0, 1.1, np.inf if i == 3 else i * 7.0 % count, 0.0) for i in range(count)])
+    return replace(made(table), results=dict.fromkeys(table.index, RESULT))
+
+
+def test_the_script_sorts_filters_and_opens(tmp_path: Path) -> None:
+    """By numbers, of which infinity is the largest; a link to a folded part, or into one, opens it."""
+    comparison = many()
+    path = write(comparison, tmp_path, "many", {})
+    envy = dict(comparison.table["envy"])
+    with chromium() as browser, opened(browser, path, 1400, "light") as tab:
+        rows = "[...document.querySelector('tbody').rows].filter((row) => !row.hidden)"
+        names = f"{rows}.map((row) => row.cells[0].textContent)"
+        for down in (False, True):
+            tab.get_by_role("columnheader", name="envy").click()
+            assert tab.evaluate(names) == sorted(envy, key=lambda name: envy[name], reverse=down)
+        tab.get_by_role("searchbox").fill("p1")
+        assert set(tab.evaluate(names)) == {name for name in envy if "p1" in name}
+        assert not tab.get_by_text("No row matches").is_visible()
+        tab.get_by_role("searchbox").fill("p99")
+        assert tab.evaluate(names) == []
+        assert tab.get_by_text("No row matches “p99”.").is_visible()
+        inner = "document.querySelector('#p5').lastElementChild"
+        tab.evaluate(f"{inner}.id = 'inner'")
+        for target, shown in (("p4", "#p4 figure"), ("inner", "#inner")):
+            assert not tab.locator(shown).first.is_visible()
+            tab.evaluate(f"location.hash = '{target}'")
+            tab.locator(shown).first.wait_for(state="visible")
 
 
 def test_the_picture_of_the_demo_is_written_equally_each_time(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from hetopt.models.fft import FFT
 from hetopt.presentation.notebook import html
 from hetopt.presentation.style import LIGHT
 from hetopt.presentation.tables import MOST_ROWS
+from hetopt.presentation.views import view
 from hetopt.stages.mapping import map_jobs
 from hetopt.tolerances import EQUAL
 
@@ -154,6 +155,8 @@ def test_the_bars_of_a_log_are_its_spans() -> None:
                 found.append(float((corners.max(axis=1) - corners.min(axis=1)).sum()))
     assert found == pytest.approx(expected, rel=EQUAL)
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    (table,) = view(log)
+    assert {f"time ({column.unit})" for column in table.columns[2:6]} == {axes.get_xlabel()}, "the same unit"
 
 
 def test_results_load_no_pictures_before_they_are_shown() -> None:

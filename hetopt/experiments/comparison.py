@@ -86,8 +86,8 @@ PLACED: Mapping[str, Column] = {
     "waiting": Column("jobs that wait", Unit.COUNT),
     "gpus": Column("whole GPUs in use", Unit.GPUS),
     "total": Column("total normalised throughput of the jobs that run", Unit.SPEEDUP_GPUS),
-    "given up": Column(
-        "part of the total above that this round lacks; below 0: more now, less in other rounds", Unit.SHARE
+    "change": Column(
+        "this total less that of the allocation, as a part of it; above 0: more now, less in other rounds", Unit.SHARE
     ),
     "servers": Column("servers per running job"),
     "spread": Column("jobs that run on several servers", Unit.COUNT),
@@ -314,7 +314,7 @@ def measure_placed(first: FirstRound, total_before: float) -> dict[str, float]:
         "waiting": float((~runs).sum()),
         "gpus": float(decision.gpus.sum()),
         "total": total,
-        "given up": 1.0 - total / total_before if total_before > 0 else 0.0,
+        "change": total / total_before - 1.0 if total_before > 0 else 0.0,
         "servers": sum(servers) / len(servers) if servers else np.nan,
         "spread": float(sum(n > 1 for n in servers)),
         "extra": float(decision.given_up.get("extra_servers", 0.0)),

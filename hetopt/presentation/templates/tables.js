@@ -23,9 +23,9 @@
     });
     body.append(...rows);
   };
-  const unfold = () => {  // a link to a folded part opens it
+  const unfold = () => {  // a link to a folded part, or into one, opens it
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target instanceof HTMLDetailsElement) target.open = true;
+    for (let box = target?.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
   };
   window.addEventListener("hashchange", unfold);
   unfold();
@@ -44,10 +44,14 @@
     box.type = "search";
     box.className = "filter";
     box.placeholder = box.ariaLabel = "Filter rows";
+    const none = document.createElement("span");
+    none.className = "quiet";
+    none.role = "status";
     box.addEventListener("input", () => {
-      const wanted = box.value.toLowerCase();
-      for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      const wanted = box.value.toLowerCase(), rows = [...table.tBodies[0].rows];
+      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      none.textContent = rows.every((row) => row.hidden) ? ` No row matches “${box.value}”.` : "";
     });
-    table.closest(".scroll").before(box);
+    table.closest(".scroll").before(box, none);
   }
 })();
