@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metric_cases import NAN, by_hand, log_of, simulations
-from report_cases import MIX
+from metric_cases import NAN, by_hand, log_of, seated, simulations
+from report_cases import MIX, TRACE, Page
 
 from hetopt import Instance, InvalidOption, Log
 from hetopt.experiments.experiment import Experiment, SystemVariant
@@ -22,12 +22,16 @@ from hetopt.presentation.gantt import GanttBar
 from hetopt.presentation.simulation_report import gantt_charts
 from hetopt.presentation.simulation_report.gantt_charts import (
     STARTS,
+    bars_of,
     busiest_window,
-    job_bars,
+    largest,
     parse_window,
+    spans_in,
     windows_of,
 )
-from hetopt.presentation.style import series_styles
+from hetopt.presentation.simulation_report.report_page import page
+from hetopt.presentation.simulation_report.runs import LoadedRuns
+from hetopt.presentation.style import SeriesStyle, series_styles
 
 
 @pytest.mark.parametrize(
@@ -98,45 +102,105 @@ def test_the_standard_window_is_a_quarter_from_one_to_four_hours() -> None:
         assert busiest_window([replace(log, rounds=rounds, events=log.events.iloc[:0])]) == (0.0, length * hour)
 
 
+LIFE = (-1.0, 1e9)
+"""A window in which everything is."""
+
+
 def test_bars_by_hand() -> None:
-    """One job moves to another server and loses 2 s; z takes its place; y starts twice; w never runs."""
-    log = by_hand()[0]
-    styles = series_styles(["A", "B"])
-    bars = job_bars(log, ["z", "y", "w"], styles)
-    assert bars == [
-        GanttBar(1, 0, 1, 0.0, 8.0, styles["A"], "a-0", begun=0.0),
-        GanttBar(1, 0, 1, 16.0, 20.0, styles["A"], "a-0", begun=17.0),
-        GanttBar(0, 0, 1, 16.0, 24.0, styles["B"], "b-0", begun=16.0),
+    """One GPU of b-0 and both of a-0; x moves to one GPU of a-0 and loses 2 s; z takes its place on b-0."""
+    log = seated(by_hand()[0])
+    spans = spans_in(log, (0.0, 24.0))
+    x, y = SeriesStyle(0), SeriesStyle(1)
+    assert bars_of(spans, "on", {"a-0": 2, "b-0": 2}, "owner", series_styles(["x", "y"])) == [
+        GanttBar(1, 0, 1, 0.0, 8.0, x, "x", begun=0.0),
+        GanttBar(0, 0, 2, 0.0, 8.0, y, "y", begun=0.0),
+        GanttBar(0, 0, 1, 8.0, 14.0, x, "x", begun=10.0),
+        GanttBar(0, 0, 2, 16.0, 20.0, y, "y", begun=17.0),
+        GanttBar(1, 0, 1, 16.0, 24.0, None, "z", begun=16.0),
     ]
-    assert [(bar.end, bar.begun) for bar in job_bars(log, ["x"], {})] == [(8.0, 0.0), (14.0, 10.0)]
+    assert spans_in(log, (14.0, 16.0)).empty
+    assert largest([spans], "job", 2) == ["y", "x"], "24 and 14 GPU-seconds; z has 8"
+    late = spans_in(log, (18.0, 24.0))
+    assert late["held"].tolist() == [4.0, 6.0]
+    assert bars_of(late, "once", {"z": 3, "y": 3}, "gpu_type", series_styles(["A", "B"])) == [
+        GanttBar(1, 0, 1, 16.0, 20.0, SeriesStyle(0), "a-0", begun=17.0),
+        GanttBar(0, 0, 1, 16.0, 24.0, SeriesStyle(1), "b-0", begun=16.0),
+    ]
 
 
 @given(simulations())
-def test_bars_are_the_spans_and_copies_do_not_hide_each_other(case: tuple[Log, Instance]) -> None:
+def test_bars_are_the_spans(case: tuple[Log, Instance]) -> None:
+    """As many GPUs as the span has, on its servers; and no two jobs on one GPU, where all gangs are on one server."""
+    log, instance = case
+    if (log.spans["servers"] == "").any():
+        return
+    sizes = {server.name: int(sum(server.gpus.values())) for server in instance.cluster.servers}
+    bars = bars_of(spans_in(log, LIFE), "on", sizes, "owner", {})
+    names = list(sizes)
+    found: dict[tuple[str, float, float, str], int] = {}
+    for bar in bars:
+        assert 0 <= bar.line < bar.line + bar.lines <= sizes[names[bar.row]]
+        key = (bar.label, bar.start, bar.end, names[bar.row])
+        found[key] = found.get(key, 0) + bar.lines
+    expected = {
+        (span.job, span.start, span.end, server): sum(here.values())
+        for span in log.spans.itertuples()
+        for server, here in json.loads(span.seats).items()
+    }
+    assert found == expected
+    for a, b in combinations(bars, 2):
+        apart = a.row != b.row or a.line + a.lines <= b.line or b.line + b.lines <= a.line
+        assert apart or a.end <= b.start or b.end <= a.start
+
+
+@given(simulations())
+def test_copies_in_a_row_do_not_hide_each_other(case: tuple[Log, Instance]) -> None:
     log, _ = case
-    jobs = sorted(set(log.spans["job"]))
-    bars = job_bars(log, jobs, {})
-    found = sorted((jobs[bar.row], bar.start, bar.end, bar.label) for bar in bars)
-    assert found == sorted(log.spans[["job", "start", "end", "servers"]].itertuples(index=False, name=None))
+    if log.spans.empty:
+        return
+    spans = spans_in(log, LIFE)
+    jobs = largest([spans], "job", 40)
+    assert set(jobs) == set(log.spans["job"])
+    bars = bars_of(spans, "once", dict.fromkeys(jobs, len(spans)), "gpu_type", {})
+    assert len(bars) == len(log.spans)
     for a, b in combinations(bars, 2):
         assert a.row != b.row or a.line != b.line or a.end <= b.start or b.end <= a.start
 
 
+def test_a_gang_on_several_servers_has_bars_on_each() -> None:
+    """Three GPUs on two servers of two, one of which has another job."""
+    rows = [(name, None, 0.0, 0.0, 8.0, 0, 1.0, 1.0) for name in ("x", "y")]
+    spans = [("x", 0.0, 8.0, "A", "a-0", 1, 0.0, 1.0), ("y", 0.0, 8.0, "A", "a-0+a-1", 3, 0.0, 1.0)]
+    log = log_of(rows, spans, [0.0, 8.0], 4.0)
+    seats = [{"a-0": {"A": 1}}, {"a-0": {"A": 1}, "a-1": {"A": 2}}]
+    log = replace(log, spans=log.spans.assign(tenant=None, seats=[json.dumps(here) for here in seats]))
+    bars = bars_of(spans_in(log, (0.0, 8.0)), "on", {"a-0": 2, "a-1": 2}, "owner", {})
+    assert [(bar.label, bar.row, bar.line, bar.lines) for bar in bars] == [
+        ("x", 0, 0, 1),
+        ("y", 0, 1, 1),
+        ("y", 1, 0, 2),
+    ]
+
+
 def test_copies_stand_side_by_side(tmp_path: Path) -> None:
-    """HadarE runs a job on several servers at once."""
+    """HadarE runs a job on several servers at once; a page of it has a row per server."""
     Experiment((MIX,), (SystemVariant("hadare"),)).run(RunStore(tmp_path))
-    (part,) = RunFolder.of(tmp_path).workloads
-    ((_, log),) = part.logs(0)
-    bars = job_bars(log, sorted(log.jobs.index), {})
-    assert max(bar.line for bar in bars) > 0
+    found = Page(page(RunFolder.of(tmp_path), window=(0.0, 1000.0)))
+    assert "A row per server" in found.text
+    assert "A row per job" not in found.text
 
 
-def test_the_jobs_with_most_gpu_time_have_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """24 GPU-seconds of y and 14 of x in all; in the last 6 seconds, 6 of z and 4 of y; the rows are by arrival."""
-    monkeypatch.setattr(gantt_charts, "MOST_ROWS", 2)
-    logs = {"s": by_hand()[0]}
-    for window, names in (((0.0, 24.0), ["x", "y"]), ((18.0, 24.0), ["y", "z"])):
-        found = gantt_charts.gantt_charts(logs, window, "w")
-        (drawn,) = found["pictures"]
-        assert re.findall(r">([wxyz])</text>", drawn.svg) == names
-        assert (found["shown"], [key.label for key in found["keys"]]) == (2, ["A", "B", "starting or moving"])
+def test_many_servers_are_shown_by_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gantt_charts, "MOST_ROWS", 8)
+    Experiment((TRACE,), (SystemVariant("fft"),)).run(RunStore(tmp_path))
+    found = Page(page(RunFolder.of(tmp_path)))
+    assert "A row per server" not in found.text
+    assert "A row per job: the 8 with most GPU time here" in found.text
+
+
+def test_jobs_are_rows_where_the_instance_is_not_known() -> None:
+    """The sizes of servers are not known either. A job that waits or is unfinished is a thin line: four jobs came."""
+    log, _ = by_hand()
+    ((kind),) = gantt_charts.gantt_charts(LoadedRuns(0, logs={"s": seated(log)}), (0.0, 24.0), "w")
+    assert (kind["rows"], kind["shown"]) == ("job", 3), "w never ran"
+    assert [key.label for key in kind["keys"]] == ["A", "B", "starting or moving"]

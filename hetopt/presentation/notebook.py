@@ -16,7 +16,7 @@ from hetopt.presentation.allocation_pictures import check_picture_path, draw, sa
 from hetopt.presentation.job_graph_pictures import draw_mapping
 from hetopt.presentation.pages import render
 from hetopt.presentation.pictures import draw_boxes, panel
-from hetopt.presentation.simulation_report.gantt_charts import timeline
+from hetopt.presentation.simulation_report.gantt_charts import job_timeline
 from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas, series_styles
 from hetopt.presentation.tables import MOST_ROWS
 from hetopt.presentation.trade_off_picture import trade_off
@@ -88,7 +88,8 @@ def _(value: Log) -> Figure:
     some = "" if len(jobs) == len(value.jobs) else f" (the first {len(jobs)} of {len(value.jobs)})"
     with canvas((*jobs, *styles)):
         window = (first if first < end else end - 1.0, end)
-        drawn = timeline(value, jobs, window, styles, f"Jobs on servers by GPU type{some}")
+        drawn = job_timeline(value, jobs, window, styles)
+        drawn.axes[0].set_title(f"Jobs on servers by GPU type{some}")
         samples = [Patch(label=name, **style.bar()) for name, style in styles.items()]
         drawn.legend(handles=samples, loc="upper right", ncols=6)
     return drawn

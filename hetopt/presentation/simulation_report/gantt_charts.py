@@ -1,10 +1,11 @@
-"""Gantt charts of systems in a window of time, with a row for each job."""
+"""Gantt charts of all systems in a window of time, with a row for each server or for each job."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from matplotlib.figure import Figure
 
 from hetopt.checks import counted
 from hetopt.errors import InvalidOption
-from hetopt.metrics.log_reading import end_of
+from hetopt.metrics.log_reading import end_of, seats_of
 from hetopt.metrics.over_time import extent
 from hetopt.presentation.fonts import heading
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.pictures import WIDE, picture
-from hetopt.presentation.style import QUIET, SeriesStyle, canvas, series_styles
+from hetopt.presentation.simulation_report.runs import LoadedRuns
+from hetopt.presentation.style import LIGHT, QUIET, SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
 from hetopt.simulation.log import Log, training_begins
 
@@ -89,14 +91,17 @@ def busiest_window(logs: Collection[Log]) -> Window:
 
 
 MOST_ROWS = 40
-"""Most rows of a chart of a page."""
+"""Most rows of a chart: servers, or jobs."""
 
-LINE = 0.18
-"""Height in inches of a bar."""
+COLOURS = 2 * len(LIGHT)
+"""Number of tenants, jobs or GPU types with a style of their own; others are grey."""
+
+LINE, LEAST_ROW = 0.062, 0.18
+"""Height in inches of a line, and of the lowest row, whose name is legible."""
 
 
-def gantt_charts(logs: Mapping[str, Log], window: Window, where: str) -> dict[str, Any]:
-    """A chart for each system, all with the same rows: the jobs with most GPU-seconds in the window, by arrival.
+def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[str, Any]]:
+    """Charts with a row for each server, and for systems without servers (or with too many) a row for each job.
 
     Parameters
     ----------
@@ -105,52 +110,130 @@ def gantt_charts(logs: Mapping[str, Log], window: Window, where: str) -> dict[st
 
     Returns
     -------
-    dict
-        The legend, a picture per system, and the number of rows.
+    list
+        For each kind of rows: what they and the colours show, the legend, a picture per system, the number of rows.
     """
-    spans = pd.concat([log.spans for log in logs.values()], ignore_index=True)
-    held = (spans["end"].clip(*window) - spans["start"].clip(*window)) * spans["gpus"]
-    shown = held[held > 0].groupby(spans["job"]).sum().nlargest(MOST_ROWS).index
-    arrival = pd.concat([log.jobs["arrival"] for log in logs.values()]).groupby(level=0).first()
-    jobs = sorted(map(str, shown), key=lambda name: (arrival[name], name))
-    styles = series_styles(sorted(spans["gpu_type"].unique()))
-    pictures = []
-    for system, log in logs.items():
-        with canvas([system, *jobs, *styles]):
-            figure = timeline(log, jobs, window, styles, system)
-            pictures.append(picture(figure, f"Timeline of {counted(len(jobs), 'job')} of {system} on {where}"))
+    servers = () if loaded.instance is None else loaded.instance.cluster.servers
+    sizes = {server.name: int(sum(server.gpus.values())) for server in servers if server.gpus}
+    tenants = loaded.instance is not None and loaded.instance.tenants
+    placed, others = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
+    for system, log in loaded.logs.items():
+        own = spans_in(log, window)
+        on_servers = 0 < len(servers) <= MOST_ROWS and not (own["servers"] == "").any()
+        (placed if on_servers else others)[system] = own
+    found = []
+    if placed:
+        colours = "tenants" if tenants else "jobs"
+        found.append(_charts("server", colours, placed, sizes, loaded, window, where))
+    if others:
+        arrival = {str(name): float(at) for log in loaded.logs.values() for name, at in log.jobs["arrival"].items()}
+        jobs = sorted(largest(others.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
+        most = dict.fromkeys(jobs, max(map(len, others.values())))
+        found.append(_charts("job", "GPU types", others, most, loaded, window, where))
+    return found
+
+
+def _charts(
+    kind: str,
+    colours: str,
+    spans: Mapping[str, pd.DataFrame],
+    lines: Mapping[str, int],
+    loaded: LoadedRuns,
+    window: Window,
+    where: str,
+) -> dict[str, Any]:
+    """One kind of charts; ``lines``: row -> its lines, for jobs the most that it may have."""
+    colour = "gpu_type" if kind == "job" else "owner"
+    styles = series_styles(largest(spans.values(), colour, COLOURS))
     keys = [Key(name, own.variable, hatched=bool(own.hatch)) for name, own in styles.items()]
+    if any(not own[colour].isin(styles).all() for own in spans.values()):
+        keys.append(Key("others", "rest"))
+    pictures = []
+    for system, own in spans.items():
+        with canvas([system, *lines, *own["job"].unique()]):
+            if kind == "job":
+                figure = job_timeline(loaded.logs[system], list(lines), window, styles)
+            else:
+                rows = [GanttRow(name, most) for name, most in lines.items()]
+                figure = _timeline(rows, bars_of(own, "on", lines, colour, styles), window)
+            figure.axes[0].set_title(heading(system, WIDE - 2))
+            text = f"Timeline of {system} on {where}: {counted(len(own), 'span')} in {counted(len(lines), 'row')}"
+            pictures.append(picture(figure, text))
     keys.append(Key("starting or moving", "ink", opacity=0.6))
-    return {"keys": keys, "pictures": pictures, "shown": len(jobs)}
+    return {"rows": kind, "colours": colours, "keys": keys, "pictures": pictures, "shown": len(lines)}
 
 
-def timeline(
-    log: Log, jobs: Sequence[str], window: Window, styles: Mapping[str, SeriesStyle], title: str, top: float = 0.3
-) -> Figure:
-    """Draw when these jobs run, on which GPU type and servers, and by thin lines when they are present."""
-    bars = job_bars(log, jobs, styles)
+def job_timeline(log: Log, jobs: Sequence[str], window: Window, styles: Mapping[str, SeriesStyle]) -> Figure:
+    """A row for each of these jobs: where it runs, by GPU type, and a thin line while it is present."""
+    spans = spans_in(log, window)
+    bars = bars_of(spans, "once", dict.fromkeys(jobs, len(spans)), "gpu_type", styles)
     copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
-    rows = [GanttRow(name, copies.get(i, 1)) for i, name in enumerate(jobs)]
-    figure, axes = gantt_figure(rows, LINE, top=top)
-    draw_bars(axes, rows, bars, window)
-    there = log.jobs.reindex(list(jobs)).fillna({"finish": end_of(log)})
-    axes.hlines(axes.get_yticks(), there["arrival"], there["finish"], colors=QUIET, linewidth=0.7, zorder=1)
-    time_axis(axes, *window)
-    axes.set_title(heading(title, WIDE - 2))
+    figure = _timeline([GanttRow(name, copies.get(i, 1)) for i, name in enumerate(jobs)], bars, window)
+    present = log.jobs.reindex(list(jobs)).fillna({"finish": end_of(log)})
+    axes = figure.axes[0]
+    axes.hlines(axes.get_yticks(), present["arrival"], present["finish"], colors=QUIET, linewidth=0.7, zorder=1)
     return figure
 
 
-def job_bars(log: Log, jobs: Sequence[str], styles: Mapping[str, SeriesStyle]) -> list[GanttBar]:
-    """A bar with its servers for each span of these jobs; copies that run at the same time are side by side."""
-    spans = log.spans[log.spans["job"].isin(jobs)].sort_values(["start", "end"], kind="stable")
-    begun = training_begins(*(spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end")))
-    position, until = {job: i for i, job in enumerate(jobs)}, {job: list[float]() for job in jobs}
+def _timeline(rows: Sequence[GanttRow], bars: Sequence[GanttBar], window: Window) -> Figure:
+    figure, axes = gantt_figure(rows, max(LINE, LEAST_ROW / min((row.lines for row in rows), default=1)))
+    draw_bars(axes, rows, bars, window)
+    time_axis(axes, *window)
+    return figure
+
+
+def spans_in(log: Log, window: Window) -> pd.DataFrame:
+    """Spans that overlap the window, by start.
+
+    Besides the columns of the log: ``trains`` (second in which the training begins), ``owner`` (the tenant, or the job
+    without one), ``held`` (GPU-seconds in the window), ``on`` (server -> GPUs), ``once`` (job -> 1).
+    """
+    spans = log.spans[(log.spans["start"] < window[1]) & (log.spans["end"] > window[0])]
+    spans = spans.sort_values(["start", "end", "job"], kind="stable")
+    seats = seats_of(replace(log, spans=spans))
+    on = [{server: round(sum(here.values())) for server, here in own.items()} for own in seats]
+    return spans.assign(
+        trains=training_begins(*(spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))),
+        owner=spans["tenant"].where(spans["tenant"].notna(), spans["job"]),
+        held=(spans["end"].clip(upper=window[1]) - spans["start"].clip(lower=window[0])) * spans["gpus"],
+        on=pd.Series(on, spans.index, dtype=object),
+        once=pd.Series([{job: 1} for job in spans["job"]], spans.index, dtype=object),
+    )
+
+
+def largest(spans: Iterable[pd.DataFrame], key: str, most: int) -> list[str]:
+    """The values of a column of :func:`spans_in` with most GPU-seconds, over all systems."""
+    held = pd.concat(list(spans)).groupby(key)["held"].sum().to_dict()
+    return sorted(map(str, held), key=lambda name: (-held[name], name))[:most]
+
+
+def bars_of(
+    spans: pd.DataFrame, places: str, lines: Mapping[str, int], colour: str, styles: Mapping[str, SeriesStyle]
+) -> list[GanttBar]:
+    """Bars of the spans, no two of which share a line of a row at the same time.
+
+    Parameters
+    ----------
+    places:
+        The column with row -> number of lines; other rows than those of ``lines`` are left out.
+    lines:
+        Row -> its lines.
+    colour:
+        The column whose values have the ``styles``.
+    """
+    free = {row: np.full(most, -np.inf) for row, most in lines.items()}
+    position = {row: number for number, row in enumerate(lines)}
     bars = []
     span: Any
-    for span, trains in zip(spans.itertuples(), begun, strict=True):
-        free = until[span.job]
-        line = next((i for i, end in enumerate(free) if end <= span.start), len(free))
-        free[line : line + 1] = [span.end]
-        place = position[span.job], line, 1, span.start, span.end
-        bars.append(GanttBar(*place, styles.get(span.gpu_type), span.servers, begun=float(trains)))
+    for span in spans.itertuples():
+        for row, many in getattr(span, places).items():
+            if row not in free:
+                continue
+            until = np.where(free[row] <= span.start, -np.inf, free[row])  # free lines first, then by their end
+            own = np.sort(np.argsort(until, kind="stable")[:many])
+            free[row][own] = span.end
+            for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1):  # adjacent lines
+                at = position[row], int(run[0]), len(run), span.start, span.end
+                label = span.servers if row == span.job else span.job
+                bars.append(GanttBar(*at, styles.get(getattr(span, colour)), label, begun=span.trains))
     return bars

@@ -84,7 +84,7 @@ def page(
             compared = part.statistics.baseline(baseline if baseline in systems else None)
             facts |= _numbers(part.statistics, compared, fairness, styles)
             facts |= _distributions(runs, styles, name) | _over_time(runs, compared, styles, name)
-            facts |= {"window": within, "gantt": gantt_charts(runs.logs, within, name) if within else None}
+            facts |= {"window": within, "gantt": gantt_charts(runs, within, name) if within else []}
         workloads.append(facts)
     claims = compare_with_papers(folder.table, clusters=folder.clusters)
     papers, elsewhere = (result_tables.published_table(claims[claims["elsewhere"] == other]) for other in (False, True))
