@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import count
 from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 from threading import Thread, current_thread, main_thread
 from threading import enumerate as enumerate_threads
 from typing import Any, TypeVar
@@ -59,7 +60,7 @@ def run_parallel(
 
     start = (os.getpid(), sys.path, next(CALLS))  # with other arguments than before, joblib starts new processes
     pool = Parallel(jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=start)
-    others = {*multiprocessing.active_children(), *_pool_threads()}
+    others = _of_pools()
     results: Any = ()
     try:
         with _interrupts_held_back():  # in the new processes for good, also while they import
@@ -75,14 +76,15 @@ def run_parallel(
             warnings.filterwarnings("ignore", ".*have been cancelled", UserWarning)  # which is what closing is for
             if results:
                 results.close()
-        for started in {*multiprocessing.active_children(), *_pool_threads()} - others:
+        for started in _of_pools() - others:
             started.join()
         raise
 
 
-def _pool_threads() -> list[Thread]:
-    """Threads that serve pools; at the end of the process one may be cut off while it removes a semaphore."""
-    return [thread for thread in enumerate_threads() if thread.name in ("ExecutorManagerThread", "QueueFeederThread")]
+def _of_pools() -> set[BaseProcess | Thread]:
+    """Processes and threads of pools; the end of this process may cut a thread off that removes a semaphore."""
+    names = ("ExecutorManagerThread", "QueueFeederThread")
+    return {*multiprocessing.active_children(), *(thread for thread in enumerate_threads() if thread.name in names)}
 
 
 @contextmanager

@@ -136,6 +136,7 @@ def test_a_fake_job_type_pays_under_noncooperative_oef():
     assert verdict.witness.after["u1"] >= 41 / 19 - EQUAL
     assert verdict.witness.gains["u1"] == pytest.approx(gain(verdict, instance, "u1"))
     assert "fake job type of u1" in verdict.witness.reported
+    assert " if it adds a fake job type with speeds (" in verdict.witness.explain()
 
 
 @FEW

@@ -221,7 +221,7 @@ def test_the_demo_compares_every_policy_and_writes_a_report(run: Run, tmp_path: 
     assert list(placed.index) == list(solved.index), "every policy is rounded and placed"
     assert (placed["running"] + placed["waiting"])["oef-cooperative"] == 24
     assert (placed["gpus"] <= 36).all()
-    assert (placed["given up"] - (1 - placed["total"] / solved["total"])).abs().max() < EQUAL
+    assert (placed["change"] - (placed["total"] / solved["total"] - 1)).abs().max() < EQUAL
     assert "rounded to whole GPUs and placed" in out
     assert page.count("<caption>jobs on servers in the first round</caption>") == len(placed)
     assert (tmp_path / "demo" / "trade-off.svg").exists()

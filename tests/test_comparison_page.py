@@ -113,10 +113,10 @@ def test_the_reason_says_first_whether_anything_is_fair(found: Recommendation, t
 def test_labels_overlap_neither_dots_nor_each_other(
     cells: list[tuple[int, int]], sizes: list[tuple[float, float]]
 ) -> None:
-    """Where there is room: dots lie on a grid whose cells hold a label each."""
+    """And not the line, where there is room: dots lie on a grid whose cells hold a label each."""
     dots = np.array([(20 + 150.0 * x, 40 + 60.0 * y) for x, y in cells])
-    boxes = place_labels(dots, np.array(sizes[: len(dots)]), np.array([0.0, 0.0, 800.0, 400.0]))
-    marks = [(x - DOT, y - DOT, x + DOT, y + DOT) for x, y in dots.tolist()]
+    boxes = place_labels(dots, np.array(sizes[: len(dots)]), np.array([0.0, 0.0, 800.0, 400.0]), 320.0)
+    marks = [(320, 0, 320, 400), *((x - DOT, y - DOT, x + DOT, y + DOT) for x, y in dots.tolist())]
     for i, (left, bottom, right, top) in enumerate(boxes):
         assert (right - left, top - bottom) == pytest.approx(sizes[i])
         assert 0 <= left <= right <= 800
@@ -131,7 +131,8 @@ def test_the_dots_are_at_their_numbers_and_all_names_are_there() -> None:
     axes = trade_off(made(table)).axes[0]
     offsets = [tuple(at) for own in axes.collections for at in np.asarray(own.get_offsets()).tolist()]
     assert sorted(offsets) == [(0.5, 3), (1.1, 4), (1.1, 4)]
-    texts = [text.get_text() for text in axes.texts if isinstance(text, Annotation)]
+    line, *texts = [text.get_text() for text in axes.texts if isinstance(text, Annotation)]
+    assert line == "fair from here on"
     assert sorted(name for text in texts for name in re.split(r"\n|, ", text)) == ["p0", "p1", "p2"]
     assert len(texts) == 2
 
@@ -158,8 +159,13 @@ def test_a_page_with_odd_names_is_readable_at_all_widths(tmp_path: Path) -> None
     names = [re.findall(r'<th scope="row"[^>]*><a href="[^"]*">(.*?)</a>', table) for table in tables]
     expected = [name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for name in ranked(comparison)]
     assert names == [expected, expected]
+    assert "4 of 5 policies; below the tables is why others have no result." in text
+    assert "<caption>4 of 5 policies</caption>" in text
     with chromium() as browser:
         assert problems_of(browser, path) == []
+        with opened(browser, path, 390, "light") as tab:
+            (star,) = [one.bounding_box() for one in tab.locator("figure text[font-weight]").all() if one.is_visible()]
+            assert star["x"] + star["width"] < 390, "the recommended policy is on a phone's screen"
 
 
 def many(count: int = 16) -> Comparison:

@@ -54,6 +54,9 @@ def test_the_picture_has_a_line_for_each_policy(tmp_path: Path) -> None:
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["hadar", "gavel"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["32", "2,048"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    narrow = draw_decision_times(table / 10 + 0.03).axes[0]
+    low, high = narrow.get_ylim()
+    assert sum(low <= at <= high for at in narrow.get_yticks()) >= 2, "within a power of ten, too"
     assert save_figure(draw_decision_times(table), tmp_path / "growth.svg").read_text().count("hadar")
 
 

@@ -87,6 +87,7 @@ def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path)
             const table = document.getElementById("scroll-pending");
             table.scrollTop = 77;
             table.focus({preventScroll: true});
+            document.body.style.paddingBottom = "100vh";
             document.getElementById("finished").scrollIntoView();
         }""")
         place = "document.getElementById('finished').getBoundingClientRect().top"

@@ -84,9 +84,8 @@ def test_every_table_has_headings_and_every_picture_a_text(tmp_path: Path) -> No
     assert [name for name, _ in shown.tags].count("table") == 5
     assert all(attributes.get("scope") in ("col", "row") for name, attributes in shown.tags if name == "th")
     drawn = [attributes for name, attributes in shown.tags if name == "svg"]
-    assert {attributes["aria-label"] for attributes in drawn if attributes.get("role") == "img"} == {
-        "leases over time by GPU", "GPUs of tenants over time"
-    }  # fmt: skip
+    (picture,) = [attributes for attributes in drawn if attributes.get("role") == "img"]
+    assert picture["aria-label"] == "leases over time by GPU"
     assert all(("aria-label" in attributes) != ("aria-hidden" in attributes) for attributes in drawn)
 
 
@@ -110,7 +109,6 @@ def test_the_busy_page_shows_what_is_in_the_state_database(tmp_path: Path) -> No
     assert any(re.search(r" is profiled on \d K80 of n1 for 1 min", tip) for tip in bars)
     assert any("in round 11: it moves" in tip for tip in bars)
     assert [tip.split(":")[0] for tip in tips if "decided in 34 ms" in tip] == [f"round {i}" for i in range(2, 13)]
-    assert next(tip for tip in tips if "GPUs on average" in tip).startswith("language: ")
     assert text.count('class="sparkline"') == 8
 
 

@@ -87,7 +87,7 @@ def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> No
     assert first.waiting == {"j": NoServerFits(4, "T4", Parallelism.TENSOR)}
     assert str(first.waiting["j"]) == "no single server has 4 free GPUs of 'T4' for a tensor job"
     numbers = measure_placed(first, 4.0)
-    assert (numbers["running"], numbers["waiting"], numbers["given up"]) == (0, 1, 1)
+    assert (numbers["running"], numbers["waiting"], numbers["change"]) == (0, 1, -1)
     assert np.isnan(numbers["servers"])
 
 
@@ -112,7 +112,7 @@ def test_the_table_of_placement_is_counted_by_hand() -> None:
         "waiting": 1,
         "gpus": 5,
         "total": 5,
-        "given up": pytest.approx(1 / 6, abs=EQUAL),
+        "change": pytest.approx(-1 / 6, abs=EQUAL),
         "servers": 1.5,
         "spread": 1,
         "extra": 0,

@@ -91,3 +91,5 @@ def test_columns() -> None:
     assert [column_format([99.9994, 1.0]).format(v) for v in (99.9994, -1 / 10**12, inf)] == ["100.00", "0.00", "∞"]
     assert column_format([5400.0, 7200.0], Unit.SECONDS).name == "h"
     assert column_format([0.5, 0.123], Unit.SHARE).format(0.123) == "12.30"
+    for values, spelled in (((1.5, 3.75), ["1.500", "3.750"]), ((0.005, 3.75), ["0.005", "3.75"])):
+        assert [column_format(values, significant=True).format(v) for v in values] == spelled

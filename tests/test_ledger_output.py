@@ -54,7 +54,7 @@ def test_json_holds_everything_that_was_found() -> None:
 def test_the_page_shows_what_was_found() -> None:
     results = [decided("oef/thm-5.4"), decided("oef/eq-6-drop"), decided("oef/thm-5.4-over")]
     text = ledger_page(results, QUICK, 1.0)
-    assert "u1 reports (1, 1) and has 5/3 instead of 3/2" in text
+    assert "u1 reports (1, 1) and has a rate of 5/3 instead of 3/2" in text
     assert "<svg" in text
     assert 'href="#oef-thm-5-4-over"' in text
     assert "<math" in text

@@ -28,6 +28,7 @@ from hetopt.models.fft import FFT
 from hetopt.presentation.notebook import html
 from hetopt.presentation.style import LIGHT
 from hetopt.presentation.tables import MOST_ROWS
+from hetopt.presentation.views import view
 from hetopt.stages.mapping import map_jobs
 from hetopt.tolerances import EQUAL
 
@@ -123,6 +124,22 @@ def test_a_path_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
         html(3)
 
 
+def test_a_comparison_is_shown_in_few_lines() -> None:
+    """Its results hold programs of many lines."""
+    found = results()["comparison"]
+    assert repr(found).count("\n") == 4
+    assert repr(found).startswith("Comparison(2 results, 1 missing)\n")
+    assert "is for jobs" in repr(compare(found.instance, {"a<x": AlloX()}))  # type: ignore[attr-defined]
+    with pytest.raises(InvalidOption, match="policies is empty"):
+        compare(found.instance, {})  # type: ignore[attr-defined]
+
+
+def test_properties_without_a_slack_are_drawn() -> None:
+    axes = results()["audit"].plot().axes[0]
+    words = dict(zip((t.get_text() for t in axes.get_yticklabels()), (t.get_text() for t in axes.texts), strict=True))
+    assert {name: word.strip() for name, word in words.items()} == results()["audit"].table["verdict"].to_dict()  # type: ignore[attr-defined]
+
+
 def test_the_bars_of_a_log_are_its_spans() -> None:
     """Seconds on each GPU type, measured in the picture; its figure has dark bars for what was lost."""
     jobs = (Job("a", {"T4": 1.0, "V100": 2.0}, 4000), Job("b", {"T4": 1.0, "V100": 2.0}, 9000, 2, arrival=100.0))
@@ -138,6 +155,8 @@ def test_the_bars_of_a_log_are_its_spans() -> None:
                 found.append(float((corners.max(axis=1) - corners.min(axis=1)).sum()))
     assert found == pytest.approx(expected, rel=EQUAL)
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    (table,) = view(log)
+    assert {f"time ({column.unit})" for column in table.columns[2:6]} == {axes.get_xlabel()}, "the same unit"
 
 
 def test_results_load_no_pictures_before_they_are_shown() -> None:

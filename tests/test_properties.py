@@ -102,13 +102,13 @@ def test_all_misreporters_are_named_and_pictured_before_and_after() -> None:
     found = no_gain(case, baselines.equal_split())
     assert found.slack == 0
     sentences = (
-        "u2 reports speeds (1, 3), not (1, 2), and has 3 instead of 3",
-        "u3 reports speeds (1, 4), not (1, 2), and has 3 instead of 3",
+        "u2 reports speeds (1, 3), not (1, 2), and has a rate of 3, as before",
+        "u3 reports speeds (1, 4), not (1, 2), and has a rate of 3, as before",
     )
     assert found.explanation == "; ".join(sentences)
     false = of("tenants", AllowedMisreports.FALSE_TYPE, speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
     found = no_gain(false, baselines.equal_split())
-    assert found.explanation == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
+    assert found.explanation == "u2 adds a false job type of speedups (1, 3) and has a rate of 2, as before"
     before, after = found.pictures
     assert isinstance(before, SharesPicture)
     assert isinstance(after, SharesPicture)
@@ -277,7 +277,7 @@ def test_the_misreport_of_the_paper_pays_what_it_prints() -> None:
     case = of("tenants", AllowedMisreports.OVER, speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
     assert found.slack == (F(3, 2) - F(5, 3)) / 3
-    assert found.explanation == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
+    assert found.explanation == "u1 reports speeds (1, 3), not (1, 2), and has a rate of 5/3 instead of 3/2"
     honest = of("tenants", AllowedMisreports.UNDER, speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     assert no_gain(honest, oef.cooperative()).slack >= 0
 

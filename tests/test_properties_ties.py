@@ -55,7 +55,7 @@ def test_a_misreport_that_pays_in_all_optima_refutes() -> None:
     )
     found = no_gain(case, oef.cooperative())
     assert found.refutes
-    assert "has 23/3 instead of 6" in found.explanation
+    assert "has a rate of 23/3 instead of 6" in found.explanation
 
 
 def test_envy_in_every_optimum_is_one_and_in_some_a_tie() -> None:

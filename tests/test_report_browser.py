@@ -47,6 +47,16 @@ def test_the_page_is_complete_without_scripts(pages: dict[str, Path]) -> None:
         assert box["y"] + box["height"] < 844
 
 
+@pytest.mark.parametrize("name", ["few", "many"])
+def test_the_page_prints(pages: dict[str, Path], name: str) -> None:
+    """On A4 across: what is folded stays so, and nothing is wider than the paper where all is open."""
+    with chromium() as browser, opened(browser, pages[name], 1032, "light") as tab:
+        tab.emulate_media(media="print")
+        assert not tab.get_by_role("heading", name="Use of the cluster").is_visible()
+        tab.evaluate("for (const box of document.querySelectorAll('details')) box.open = true")
+        assert tab.evaluate("document.documentElement.scrollWidth") == 1032
+
+
 def test_pages_are_small(pages: dict[str, Path]) -> None:
     assert pages["few"].stat().st_size < 250_000
     assert pages["many"].stat().st_size < 800_000

@@ -127,7 +127,7 @@ def test_the_page_is_whole_and_can_be_heard(text: str, shown: Page) -> None:
     assert len(shown.ids) == len(set(shown.ids))
     assert all((link.startswith("#") and link[1:] in shown.ids) or link == "data:," for link in shown.links)
     assert {"answer", "w0", "w1", "systems", "papers"} <= set(shown.ids)
-    assert len(shown.pictures) == 2 * 14 + 5 * 3 + 3 * 3 + 1, "bars and distributions; per system; the estimate"
+    assert len(shown.pictures) == 2 * 2 + 5 * 3 + 3 * 3 + 1, "distributions; per system; the estimate"
     for picture in shown.pictures:
         assert picture["role"] == "img"
         assert picture["aria-label"]

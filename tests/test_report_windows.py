@@ -123,8 +123,8 @@ def test_bars_by_hand() -> None:
     late = spans_in(log, (18.0, 24.0))
     assert late["held"].tolist() == [4.0, 6.0]
     assert bars_of(late, "once", {"z": 3, "y": 3}, "gpu_type", series_styles(["A", "B"])) == [
-        GanttBar(1, 0, 1, 16.0, 20.0, SeriesStyle(0), begun=17.0),
-        GanttBar(0, 0, 1, 16.0, 24.0, SeriesStyle(1), begun=16.0),
+        GanttBar(1, 0, 1, 16.0, 20.0, SeriesStyle(0), "a-0", begun=17.0),
+        GanttBar(0, 0, 1, 16.0, 24.0, SeriesStyle(1), "b-0", begun=16.0),
     ]
 
 

@@ -266,8 +266,9 @@ class Misreport(_Plain):
     def explain(self) -> str:
         """The witness in words."""
         reports = [
-            f"{'it' if [name] == list(self.before) else name} reports {_row(row)}"
-            + (f" instead of {_row(self.true[name])}" if name in self.true else " (fake)")
+            f"{'it' if [name] == list(self.before) else name} reports {_row(row)} instead of {_row(self.true[name])}"
+            if name in self.true
+            else f"it adds a fake {self.kind} with speeds {_row(row)}"
             for name, row in self.reported.items()
         ]
         gains = [f"{name} would {gain_text(rate, self.after[name])}" for name, rate in self.before.items()]

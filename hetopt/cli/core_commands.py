@@ -300,6 +300,6 @@ def demo(
     policies = {key: make_policy(key) for key in policy_names()}
     with console.progress("demo", len(policies), "result") as work:
         comparison = compare_or_part(there, policies, work.begin)
-    path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
+    path = write(comparison, out, f"hetopt: policies on {name}", console.versions())
     _show(comparison, name)
     console.print_line(f"report: {path.resolve()}")

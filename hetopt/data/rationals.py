@@ -36,6 +36,14 @@ def number_text(value: float | Fraction) -> str:
     return f"{float(value):.6g}"
 
 
+def change_text(before: float | Fraction, after: float | Fraction) -> str:
+    """What changed, e.g. ``a rate of 5/3 instead of 3/2``, or ``a rate of 2, as before``."""
+    old, new = number_text(before), number_text(after)
+    if before == after:
+        return f"a rate of {new}, as before"
+    return f"a rate of {new} instead of {old}" + (f", {number_text(after - before)} more" if old == new else "")
+
+
 def numbers_text(values: Iterable[float | Fraction]) -> str:
     """Format numbers, separated by commas."""
     return ", ".join(map(number_text, values))

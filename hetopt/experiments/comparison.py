@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.auditing import pareto_efficient
+from hetopt.checks import counted
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, members
 from hetopt.data.instance import Instance
@@ -21,7 +22,7 @@ from hetopt.data.units import Unit
 from hetopt.data.workload import slowest_of_rows
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.display import Displayed
-from hetopt.errors import HetoptError
+from hetopt.errors import HetoptError, InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
 from hetopt.results.allocation import Allocation, Plan
@@ -85,8 +86,8 @@ PLACED: Mapping[str, Column] = {
     "waiting": Column("jobs that wait", Unit.COUNT),
     "gpus": Column("whole GPUs in use", Unit.GPUS),
     "total": Column("total normalised throughput of the jobs that run", Unit.SPEEDUP_GPUS),
-    "given up": Column(
-        "part of the total above that this round lacks; below 0: more now, less in other rounds", Unit.SHARE
+    "change": Column(
+        "this total less that of the allocation, as a part of it; above 0: more now, less in other rounds", Unit.SHARE
     ),
     "servers": Column("servers per running job"),
     "spread": Column("jobs that run on several servers", Unit.COUNT),
@@ -130,6 +131,11 @@ class Comparison(Displayed):
     rounds: Mapping[str, FirstRound]
     placed: pd.DataFrame
     unplaced: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        missing = len(self.refused) + len(self.unmeasured)
+        shown = self.table if len(self.table) else dict(self.refused)
+        return f"Comparison({counted(len(self.table), 'result')}, {missing} missing)\n{shown}"
 
     def extended(self, other: Comparison, suffix: str) -> Comparison:
         """Add the results of another comparison, with ``suffix`` after their names; they are no longer refused."""
@@ -230,7 +236,14 @@ def compare(
     Comparison
         With jobs, each measured result is also rounded and placed for a first round. What fails for a policy is listed
         with the reason: no result, a result that cannot be measured, or one that cannot be placed.
+
+    Raises
+    ------
+    InvalidOption
+        There are no policies.
     """
+    if not policies:
+        raise InvalidOption("is empty; give one or more policies by name", "policies")
     results: dict[str, Allocation | Plan] = {}
     rows: dict[str, dict[str, float]] = {}
     refused: dict[str, str] = {}
@@ -301,7 +314,7 @@ def measure_placed(first: FirstRound, total_before: float) -> dict[str, float]:
         "waiting": float((~runs).sum()),
         "gpus": float(decision.gpus.sum()),
         "total": total,
-        "given up": 1.0 - total / total_before if total_before > 0 else 0.0,
+        "change": total / total_before - 1.0 if total_before > 0 else 0.0,
         "servers": sum(servers) / len(servers) if servers else np.nan,
         "spread": float(sum(n > 1 for n in servers)),
         "extra": float(decision.given_up.get("extra_servers", 0.0)),

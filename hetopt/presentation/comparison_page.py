@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from hetopt.data.saving import check_folder, save
 from hetopt.experiments.comparison import Comparison, by_tenant, ranked, recommend, violations
 from hetopt.presentation.allocation_pictures import ENVY_KEYS, result_pictures, save_figure, type_keys
 from hetopt.presentation.pages import render, slug
-from hetopt.presentation.pictures import Picture, picture
-from hetopt.presentation.trade_off_picture import trade_off
+from hetopt.presentation.pictures import Picture, inline_svg, picture
+from hetopt.presentation.trade_off_picture import drawn, trade_off
 from hetopt.presentation.views import comparison_view, reason_of, view
 from hetopt.results.allocation import Plan
 
@@ -47,8 +48,11 @@ def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str
 
 
 def overview(comparison: Comparison) -> Picture:
-    """All policies on the plane of fairness and throughput."""
-    return picture(trade_off(comparison), "Total throughput against fairness of every policy")
+    """Policies on the plane of fairness and throughput; the text says how many, if some are not there."""
+    shown, every = len(drawn(comparison)), len(comparison.results) + len(comparison.refused)
+    some = f"{shown} of {every} policies; below the tables is why others have no result." if shown < every else ""
+    found = picture(trade_off(comparison), "Total throughput against fairness", some)
+    return replace(found, narrow=inline_svg(trade_off(comparison, narrow=True), "Total throughput against fairness"))
 
 
 def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapping[str, str]) -> Path:

@@ -114,28 +114,28 @@ class ColumnFormat:
             return f"{scaled:.{DIGITS - 1}g}"
         return _grouped(scaled, self.decimals)
 
-    def format_range(self, least: float, most: float) -> str:
-        """Two numbers in this unit as a range, without the name of the unit."""
-        return f"{self.format(least)} \N{EN DASH} {self.format(most)}"
 
-
-def column_format(values: Iterable[float], unit: Unit | str = Unit.NONE, *, significant: bool = False) -> ColumnFormat:
+def column_format(
+    values: Iterable[float], unit: Unit | str = Unit.NONE, *, significant: bool = False, length: float | None = None
+) -> ColumnFormat:
     """The format of a column: seconds in a unit of time that suits the median, shares in per cent.
 
     The largest number has :data:`DIGITS` significant digits, all have the same decimals, and whole numbers have none;
-    or, for numbers that differ by orders of magnitude, all have these ``significant`` digits.
+    or all have these ``significant`` digits where the smallest would keep fewer than two. Seconds on an axis of a
+    ``length`` are in its unit.
     """
     known = [abs(float(value)) for value in values if isfinite(value)]
     size, name = 1.0, unit.label if isinstance(unit, Unit) else unit
     if unit is Unit.SECONDS:
-        size, name = unit_of_time(known)
+        size, name = unit_of_time(known) if length is None else unit_of_axis(length)
     elif unit is Unit.SHARE:
         size, name = 0.01, "%"
-    if significant:
-        return ColumnFormat(size, name, None)
     if all(value / size == round(value / size) for value in known):
         return ColumnFormat(size, name)
-    return ColumnFormat(size, name, max(0, min(MOST_DECIMALS, DIGITS - 1 - floor(log10(max(known) / size)))))
+    decimals = max(0, min(MOST_DECIMALS, DIGITS - 1 - floor(log10(max(known) / size))))
+    if significant and any(0 < value / size < 10 ** (1 - decimals) for value in known):
+        return ColumnFormat(size, name, None)
+    return ColumnFormat(size, name, decimals)
 
 
 def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:
@@ -144,3 +144,8 @@ def unit_of_time(seconds: Iterable[float]) -> tuple[float, str]:
 
     known = [abs(value) for value in seconds if isfinite(value) and value != 0]
     return _largest_unit(median(known) if known else 1.0, DURATIONS)
+
+
+def unit_of_axis(length: float) -> tuple[float, str]:
+    """Size in seconds and name of the largest unit of time of which an axis of this length has two or more."""
+    return _largest_unit(length / 2, DURATIONS)

@@ -11,7 +11,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator
 
 from hetopt.presentation.fonts import cut, label, text_width
-from hetopt.presentation.formatting import format_duration, unit_of_time
+from hetopt.presentation.formatting import format_duration, unit_of_axis
 from hetopt.presentation.pictures import WIDE, Box, Drawing, draw_boxes
 from hetopt.presentation.style import GRID, INK, PAGE, REST, SeriesStyle
 
@@ -152,9 +152,7 @@ def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float) -
 
 def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> None:
     """Limits in seconds and round ticks, in a unit that suits the length; ``ago``: before the end of the axis."""
-    size, name = unit_of_time([end - begin])
-    if end - begin < 2 * size and size > 1:
-        size, name = unit_of_time([(end - begin) / 60])
+    size, name = unit_of_axis(end - begin)
     steps = (s * 10.0**e for e in range(-9, 18) for s in (1, 2, 5))
     step = size * next(s for s in steps if end - begin <= (7 if ago else 12) * s * size)
     axes.set_xlim(begin, end)

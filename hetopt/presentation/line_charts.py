@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from numpy.typing import ArrayLike
 
 from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
@@ -63,6 +64,7 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
             axes.plot(table.index, table[name], marker="o", label=label(str(name), i + 1, 40), **SeriesStyle(i).line())
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
         axes.set_xticks(list(table.index), [f"{n:,}" for n in table.index])
         axes.minorticks_off()

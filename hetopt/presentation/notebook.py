@@ -11,11 +11,12 @@ from matplotlib.patches import Patch
 
 from hetopt.auditing.audit_report import Audit
 from hetopt.experiments.comparison import Comparison
+from hetopt.metrics.log_reading import end_of
 from hetopt.presentation.allocation_pictures import check_picture_path, draw, save_figure
-from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.job_graph_pictures import draw_mapping
 from hetopt.presentation.pages import render
 from hetopt.presentation.pictures import draw_boxes, panel
+from hetopt.presentation.simulation_report.gantt_charts import job_timeline
 from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas, series_styles
 from hetopt.presentation.tables import MOST_ROWS
 from hetopt.presentation.trade_off_picture import trade_off
@@ -56,18 +57,17 @@ figure.register(MappedJobs, lambda value: draw_mapping(value.mappings.values()))
 
 @figure.register
 def _(value: Audit) -> Figure:
-    """The slack of each property."""
-    rows = [(name, verdict) for name, verdict in value if np.isfinite(verdict.slack)]
+    """The slack of each property; none where nothing was measured."""
+    rows = list(value)
+    slacks = [100 * verdict.slack if np.isfinite(verdict.slack) else 0.0 for _, verdict in rows]
     with canvas(()):
         drawn, axes = panel(0.9 + 0.26 * len(rows), 7.0)
-        for i, (_, verdict) in enumerate(rows):
-            slack = 100 * verdict.slack
+        for i, ((_, verdict), slack) in enumerate(zip(rows, slacks, strict=True)):
             colour = {True: GOOD, False: BAD, None: QUIET}[verdict.holds]
             draw_boxes(axes, [(min(slack, 0.0), max(slack, 0.0), i - 0.35, i + 0.35)], facecolor=colour, linewidth=0)
             axes.annotate(
                 f"{verdict.word} ", (min(slack, 0.0), i), ha="right", va="center", color=colour, annotation_clip=False
             )
-        slacks = [100 * verdict.slack for _, verdict in rows]
         low, high = min([0.0, *slacks]), max([0.0, *slacks])
         wide = max(high - low, 1.0)
         axes.axvline(0, color=QUIET, linewidth=0.8)
@@ -82,29 +82,14 @@ def _(value: Audit) -> Figure:
 @figure.register
 def _(value: Log) -> Figure:
     """When each job runs, and on which GPU type; dark where it starts or moves, a line while it is there."""
-    shown = value.jobs[:MOST_ROWS]
-    jobs = list(map(str, shown.index))
-    spans = value.spans[value.spans["job"].isin(jobs)]
-    types = sorted(map(str, spans["gpu_type"].unique()))
-    styles, end = series_styles(types), value.end if value.end == value.end else float(value.spans["end"].max())
-    first = float(value.jobs["arrival"].min())
-    begin = first if first < end else end - 1.0
-    with canvas((*jobs, *types)):
-        rows = [GanttRow(job) for job in jobs]
-        drawn, axes = gantt_figure(rows, 0.2, top=0.35)
-        bars = []
-        for span in spans.to_dict("records"):
-            start, stop, style = span["start"], span["end"], styles[span["gpu_type"]]
-            bar = GanttBar(
-                jobs.index(span["job"]), 0, 1, start, stop, style, span["servers"], begun=start + span["lost"]
-            )
-            bars.append(bar)
-        draw_bars(axes, rows, bars, (begin, end))
-        there = shown["arrival"], shown["finish"].fillna(end)
-        axes.hlines(axes.get_yticks(), *there, colors=QUIET, linewidth=0.7, zorder=1)
-        time_axis(axes, begin, end)
+    jobs = list(map(str, value.jobs.index[:MOST_ROWS]))
+    styles = series_styles(sorted(map(str, value.spans["gpu_type"].unique())))
+    first, end = float(value.jobs["arrival"].min()), end_of(value)
+    some = "" if len(jobs) == len(value.jobs) else f" (the first {len(jobs)} of {len(value.jobs)})"
+    with canvas((*jobs, *styles)):
+        window = (first if first < end else end - 1.0, end)
+        drawn = job_timeline(value, jobs, window, styles)
+        drawn.axes[0].set_title(f"Jobs on servers by GPU type{some}")
         samples = [Patch(label=name, **style.bar()) for name, style in styles.items()]
         drawn.legend(handles=samples, loc="upper right", ncols=6)
-        some = "" if len(jobs) == len(value.jobs) else f" (the first {len(jobs)} of {len(value.jobs)})"
-        axes.set_title(f"Jobs on servers by GPU type{some}")
     return drawn

@@ -21,7 +21,7 @@ from hetopt.presentation.style import LIGHT, VARIABLES, SeriesStyle
 from hetopt.presentation.tables import Key
 
 PANEL, WIDE = 5.0, 10.0
-"""Width in inches of a picture beside others, and of one that has a row of its own and scrolls on narrow screens."""
+"""Width in inches of a picture beside others, and of one that has its own row and scrolls on narrow screens."""
 
 Box = tuple[float, float, float, float]
 """Left, right, lower and upper edge."""
@@ -40,12 +40,13 @@ def line_key(label: str, own: SeriesStyle) -> Key:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture on a page: a drawing, the text below it, its legend, and whether it has a row of its own."""
+    """A picture on a page: a drawing, the text below it, its legend, whether it has a row, and a drawing for phones."""
 
     svg: Markup
     caption: str = ""
     keys: tuple[Key, ...] = ()
     wide: bool = False
+    narrow: Markup | None = None
 
 
 class Drawing(Figure):

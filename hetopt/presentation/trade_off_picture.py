@@ -7,18 +7,19 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hetopt.data.array_types import Floats
 from hetopt.experiments.comparison import Comparison, ranked
 from hetopt.presentation.fonts import label, text_width
-from hetopt.presentation.pictures import WIDE, Drawing
-from hetopt.presentation.style import BAD, GOOD, QUIET, canvas
+from hetopt.presentation.pictures import PANEL, WIDE, Drawing
+from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas
 from hetopt.tolerances import VISIBLE
 
-HEIGHT = 5.4
-"""Height of the picture in inches."""
+SIZES = {False: (WIDE, 5.4), True: (PANEL, 8.0)}
+"""Width and height in inches of the picture, and of the one for phones."""
 
 LETTER, LINE = 5.0, 11.0
 """Width of a letter, and height of a line, in points."""
@@ -26,23 +27,36 @@ LETTER, LINE = 5.0, 11.0
 DOT = 4.5
 """Radius of a dot in points."""
 
+FAIR = 1.0
+"""Sharing ratio from which on a policy is fair."""
 
-def trade_off(comparison: Comparison) -> Figure:
+
+def drawn(comparison: Comparison) -> pd.DataFrame:
+    """The rows of a comparison that have a place in the picture: those that are finite."""
+    finite = np.isfinite(comparison.table[["sharing", "total"]].to_numpy(dtype=float)).all(axis=1)
+    return pd.DataFrame(comparison.table.loc[finite])
+
+
+def trade_off(comparison: Comparison, narrow: bool = False) -> Figure:
     """Draw total throughput against the least sharing ratio of each policy, the recommended one as a star.
 
-    Rows that are not finite are left out.
+    Parameters
+    ----------
+    narrow:
+        Whether it is for phones.
     """
-    finite = np.isfinite(comparison.table[["sharing", "total"]].to_numpy(dtype=float)).all(axis=1)
-    table = comparison.table.loc[finite]
+    table = drawn(comparison)
     places, names = table[["sharing", "total"]].to_numpy(dtype=float), list(map(str, table.index))
     envious = (table["envy"] > VISIBLE).to_numpy()
     star = np.asarray(table.index == next(iter(ranked(comparison)), ""))
     with canvas(names):
-        figure = Drawing(figsize=(WIDE, HEIGHT), layout="constrained")
+        figure = Drawing(figsize=SIZES[narrow], layout="constrained")
         axes = figure.subplots()
-        axes.set_xlabel("least sharing ratio: rate / rate with the fair part of every GPU type (fair from 1 on)")
+        axes.set_xlabel("least sharing ratio: rate / rate with the fair part")
         axes.set_ylabel("total throughput (GPUs of speedup 1)")
-        axes.axvline(1.0, color=QUIET, linestyle=(0, (4, 3)), linewidth=1, zorder=1)
+        axes.axvline(FAIR, color=QUIET, linestyle=(0, (4, 3)), linewidth=1, zorder=1)
+        top: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "center"}
+        axes.annotate("fair from here on", (FAIR, 1.0), (0, 3), color=QUIET, **top)
         axes.grid()
         _frame(axes, places)
         kinds = (
@@ -65,7 +79,7 @@ def trade_off(comparison: Comparison) -> Figure:
 
 def _frame(axes: Axes, places: Floats) -> None:
     """Set axis limits with room for names, also if all places are equal."""
-    every = np.vstack([places, [1.0, places[:, 1].mean() if len(places) else 0.0]])
+    every = np.vstack([places, [FAIR, places[:, 1].mean() if len(places) else 0.0]])
     low, high = every.min(axis=0), every.max(axis=0)
     room = np.where(high > low, high - low, np.maximum(np.abs(high), 1.0))
     axes.set_xlim(low[0] - 0.06 * room[0], high[0] + 0.16 * room[0])
@@ -86,7 +100,8 @@ def _name_dots(axes: Axes, names: Sequence[str], places: Floats, star: np.ndarra
         lines.append([", ".join(shown[i : i + across]) for i in range(0, len(own), across)])
     sizes = [(LETTER * max(map(text_width, own)) + 2, LINE * len(own)) for own in lines]
     dots = points[[own[0] for own in groups]]
-    boxes = place_labels(dots, np.array(sizes), np.array(axes.bbox.extents) * scale)
+    line = scale * float(axes.transData.transform((FAIR, 0.0))[0])
+    boxes = place_labels(dots, np.array(sizes), np.array(axes.bbox.extents) * scale, line)
     leader: dict[str, Any] = {"arrowstyle": "-", "color": QUIET, "linewidth": 0.6, "shrinkA": 0, "shrinkB": DOT}
     for own, text, (x, y), (left, bottom, right, top) in zip(groups, lines, dots, boxes, strict=True):
         at, side = (left, "left") if left >= x else (right, "right") if right <= x else ((left + right) / 2, "center")
@@ -100,6 +115,7 @@ def _name_dots(axes: Axes, names: Sequence[str], places: Floats, star: np.ndarra
             ha=side,
             va="center",
             weight="bold" if star[own].any() else "normal",
+            bbox={"facecolor": PAGE, "edgecolor": "none", "pad": 0.5},
             arrowprops=leader if np.hypot(nearest[0] - x, nearest[1] - y) > 2.5 * DOT else None,
         )
 
@@ -113,8 +129,8 @@ GAPS = np.array([0.0, 8.0, 16.0, 26.0, 38.0, 52.0, 68.0, 86.0, 106.0])
 """Distances beyond the least one, in points."""
 
 
-def place_labels(dots: Floats, sizes: Floats, frame: Floats) -> Floats:
-    """A box for each label: near its dot, inside the frame, clear of all dots and of the other labels if there is room.
+def place_labels(dots: Floats, sizes: Floats, frame: Floats, line: float) -> Floats:
+    """A box for each label: near its dot, inside the frame, clear of dots, line and other labels if there is room.
 
     Parameters
     ----------
@@ -124,6 +140,8 @@ def place_labels(dots: Floats, sizes: Floats, frame: Floats) -> Floats:
         (n, 2) widths and heights.
     frame:
         (4,) left, bottom, right and top edge of the box that holds the labels.
+    line:
+        Where the vertical line is.
 
     Returns
     -------
@@ -134,13 +152,13 @@ def place_labels(dots: Floats, sizes: Floats, frame: Floats) -> Floats:
     offsets = ((DOT + 2.5 + GAPS[:, None, None]) * unit).reshape(-1, 2)
     costs = np.add.outer(GAPS, 0.3 * np.arange(len(SIDES))).ravel()
     corners = np.tile((np.sign(SIDES) - 1) / 2, (len(GAPS), 1))
-    taken = np.hstack([dots - DOT, dots + DOT])
+    taken = np.vstack([np.hstack([dots - DOT, dots + DOT]), (line - 1, frame[1], line + 1, frame[3])])
     for dot, size in zip(dots, sizes, strict=True):
         low = dot + offsets + corners * size
         boxes = np.hstack([low, low + size])
         hidden = _shared(boxes, taken).sum(axis=1) + size.prod() - _shared(boxes, frame[None])[:, 0]
         taken = np.vstack([taken, boxes[np.lexsort((costs, hidden.round(3)))[0]]])
-    return taken[len(dots) :]
+    return taken[len(dots) + 1 :]
 
 
 def _shared(boxes: Floats, others: Floats) -> Floats:

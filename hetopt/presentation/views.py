@@ -19,6 +19,7 @@ from hetopt.data.units import Unit
 from hetopt.decisions.first_round import FirstRound
 from hetopt.experiments import comparison
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, by_reason, ranked, recommend
+from hetopt.metrics.log_reading import end_of
 from hetopt.presentation.formatting import column_format, format_bytes, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_column, table_of, words
 from hetopt.results.allocation import Allocation, Plan
@@ -39,10 +40,10 @@ def view(value: object) -> list[Table]:
 
 
 def _numbers(
-    frame: pd.DataFrame, unit: Unit | str = Unit.NONE, meaning: str = "", *, significant: bool = False
+    frame: pd.DataFrame, unit: Unit | str = Unit.NONE, meaning: str = "", **settings: Any
 ) -> list[tuple[Column, list[Cell]]]:
     """Columns of numbers in one format, see :func:`~hetopt.presentation.formatting.column_format`."""
-    form = column_format(frame.to_numpy(dtype=float).ravel(), unit, significant=significant)
+    form = column_format(frame.to_numpy(dtype=float).ravel(), unit, **settings)
     return [number_column(str(key), frame[key].tolist(), meaning=meaning, form=form) for key in frame]
 
 
@@ -94,7 +95,8 @@ def _(value: Log) -> list[Table]:
     """A row for each job: its GPUs, when it arrived, started and finished, and its restarts."""
     times = value.jobs[["arrival", "start", "finish", "jct"]].rename(columns={"jct": "JCT"})
     gpus, switches = _numbers(value.jobs[["demand", "switches"]].rename(columns={"demand": "GPUs"}), Unit.COUNT)
-    *columns, (jct, cells) = _numbers(times, Unit.SECONDS)
+    length = end_of(value) - value.jobs["arrival"].min()  # of the time axis of its picture
+    *columns, (jct, cells) = _numbers(times, Unit.SECONDS, length=length)
     completion = replace(jct, meaning="completion time, from arrival to finish"), cells
     facts = [("finished", f"{value.jobs['finish'].notna().sum()} of {counted(len(value.jobs_with_work), 'job')}")]
     if value.makespan == value.makespan:
@@ -108,7 +110,7 @@ PROPERTIES = {
     "sharing_incentive": "every tenant or job does at least as well as with its own part of the cluster, by weight",
     "pareto_efficient": "no tenant or job can gain without loss to others",
     "strategy_proof": "no tenant gains by misreporting its speeds (searched, so never proven)",
-    "capacity": "no more GPUs are allocated than exist",
+    "capacity": "no more GPUs are allocated than exist, and none fewer than 0",
     "adjacent_types": "the GPU types of each tenant or job are adjacent in the cluster's order [OEF, Theorem 5.2]",
     "even split": "per tenant: its GPUs are divided evenly among its job types",
     "free reuse": "per tenant: its GPUs go to the job type that gains most",
@@ -173,7 +175,8 @@ def comparison_view(value: Comparison, links: Mapping[str, str] | None = None) -
         Policy -> target of the link at its name.
     """
     order = ranked(value)
-    results = _measures(value.table.loc[order], COLUMNS, "every policy", links)
+    title = f"{len(order)} of {len(value.results) + len(value.refused)} policies"
+    results = _measures(value.table.loc[order], COLUMNS, title, links)
     tables = [replace(results, marked=frozenset([0] if order else []))]
     if not value.placed.empty:
         placed = value.placed.loc[[name for name in order if name in value.placed.index]]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import chain
 
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import number_text, numbers_text
+from hetopt.data.rationals import change_text, numbers_text
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, SPEEDS, UNIQUE, Optimum, TenantCase, case_of
@@ -102,10 +102,7 @@ def misreport_pays(case: MisreportCase, honest: Optimum, misreported: Optimum, *
     """Whether some misreporting tenant does not gain; with ``level`` all honest optima have the same rates."""
     more, e = gain(case, honest, misreported)
     before = case.truth.worth(e, honest.share[e])
-    words = (
-        f"u{e + 1} reports ({numbers_text(case.reported.speed[e])}) and has {number_text(before + more)} "
-        f"instead of {number_text(before)}"
-    )
+    words = f"u{e + 1} reports ({numbers_text(case.reported.speed[e])}) and has {change_text(before, before + more)}"
     pictures = (
         case.truth.picture("honest", honest.share),
         case.truth.picture("after the misreport, at true speedups", misreported.share),

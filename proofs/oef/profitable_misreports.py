@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.data.rationals import number_text, numbers_text
+from hetopt.data.rationals import change_text, numbers_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
@@ -91,8 +91,8 @@ def with_false_type(case: MisreportCase) -> Finding:
     gpus = [a + b for a, b in zip(found.share[0], found.share[last], strict=True)]
     before, after = case.truth.level, case.truth.worth(0, gpus)
     words = (
-        f"u1 adds a job type of speedups ({numbers_text(case.reported.speed[last])}) and has {number_text(after)} "
-        f"instead of {number_text(before)}"
+        f"u1 adds a job type of speedups ({numbers_text(case.reported.speed[last])}) and has "
+        f"{change_text(before, after)}"
     )
     names = [*(f"u{e + 1}" for e in range(last)), "u1, false type"]
     rates = [case.reported.worth(e, row) for e, row in enumerate(found.share)]

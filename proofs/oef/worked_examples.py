@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from hetopt import instances
-from hetopt.data.rationals import number_text, simple_fractions
+from hetopt.data.rationals import change_text, number_text, simple_fractions
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ByComputation, ComparedValue, Computation, compare_number, compare_values
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
@@ -126,7 +126,7 @@ def eq_3_trade(first: Fraction, second: Fraction) -> Computation:
         compare_values("u1 keeps its efficiency", True, after[0] >= before[0]),
         compare_values("within what both have", True, first + second <= found.share[0][1] + found.share[1][1]),
     )
-    return Computation(rows, f"u2 has {number_text(after[1])} instead of {number_text(before[1])}")
+    return Computation(rows, f"u2 has {change_text(before[1], after[1])}")
 
 
 def gavel_below_gandiva_fair() -> Computation:

@@ -10,7 +10,7 @@ from functools import partial
 
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
 from hetopt.data.entities import Kind
-from hetopt.data.rationals import number_text, numbers_text, simple_fractions
+from hetopt.data.rationals import change_text, number_text, numbers_text, simple_fractions
 from hetopt.decisions.rounders import ByKind
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture
@@ -173,8 +173,7 @@ def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
     distance = sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
     slack = screened(max(losses), exact=honest.exact and misreported.exact)
     texts = (
-        f"{held.names[e]} {_misreport_text(case, e)} "
-        f"and has {number_text(one.after)} instead of {number_text(one.before)}"
+        f"{held.names[e]} {_misreport_text(case, e)} and has {change_text(one.before, one.after)}"
         for e, one in zip(case.misreporters, outcomes, strict=True)
     )
     several = not (honest.unique and misreported.unique)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
-import numpy as np
 from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
 
-from hetopt.data.array_types import Floats
 from hetopt.executor.queue import capacity_of, known_nodes
 from hetopt.executor.tables import events, jobs, leases, seats, speeds
 from hetopt.executor.tables import rounds as all_rounds
@@ -24,9 +22,6 @@ MIN_SECONDS = 10.0
 
 MAX_LEASES = 1000
 """Leases of the Gantt chart; of more, the chart begins later."""
-
-BINS = 60
-"""Intervals over which GPUs are averaged."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +49,21 @@ class Span:
 
 @dataclass(frozen=True)
 class Usage:
-    """GPUs of tenants over time, from the grants of leases to their seals.
+    """GPU-seconds of tenants, from the grants of leases to their seals.
 
     Attributes
     ----------
-    edges:
-        (b + 1,) cluster seconds between which GPUs are averaged.
-    gpus:
-        Tenant -> (b,) mean GPUs; the tenant with most GPUs is first.
+    since:
+        Begin of the recent time, in cluster seconds.
+    recent:
+        Tenant -> GPU-seconds since then; the tenant with most is first.
     total:
         Tenant -> GPU-seconds since the first record.
     """
 
-    edges: Floats
-    gpus: dict[str, Floats]
+    since: float
+    recent: dict[str, float]
     total: dict[str, float]
-
-    @property
-    def recent(self) -> dict[str, float]:
-        """Tenant -> GPU-seconds between the first edge and the last."""
-        return {tenant: float((gpus * np.diff(self.edges)).sum()) for tenant, gpus in self.gpus.items()}
 
 
 def window_start(connection: Connection, now: float, round_seconds: float | None) -> float:
@@ -129,27 +119,16 @@ def rounds(connection: Connection, since: float) -> Sequence[Row[Any]]:
     return connection.execute(query).all()
 
 
-def usage(connection: Connection, since: float, now: float, bins: int = BINS) -> Usage:
-    """GPUs of tenants from ``since`` until ``now``."""
-    until = func.coalesce(leases.c.sealed, now)
+def usage(connection: Connection, since: float, now: float) -> Usage:
+    """GPU-seconds of tenants from ``since`` until ``now``, and in all."""
     joined = leases.join(seats, seats.c.lease == leases.c.id).join(jobs, jobs.c.id == leases.c.job)
-    recent = select(jobs.c.tenant, leases.c.granted, until).select_from(joined).where(_after(since))
-    sums = select(jobs.c.tenant, func.sum(until - leases.c.granted)).select_from(joined).group_by(jobs.c.tenant)
-    stays: dict[str, list[tuple[float, float]]] = {}
-    for tenant, granted, end in connection.execute(recent):
-        stays.setdefault(tenant, []).append((granted, end))
-    edges = np.linspace(since, now, bins + 1)
-    gpus = {tenant: mean_number(own, edges) for tenant, own in stays.items()}
-    order = sorted(gpus, key=lambda tenant: (-float(gpus[tenant].sum()), tenant))
-    total = {tenant: float(seconds) for tenant, seconds in connection.execute(sums)}
-    return Usage(edges, {tenant: gpus[tenant] for tenant in order}, total)
 
+    def held(begin: float) -> dict[str, float]:
+        seconds = func.sum(func.coalesce(leases.c.sealed, now) - func.max(leases.c.granted, begin))  # of each row
+        query = select(jobs.c.tenant, seconds).select_from(joined).where(_after(begin)).group_by(jobs.c.tenant)
+        return {tenant: float(own) for tenant, own in connection.execute(query.order_by(-seconds, jobs.c.tenant))}
 
-def mean_number(stays: Iterable[tuple[float, float]], edges: Floats) -> Floats:
-    """(b,) mean number of stays (from, until) present between each two edges."""
-    begin, end = (np.array(column)[:, None] for column in zip(*stays, strict=True))
-    before = (np.clip(edges, begin, np.maximum(begin, end)) - begin).sum(axis=0)
-    return np.asarray(np.diff(before) / np.diff(edges))
+    return Usage(since, held(since), held(0.0))
 
 
 def engine(connection: Connection) -> str | None:

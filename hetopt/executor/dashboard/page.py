@@ -64,7 +64,6 @@ def _values_once(state: ClusterState) -> dict[str, Any]:
         ),
         "tenants": tenants(state),
         "leases": pictures.leases(state),
-        "shares": pictures.shares(state),
     }
 
 
@@ -72,7 +71,7 @@ def tenants(state: ClusterState) -> Section:
     """GPU time of tenants, and the finish-time fairness of their jobs."""
     now, usage = state.snapshot, state.usage
     owner = {job["name"]: job["tenant"] for job in now.jobs}
-    names = list(dict.fromkeys((*usage.gpus, *usage.total, *owner.values())))
+    names = list(dict.fromkeys((*usage.recent, *usage.total, *owner.values())))
     phases = jobs_by_phase(now)
     running, pending = (Counter(job["tenant"] for job in phases[phase]) for phase in ("running", "pending"))
     gpus = Counter[str]()
@@ -91,7 +90,7 @@ def tenants(state: ClusterState) -> Section:
         fair = [rho_cell(rho[name][key], rho[name]["estimated"]) if name in rho else "" for key in ("mean", "largest")]
         counts = (str(count[name]) for count in (running, pending, gpus))
         rows.append([name, *counts, share(usage.recent, name), share(usage.total, name), *fair])
-    window = format_duration(round(now.now - float(usage.edges[0])))
+    window = format_duration(round(now.now - usage.since))
     columns = ("running", "pending", "GPUs now", f"last {window}", "in all", "mean rho", "largest rho")
     caption = "GPU time from the grants of leases to their ends."
     left = len(names) - len(rows)

@@ -1,4 +1,4 @@
-"""The pictures of the dashboard: leases over time by GPU, and GPUs of tenants over time."""
+"""The picture of the dashboard: leases over time by GPU."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from sqlalchemy import Row
 
-from hetopt.data.array_types import Floats
 from hetopt.executor.dashboard.history import Span
 from hetopt.executor.dashboard.reader import ClusterState
 from hetopt.executor.leases import PROFILE
-from hetopt.executor.status_view import gpus_by_type
-from hetopt.presentation.formatting import format_duration, format_number
+from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
-from hetopt.presentation.pictures import WIDE, Picture, draw_boxes, panel, picture
-from hetopt.presentation.style import INK, LIGHT, QUIET, REST, SOFT, SeriesStyle, canvas
+from hetopt.presentation.pictures import Picture, draw_boxes, picture
+from hetopt.presentation.style import LIGHT, QUIET, SOFT, SeriesStyle, canvas
 from hetopt.presentation.tables import Key
 
 MAX_GPUS = 400
@@ -95,7 +92,7 @@ def leases(state: ClusterState) -> Picture | None:
     shown, left_out = gpu_rows(state.snapshot.nodes, spans)
     rows = [GanttRow(f"{node} {gpu_type}", lines) for (node, gpu_type), lines in shown.items()]
     positions = {row: i for i, row in enumerate(shown)}
-    groups = tenant_groups(state.usage.gpus)
+    groups = tenant_groups(state.usage.recent)
     tenants = {tenant: style for _, style, own in groups for tenant in own}
     jobs = {job: SeriesStyle(i % len(LIGHT)) for i, job in enumerate(dict.fromkeys(span.job for span in spans))}
     by_job = len(tenants) == 1
@@ -116,7 +113,7 @@ def leases(state: ClusterState) -> Picture | None:
     caption = [
         f"A line for each GPU over the last {format_duration(round(now - since))}; point at a bar for its lease.",
         "Colours: jobs of the only tenant; they recur." if by_job else "Colours: tenants.",
-        "There are too many leases to begin earlier." if since > float(state.usage.edges[0]) + 1.0 else "",
+        "There are too many leases to begin earlier." if since > state.usage.since + 1.0 else "",
         f"{left_out} more GPUs are not shown." if left_out else "",
         f"Every {every}th of {len(rounds)} rounds is marked." if every > 1 else "",
     ]
@@ -149,38 +146,3 @@ def _draw_rounds(axes: Axes, rounds: Sequence[Row[Any]], height: float, tips: li
         if one.time >= free:
             axes.text(one.time, -0.13 / height, str(one.number), ha="center", va="bottom", color=QUIET)
             free = one.time + room
-
-
-def shares(state: ClusterState) -> Picture | None:
-    """GPUs of tenants over time, one above the other; None if no tenant had any."""
-    usage, edges, now = state.usage, state.usage.edges, state.snapshot.now
-    if not any(gpus.any() for gpus in usage.gpus.values()):
-        return None
-    groups = tenant_groups(usage.gpus)
-    below: Floats = np.zeros(len(edges) - 1)
-    times, gpus = capacity(state.rounds, float(edges[0]), gpus_by_type(state.snapshot.nodes, "gpus").total())
-    tips = []
-    with canvas(usage.gpus):
-        figure, axes = panel(2.2, WIDE)
-        for i, (text, style, names) in enumerate(groups):
-            above = below + sum(usage.gpus[tenant] for tenant in names)
-            colour = REST if style is None else style.colour
-            area = axes.stairs(above, edges, baseline=below, fill=True, facecolor=colour, linewidth=0)
-            area.set_gid(f"tip{i}")
-            mean = format_number(sum(usage.recent[tenant] for tenant in names) / float(edges[-1] - edges[0]), 3)
-            tips.append(f"{text}: {mean} GPUs on average")
-            below = above
-        axes.step([*times, now], [*gpus, gpus[-1]], where="post", color=INK, linewidth=1.2)
-        time_axis(axes, float(edges[0]), now, ago=True)
-        axes.set_ylim(0, 1.05 * max(1.0, *gpus, float(below.max())))
-        axes.set_ylabel("GPUs")
-        axes.grid(axis="y")
-        keys = [*_keys(groups), Key("GPUs that the policy may allocate", "ink", line=True)]
-        caption = "GPUs with a lease, on average, one tenant above the other."
-        return picture(figure, "GPUs of tenants over time", caption, keys, tips)
-
-
-def capacity(rounds: Sequence[Row[Any]], since: float, known: int) -> tuple[list[float], list[int]]:
-    """Times from ``since`` on, and the GPUs that the policy may allocate from each on; ``known`` without rounds."""
-    changes = [next(own) for _, own in groupby(rounds, lambda one: one.capacity)]
-    return [max(since, one.time) for one in changes] or [since], [one.capacity for one in changes] or [known]

@@ -1,57 +1,26 @@
-"""Panels that compare systems: bars with ranges, cumulative distributions, and curves over time."""
+"""Panels that compare systems: cumulative distributions, and curves over time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter
 
 from hetopt.data.array_types import Floats
-from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.completion_times import cdf
-from hetopt.metrics.definitions import metric_of
-from hetopt.presentation.fonts import heading, labels
-from hetopt.presentation.formatting import column_format
+from hetopt.presentation.fonts import heading
+from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.gantt import time_axis
 from hetopt.presentation.pictures import PANEL, Picture, panel, picture
 from hetopt.presentation.simulation_report.result_tables import Styles
-from hetopt.presentation.style import INK, QUIET, canvas
+from hetopt.presentation.style import QUIET, canvas
 
-TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 864000: "10 d", 8640000: "100 d"}
+TIMES = {at: format_duration(at) for at in (0.001, 0.1, 1, 10, 60, 600, 3600, 36_000, 864_000, 8_640_000)}
 RATIOS = {at: f"{at:g}" for at in (0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, *(10.0**e for e in range(1, 12)))}
 """Ticks of logarithmic axes, which begin and end at one of them."""
 
 CURVE = 1.5
 """Height in inches of a panel with a curve over time."""
-
-APART = 20
-"""Ratio of the longest to the median queue above which the common axis is logarithmic."""
-
-
-def bars(statistics: SeedStatistics, metric: str, styles: Styles, where: str) -> Picture:
-    """Means of a metric, a bar per system, with lines from the least to the largest value over seeds.
-
-    Parameters
-    ----------
-    where:
-        The workload, for the text alternative.
-    """
-    systems, most, title = statistics.systems, statistics.most[metric].fillna(0.0), metric_of(metric).title
-    form = column_format([*statistics.mean[metric], *most], metric_of(metric).unit)
-    with canvas(systems):
-        figure, axes = panel(0.35 + 0.21 * len(systems))
-        for place, system in enumerate(systems):
-            mean, least = statistics.mean[metric][system], statistics.least[metric][system]
-            axes.barh(place, mean, height=0.72, linewidth=0, **styles[system].bar())
-            axes.plot([least, most[system]], [place, place], color=INK, linewidth=1.2, solid_capstyle="butt", zorder=3)
-            axes.annotate(form.format(mean), (most[system], place), (4, 0), textcoords="offset points", va="center")
-        axes.set(xlim=(0, 1.2 * most.max() or 1.0), ylim=(len(systems) - 0.4, -0.6), xticks=[])
-        axes.set_yticks(range(len(systems)), labels({name: i for i, name in enumerate(systems, 1)}))
-        axes.tick_params(left=False)
-        axes.spines["bottom"].set_visible(False)
-        axes.set_title(f"{title} ({form.name})" if form.name else title)
-        return picture(figure, f"Bars of {title} on {where} for {', '.join(systems)}; see the tables")
 
 
 def distribution(samples: Mapping[str, Floats], title: str, styles: Styles, where: str, ideal: bool) -> Picture:
@@ -89,7 +58,7 @@ def curves(
     where: str,
     dashed: bool = False,
 ) -> list[Picture]:
-    """A panel for each system with its curve over time, all on the same axes, logarithmic if they differ much.
+    """A panel for each system with its curve over time, all on the same axes.
 
     Parameters
     ----------
@@ -102,10 +71,7 @@ def curves(
     what:
         The quantity, for the text alternatives.
     """
-    if not values:
-        return []
-    tops = [float(np.nanmax(curve, initial=0.0)) for curve in (*values.values(), *behind.values())]
-    apart = max(tops) > APART * max(1.0, float(np.median(tops)))
+    top = max((float(np.nanmax(curve, initial=1.0)) for curve in (*values.values(), *behind.values())), default=1.0)
     grey = {"linewidth": 1.1, "linestyle": (0, (4, 1.5))} if dashed else {"linewidth": 0.7}
     found = []
     with canvas(values):
@@ -114,12 +80,9 @@ def curves(
             if system in behind:
                 axes.stairs(behind[system], edges, baseline=None, color=QUIET, **grey)
             axes.stairs(curve, edges, baseline=None, color=styles[system].colour, linewidth=1.2)
-            if apart:
-                axes.set_yscale("symlog", linthresh=1.0)
-                axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.set_ylim(0, max(1.0, 1.05 * max(tops)))
+            axes.set_ylim(0, 1.05 * top)
             axes.grid()
             time_axis(axes, edges[0], edges[-1])
-            axes.set_title(heading(f"{system}, log scale above 1" if apart else system, PANEL - 1))
+            axes.set_title(heading(system, PANEL - 1))
             found.append(picture(figure, f"{what} over time on {where} with {system}"))
     return found

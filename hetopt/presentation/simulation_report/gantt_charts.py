@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from hetopt.checks import counted
 from hetopt.errors import InvalidOption
@@ -95,8 +96,8 @@ MOST_ROWS = 40
 COLOURS = 2 * len(LIGHT)
 """Number of tenants, jobs or GPU types with a style of their own; others are grey."""
 
-GPU_LINE, JOB_LINE, LEAST_ROW = 0.062, 0.16, 0.16
-"""Height in inches of the line of a GPU, of that of a job, and of the lowest row, whose name is legible."""
+LINE, LEAST_ROW = 0.062, 0.18
+"""Height in inches of a line, and of the lowest row, whose name is legible."""
 
 
 def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[str, Any]]:
@@ -142,31 +143,43 @@ def _charts(
     where: str,
 ) -> dict[str, Any]:
     """One kind of charts; ``lines``: row -> its lines, for jobs the most that it may have."""
-    by_job = kind == "job"
-    places, colour = ("once", "gpu_type") if by_job else ("on", "owner")
-    height = JOB_LINE if by_job else max(GPU_LINE, LEAST_ROW / min(lines.values()))
+    colour = "gpu_type" if kind == "job" else "owner"
     styles = series_styles(largest(spans.values(), colour, COLOURS))
     keys = [Key(name, own.variable, hatched=bool(own.hatch)) for name, own in styles.items()]
     if any(not own[colour].isin(styles).all() for own in spans.values()):
         keys.append(Key("others", "rest"))
     pictures = []
     for system, own in spans.items():
-        bars = bars_of(own, places, lines, colour, styles)
-        copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
-        rows = [GanttRow(name, copies.get(i, 1) if by_job else most) for i, (name, most) in enumerate(lines.items())]
-        with canvas([system, *lines, *(bar.label for bar in bars)]):
-            figure, axes = gantt_figure(rows, height)
-            draw_bars(axes, rows, bars, window)
-            if by_job:
-                log = loaded.logs[system]
-                jobs = log.jobs.reindex(list(lines)).fillna({"finish": end_of(log)})
-                axes.hlines(axes.get_yticks(), jobs["arrival"], jobs["finish"], colors=QUIET, linewidth=0.7, zorder=1)
-            time_axis(axes, *window)
-            axes.set_title(heading(system, WIDE - 2))
-            size = f"{counted(len(bars), 'bar')} of jobs in {counted(len(rows), 'row')}"
-            pictures.append(picture(figure, f"Timeline of {system} on {where}: {size}"))
+        with canvas([system, *lines, *own["job"].unique()]):
+            if kind == "job":
+                figure = job_timeline(loaded.logs[system], list(lines), window, styles)
+            else:
+                rows = [GanttRow(name, most) for name, most in lines.items()]
+                figure = _timeline(rows, bars_of(own, "on", lines, colour, styles), window)
+            figure.axes[0].set_title(heading(system, WIDE - 2))
+            text = f"Timeline of {system} on {where}: {counted(len(own), 'span')} in {counted(len(lines), 'row')}"
+            pictures.append(picture(figure, text))
     keys.append(Key("starting or moving", "ink", opacity=0.6))
     return {"rows": kind, "colours": colours, "keys": keys, "pictures": pictures, "shown": len(lines)}
+
+
+def job_timeline(log: Log, jobs: Sequence[str], window: Window, styles: Mapping[str, SeriesStyle]) -> Figure:
+    """A row for each of these jobs: where it runs, by GPU type, and a thin line while it is present."""
+    spans = spans_in(log, window)
+    bars = bars_of(spans, "once", dict.fromkeys(jobs, len(spans)), "gpu_type", styles)
+    copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
+    figure = _timeline([GanttRow(name, copies.get(i, 1)) for i, name in enumerate(jobs)], bars, window)
+    present = log.jobs.reindex(list(jobs)).fillna({"finish": end_of(log)})
+    axes = figure.axes[0]
+    axes.hlines(axes.get_yticks(), present["arrival"], present["finish"], colors=QUIET, linewidth=0.7, zorder=1)
+    return figure
+
+
+def _timeline(rows: Sequence[GanttRow], bars: Sequence[GanttBar], window: Window) -> Figure:
+    figure, axes = gantt_figure(rows, max(LINE, LEAST_ROW / min((row.lines for row in rows), default=1)))
+    draw_bars(axes, rows, bars, window)
+    time_axis(axes, *window)
+    return figure
 
 
 def spans_in(log: Log, window: Window) -> pd.DataFrame:
@@ -221,6 +234,6 @@ def bars_of(
             free[row][own] = span.end
             for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1):  # adjacent lines
                 at = position[row], int(run[0]), len(run), span.start, span.end
-                label = "" if row == span.job else span.job
+                label = span.servers if row == span.job else span.job
                 bars.append(GanttBar(*at, styles.get(getattr(span, colour)), label, begun=span.trains))
     return bars

@@ -82,7 +82,7 @@ def page(
         facts = {"name": name, "systems": systems, "instance": runs.instance, **workload_facts(part)}
         if systems:
             compared = part.statistics.baseline(baseline if baseline in systems else None)
-            facts |= _numbers(part.statistics, compared, fairness, styles, name)
+            facts |= _numbers(part.statistics, compared, fairness, styles)
             facts |= _distributions(runs, styles, name) | _over_time(runs, compared, styles, name)
             facts |= {"window": within, "gantt": gantt_charts(runs, within, name) if within else []}
         workloads.append(facts)
@@ -101,21 +101,15 @@ def page(
     )
 
 
-def _numbers(
-    statistics: SeedStatistics, baseline: str, fairness: str, styles: result_tables.Styles, where: str
-) -> dict[str, Any]:
-    """Tables and bars of all metrics."""
-    main, more = (
-        result_tables.known_metrics(statistics, metrics, fairness)
-        for metrics in (result_tables.MAIN, result_tables.MORE)
-    )
+def _numbers(statistics: SeedStatistics, baseline: str, fairness: str, styles: result_tables.Styles) -> dict[str, Any]:
+    """Tables of all metrics."""
+    main = result_tables.known_metrics(statistics, result_tables.MAIN, fairness)
     return {
         "baseline": baseline,
         "best": result_tables.best_systems(statistics, fairness, baseline),
         "most_seeds": max(map(len, statistics.seeds.values())),
         "main": result_tables.numbers_table(statistics, main, styles),
         "ratios": result_tables.numbers_table(statistics, main, styles, baseline),
-        "bars": [charts.bars(statistics, metric, styles, where) for metric in main + more],
         "themes": {
             theme: result_tables.numbers_table(statistics, names, styles, titles=False)
             for theme, names in by_theme(statistics.metrics).items()

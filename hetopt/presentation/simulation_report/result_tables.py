@@ -33,9 +33,6 @@ MAIN = (
 ANSWER = ("jct_mean", "makespan", "ftf_{}_mean", "utilisation")
 """Metrics of the answer at the top of the page."""
 
-MORE = ("ftf_{}_max", "gru", "cru", "decision_mean")
-"""Metrics that are drawn, too."""
-
 
 def known_metrics(statistics: SeedStatistics, metrics: Iterable[str], fairness: str) -> list[str]:
     """Those of the metrics that have values."""
@@ -50,7 +47,7 @@ def system_cells(systems: Sequence[str], styles: Styles) -> list[Cell]:
 def numbers_table(
     statistics: SeedStatistics, metrics: Sequence[str], styles: Styles, baseline: str | None = None, titles: bool = True
 ) -> Table:
-    """Systems by metrics: means over seeds, with the range as a note; the best are marked.
+    """Systems by metrics: means over seeds, with their range as a note; the best are marked.
 
     Parameters
     ----------
@@ -69,8 +66,8 @@ def numbers_table(
         form = column_format([*mean[metric], *least[metric], *most[metric]], unit)
         for name in statistics.systems:
             known, runs = many[metric][name], len(statistics.seeds[name])
-            several = known > 1 and name != baseline
-            notes = [form.format_range(least[metric][name], most[metric][name])] if several else []
+            ends = dict.fromkeys(form.format(frame[metric][name]) for frame in (least, most))
+            notes = [" \N{EN DASH} ".join(ends)] if len(ends) > 1 else []
             notes += [f"{known} of {runs} seeds"] if known < runs else []
             cells.append(number_cell(mean[metric][name], form, Mark.BEST if name in best else None, notes))
         return Column(own.title if titles else metric, form.name, own.meaning if baseline is None else ""), cells
