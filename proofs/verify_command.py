@@ -220,14 +220,14 @@ def _properties(
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
-    from hetopt.presentation.terminal_tables import show
+    from hetopt.presentation.terminal_tables import print_text, show
     from hetopt.proofs.ledger.ledger_output import verdicts
 
     for paper in dict.fromkeys(result.claim.paper for result in results):
         show(verdicts([result for result in results if result.claim.paper == paper], paper), most=None)
     counts = Counter(result.label for result in results)
     total = ", ".join(f"{count} {label}" for label, count in counts.items())
-    console.print_line(f"{total}; {format_duration(spent)}")
+    print_text(f"{total}; {format_duration(spent)}")
     for key in (result.claim.key for result in results if not result.as_expected):
         console.note(f"{key}: not the expected verdict")
 

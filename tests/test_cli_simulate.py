@@ -144,7 +144,9 @@ def test_omitted_results_are_reported(run: Run) -> None:
     Path("own.csv").write_text("job,arrival,duration,gpus\na,0,60,1\nb,0,60,64\nc,0,1e6,2\n", encoding="utf-8")
     code, out, _ = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf,gavel", "--until", "3600")
     assert code == 0
-    assert "Of them 1 request more GPUs than any type has that can train their model (dropped)." in out
+    assert "Of them 1 request more GPUs than any type has that can train their model (dropped)." in " ".join(
+        out.split()
+    )
     assert "srtf: 1 job did not finish; completion times are of the other jobs" in out
     found = rows(out)
     assert found["srtf"][3] == "\N{EN DASH}", "there is no makespan"

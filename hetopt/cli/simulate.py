@@ -163,14 +163,16 @@ def simulate(
     if as_json:
         console.print_json(table)
         return
+    from hetopt.presentation.terminal_tables import print_text
+
     if instance.source:
-        console.print_line(instance.source)
+        print_text(instance.source)
     if workload.is_instance and seeds > 1:
-        console.print_line("the jobs of an instance are the same with every seed; only errors and failures differ")
+        print_text("the jobs of an instance are the same with every seed; only errors and failures differ")
     _show(table)
     ran, hours = table[table["refused"].isna()], environment_settings.failing_hours
     if environment_settings.mtbf_hours and "makespan" in ran and not (ran["makespan"] <= 3600.0 * hours).all():
-        console.print_line(
+        print_text(
             f"servers fail in the first {hours:g} h only, and runs took longer; --environment failing_hours=… for more"
         )
     reused = len(keys) - len(records)
@@ -208,7 +210,7 @@ def _show(table: pd.DataFrame) -> None:
     from hetopt.data.units import Unit
     from hetopt.metrics.definitions import METRICS
     from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
-    from hetopt.presentation.terminal_tables import show
+    from hetopt.presentation.terminal_tables import print_text, show
 
     ran = table[table["refused"].isna()]
     shown = [METRICS[key] for key in SHOWN if key in ran]
@@ -231,7 +233,7 @@ def _show(table: pd.DataFrame) -> None:
         show(joined(names, (round_length, at_events), *columns, title=title))
         for system, unfinished in ran.groupby("system")["unfinished"].sum().items():
             if unfinished:
-                console.print_line(
+                print_text(
                     f"{system}: {counted(unfinished, 'job')} did not finish; completion times are of the other jobs"
                 )
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():

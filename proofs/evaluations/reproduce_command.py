@@ -113,9 +113,9 @@ def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
         table_of(["claim", *map(Column, ("paper", "ours", "ours / paper")), "what"], rows, title), most=None
     )
     if common_reason:
-        console.print_line(f"All: {common_reason}")
+        terminal_tables.print_text(f"All: {common_reason}")
     for text, ids in remarks.items():
-        console.print_line(f"{', '.join(dict.fromkeys(ids))}: {text}")
+        terminal_tables.print_text(f"{', '.join(dict.fromkeys(ids))}: {text}")
 
 
 def _short_list(workloads: str) -> str:
