@@ -209,6 +209,7 @@ def _show(table: pd.DataFrame) -> None:
     """Print means over seeds, the fastest system first, and which jobs and systems did not finish or run."""
     from hetopt.data.units import Unit
     from hetopt.metrics.definitions import METRICS
+    from hetopt.presentation.formatting import column_format
     from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
     from hetopt.presentation.terminal_tables import print_text, show
 
@@ -225,8 +226,9 @@ def _show(table: pd.DataFrame) -> None:
         columns = []
         for metric in shown:
             values = means[metric.name].tolist()
-            best = dict.fromkeys(best_of(values, metric.better), Mark.BEST)
-            columns.append(number_column(metric.title, values, metric.unit, metric.meaning, best))
+            form = column_format(values, metric.unit)
+            best = dict.fromkeys(best_of(values, metric.better, form), Mark.BEST)
+            columns.append(number_column(metric.title, values, meaning=metric.meaning, marks=best, form=form))
         names = Column("policy", text=True), [Cell(str(system)) for system in means.index]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")
