@@ -59,7 +59,7 @@ def run_parallel(
 
     start = (os.getpid(), sys.path, next(CALLS))  # with other arguments than before, joblib starts new processes
     pool = Parallel(jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=start)
-    others = {*multiprocessing.active_children(), *_pool_threads()}
+    others = _helpers()
     results: Any = ()
     try:
         with _interrupts_held_back():  # in the new processes for good, also while they import
@@ -75,14 +75,15 @@ def run_parallel(
             warnings.filterwarnings("ignore", ".*have been cancelled", UserWarning)  # which is what closing is for
             if results:
                 results.close()
-        for started in {*multiprocessing.active_children(), *_pool_threads()} - others:
+        for started in _helpers() - others:
             started.join()
         raise
 
 
-def _pool_threads() -> list[Thread]:
-    """Threads that serve pools; at the end of the process one may be cut off while it removes a semaphore."""
-    return [thread for thread in enumerate_threads() if thread.name in ("ExecutorManagerThread", "QueueFeederThread")]
+def _helpers() -> set[Any]:
+    """Processes and threads of pools; a thread may be cut off at the end while it removes a semaphore."""
+    names = "ExecutorManagerThread", "QueueFeederThread"
+    return {*multiprocessing.active_children(), *(one for one in enumerate_threads() if one.name in names)}
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, Settings, names_of
-from hetopt.plugins import POLICIES
+from hetopt.cli.options import AsJson, Parallel, Settings, listed, names_of, policy_option
+from hetopt.plugins import CLAIMS, POLICIES
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.tables import table_of
@@ -32,7 +32,9 @@ def verify(
     claims: Annotated[
         list[str] | None, typer.Argument(help="Keys of claims; * is a wildcard.", show_default="all")
     ] = None,
-    paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
+    paper: Annotated[
+        str, typer.Option(help="Only claims of this paper: oef, fft, hadar or asrpt.", autocompletion=names_of(CLAIMS))
+    ] = "",
     quick: Annotated[bool, typer.Option(help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[
         int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
@@ -45,14 +47,12 @@ def verify(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of drawing and searching.")] = 0,
-    jobs: Annotated[int | None, typer.Option(help="Processes.", show_default="all cores")] = None,
+    jobs: Parallel = -1,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="Test properties of this policy (a name, or module:Name) instead; repeatable; all: every policy.",
-            autocompletion=names_of(POLICIES),
+        policy_option(
+            "Test properties of these policies instead (module:Name, or all, too); separated by commas, or repeatable.",
+            POLICIES,
         ),
     ] = None,
     settings: Settings = None,
@@ -88,14 +88,16 @@ def verify(
         seconds=default.seconds if seconds is None else seconds,
         seed=seed,
     )
-    processes = whole(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
+    processes = whole(os.cpu_count() or 1 if jobs == -1 else jobs, "jobs", 1)
     for path in (html, markdown):
         if path is not None:
             check_writable(path)
     if policy is not None:
         if claims or paper or show or keep:
             raise InvalidOption("--policy tests properties, not claims; leave out claims, --paper, --list and --keep")
-        _properties(policy, settings, effort, processes, as_json=as_json, html=html, markdown=markdown)
+        _properties(
+            listed(policy, "--policy"), settings, effort, processes, as_json=as_json, html=html, markdown=markdown
+        )
         return
     if settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
@@ -120,11 +122,9 @@ def verify(
         if new_folder and not stored:
             keep.rmdir()
         if not as_json:
-            console.print_line(
-                "\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller"
-            )
+            print("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
     if html is not None and not stopped and not as_json:
-        console.print_line(f"page: {html}")
+        print(f"page: {html}")
     broken_files = unreadable()
     for name in broken_files:
         console.note(f"instance {name} cannot be read")

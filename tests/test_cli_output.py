@@ -200,7 +200,7 @@ PLACES = [
     (["demo", "--out", "/proc/demo"], "/proc/demo: cannot be used as a folder"),
     (["export", "oef/eq6", "-p", "ceei", "--out", "there.lp"], "there.lp: exists already; use"),
     (["export", "oef/eq6", "-p", "ceei", "--out", "no/such.lp"], "no/such.lp: cannot be written: No such file"),
-    (["instances", "oef/eq6", "--write", "there.yaml"], "there.yaml: exists already; use overwrite=True (--overwrite"),
+    (["instances", "oef/eq6", "--out", "there.yaml"], "there.yaml: exists already; use overwrite=True (--overwrite"),
 ]
 
 
@@ -228,7 +228,7 @@ def test_places_are_checked_before_solving(
 def test_overwrite_replaces(run: Run, tmp_path: Path) -> None:
     for path, words in (
         (tmp_path / "p.lp", ["export", "oef/eq6", "-p", "oef-cooperative", "--out"]),
-        (tmp_path / "i.yaml", ["instances", "oef/eq6", "--write"]),
+        (tmp_path / "i.yaml", ["instances", "oef/eq6", "--out"]),
     ):
         path.write_text("old")
         assert run(*words, path)[0] == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of
+from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of, policy_option
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -46,15 +46,14 @@ def simulate(
             autocompletion=_traces,
         ),
     ],
-    policies: Annotated[
-        str,
-        typer.Option(
-            "--policies",
-            "-p",
-            help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas.",
-            autocompletion=names_of(SYSTEMS, POLICIES),
+    policy: Annotated[
+        list[str],
+        policy_option(
+            "Names from `hetopt systems` or `policies`, or module:Name; separated by commas, or repeatable.",
+            SYSTEMS,
+            POLICIES,
         ),
-    ] = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
+    ] = ["fft,gavel,oef-cooperative,hadar,asrpt,tiresias"],  # noqa: B006
     cluster: Annotated[
         str | None,
         typer.Option(help="Servers of this instance (name or file), e.g. lab36.", autocompletion=instances_and_files),
@@ -92,7 +91,6 @@ def simulate(
             "--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."
         ),
     ] = None,
-    environment_by_former_name: Annotated[list[str] | None, typer.Option("--world", hidden=True)] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
     ] = None,
@@ -133,12 +131,10 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
-    environment_settings = EnvironmentSettings.of(
-        parse_settings([*(environment or []), *(environment_by_former_name or [])], "--environment")
-    )
+    environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
     experiment = Experiment(
         (workload,),
-        system_variants(policies, settings, round_seconds),
+        system_variants(policy, settings, round_seconds),
         tuple(range(seeds)),
         environment_settings,
         until,
@@ -176,14 +172,14 @@ def simulate(
             f"servers fail in the first {hours:g} h only, and runs took longer; --environment failing_hours=… for more"
         )
     reused = len(keys) - len(records)
-    console.print_line(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
-    console.print_line(f"hetopt report {out}")
+    print(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
+    print(f"hetopt report {out}")
 
 
 def system_variants(
-    policies: str, settings: list[str] | None = None, round_seconds: float | None = None
+    policies: Collection[str], settings: list[str] | None = None, round_seconds: float | None = None
 ) -> tuple[SystemVariant, ...]:
-    """The systems in a list separated by commas, each with its settings ``name.key=value``.
+    """The systems in lists separated by commas, each with its settings ``name.key=value``.
 
     Raises
     ------
@@ -193,9 +189,7 @@ def system_variants(
     from hetopt.cli.arguments import parse_settings
     from hetopt.experiments.experiment import SystemVariant
 
-    names = listed(policies)
-    if not names:
-        raise InvalidOption("is empty; name at least one, or several separated by commas", "--policies")
+    names = listed(policies, "--policy")
     own: dict[str, dict[str, Any]] = {name: {} for name in names}
     for pair in settings or []:
         owner = next((name for name in sorted(names, key=len, reverse=True) if pair.startswith(f"{name}.")), None)

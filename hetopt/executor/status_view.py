@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
 from hetopt.executor.snapshot import NOT_YET, Snapshot
-from hetopt.presentation import console, terminal, terminal_tables
+from hetopt.presentation import terminal, terminal_tables
 from hetopt.presentation.formatting import SPACE, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
 
@@ -242,8 +242,8 @@ def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
         terminal_tables.print_text((warning, "red"))
     terminal_tables.print_text(", ".join(f"{number} {name}" for number, name in status.tiles))
     for own in status.sections.values():
-        console.print_line("")
-        console.print_line((own.title, "bold"))
+        terminal_tables.print_text("")
+        terminal_tables.print_text((own.title, "bold"))
         if own.table.rows:
             terminal_tables.show(own.table, meaning=False, most=None)
         if own.note:

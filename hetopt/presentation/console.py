@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -56,15 +55,6 @@ def readable(text: str) -> str:
     from hetopt.presentation.terminal import OUT
 
     return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
-
-
-def print_line(*parts: str | tuple[str, str]) -> None:
-    """Print one line on standard output, never wrapped; a part may be a pair of text and style."""
-    from rich.text import Text
-
-    from hetopt.presentation.terminal import OUT
-
-    OUT.print(Text.assemble(*parts), soft_wrap=True)
 
 
 def print_json(data: object) -> None:
@@ -178,6 +168,7 @@ def _in_words(seconds: float) -> str:
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
     from importlib.metadata import version
+    from platform import python_version
 
     packages = {name: version(name) for name in ("hetopt", "pyomo", "highspy", "numpy")}
-    return {**packages, "python": platform.python_version()}
+    return {**packages, "python": python_version()}

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from hetopt.presentation import terminal
-from hetopt.presentation.console import print_line, readable
+from hetopt.presentation.console import readable
 from hetopt.presentation.tables import MOST_ROWS, Cell, Column, Mark, Table
 
 
@@ -36,7 +36,7 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
         heads = {i: _wrapped(f"{table.columns[i].name}\n{table.columns[i].unit}".strip(), block[i]) for i in block}
         high = max(map(len, heads.values()))
         _print_row({i: [""] * (high - len(own)) + own for i, own in heads.items()}, block, sides, ["bold"] * len(block))
-        print_line((readable("─" * _width(block)), "dim"))
+        print_text((readable("─" * _width(block)), "dim"))
         for number, row in enumerate(rows):
             whole = "bold" if number in table.marked else ""
             cells = {i: _wrapped(texts[i][number], block[i], BLANKS if i else SEPARATORS) for i in block}
@@ -44,9 +44,9 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
             _print_row(cells, block, sides, [STYLES[mark] if mark else whole for mark in marks])
         terminal.OUT.print()
     if len(rows) < len(table.rows):
-        print_line(f"… {len(table.rows) - len(rows)} more")
+        print_text(f"… {len(table.rows) - len(rows)} more")
     if any(cell.mark is Mark.BEST for row in rows for cell in row):
-        print_line(f"  {SIGNS[Mark.BEST]} best in its column")
+        print_text(f"  {SIGNS[Mark.BEST]} best in its column")
     for name, text in (*(table.meanings.items() if meaning else ()), *table.facts):
         print_text("  ", (name, "bold"), f": {text}")
 
