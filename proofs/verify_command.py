@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, Settings, names_of
+from hetopt.cli.options import AsJson, Parallel, Settings, listed, policy_option
 from hetopt.plugins import POLICIES
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
@@ -44,14 +44,12 @@ def verify(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of drawing and searching.")] = 0,
-    jobs: Annotated[int | None, typer.Option(help="Processes.", show_default="all cores")] = None,
+    jobs: Parallel = -1,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="Test properties of this policy (a name, or module:Name) instead; repeatable; all: every policy.",
-            autocompletion=names_of(POLICIES),
+        policy_option(
+            "Test properties of these policies instead (module:Name, or all, too); separated by commas, or repeatable.",
+            POLICIES,
         ),
     ] = None,
     settings: Settings = None,
@@ -87,14 +85,16 @@ def verify(
         seconds=default.seconds if seconds is None else seconds,
         seed=seed,
     )
-    processes = whole(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
+    processes = whole(os.cpu_count() or 1 if jobs == -1 else jobs, "jobs", 1)
     for path in (html, markdown):
         if path is not None:
             check_writable(path)
     if policy is not None:
         if claims or show or keep:
             raise InvalidOption("--policy tests properties, not claims; leave out claims, --list and --keep")
-        _properties(policy, settings, effort, processes, as_json=as_json, html=html, markdown=markdown)
+        _properties(
+            listed(policy, "--policy"), settings, effort, processes, as_json=as_json, html=html, markdown=markdown
+        )
         return
     if settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
@@ -119,11 +119,9 @@ def verify(
         if new_folder and not stored:
             keep.rmdir()
         if not as_json:
-            console.print_line(
-                "\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller"
-            )
+            print("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
     if html is not None and not stopped and not as_json:
-        console.print_line(f"page: {html}")
+        print(f"page: {html}")
     broken_files = unreadable()
     for name in broken_files:
         console.note(f"instance {name} cannot be read")
@@ -219,12 +217,12 @@ def _properties(
 
 
 def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
-    from hetopt.presentation.terminal_tables import show
+    from hetopt.presentation.terminal_tables import print_text, show
     from hetopt.proofs.ledger.ledger_output import by_paper, totals, verdicts
 
     for paper, own in by_paper(results).items():
         show(verdicts(own, paper), most=None)
-    console.print_line(f"{totals(results)}; {format_duration(spent)}")
+    print_text(f"{totals(results)}; {format_duration(spent)}")
     for key in (result.claim.key for result in results if not result.as_expected):
         console.note(f"{key}: not the expected verdict")
 

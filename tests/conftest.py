@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from left_processes import adopt_orphans, descendants, end_all_but
 from hetopt.executor import lease_directory
 from hetopt.executor.engines.engine import Node
 
+os.environ.pop("COLUMNS", None)  # GNU readline, which pytest imports, sets it for the processes of pytest-xdist
 matplotlib.use("Agg")
 # Derandomised, so that a red run is red again; without deadline, since other work may share the machine.
 settings.register_profile(

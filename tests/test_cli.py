@@ -102,10 +102,10 @@ def test_instances_are_listed_shown_and_written(run: Run, tmp_path: Path) -> Non
     assert code == 0
     assert "u2" in out
     path = tmp_path / "eq6.yaml"
-    code, _, _ = run("instances", "oef/eq6", "--write", path)
+    code, _, _ = run("instances", "oef/eq6", "--out", path)
     assert code == 0
     assert read(path).entities().speed.tolist() == [[1, 2], [1, 5]]
-    code, _, err = run("instances", "oef/eq6", "--write", path)
+    code, _, err = run("instances", "oef/eq6", "--out", path)
     assert code == 2, "what is there is not overwritten"
     assert "exists already" in err
 
@@ -130,7 +130,7 @@ BAD = [
     (["solve", "oef/eq6", "-p", "oef-cooperative", "--gap", "-1"], "gap"),
     (["solve", "oef/eq6", "-p", "fft"], "jobs"),
     (["export", "oef/eq6", "-p", "oef-cooperative", "--out", "x.xlsx"], "it must be one of lp, mps, json"),
-    (["instances", "--write", "x.yaml"], "--write needs the name of an instance"),
+    (["instances", "--out", "x.yaml"], "--out needs the name of an instance"),
     (["audit", "oef/eq6", "-p", "ceei", "--search", "-1"], "--search is -1.0"),
     (["audit", "oef/eq6", "-p", "ceei", "--search", "nan"], "--search is nan"),
     (["solve", "oef/eq6", "-p", "ceei", "--plot", "no/x.png"], "no"),

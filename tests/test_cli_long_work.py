@@ -76,16 +76,22 @@ def test_short_work_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_terminal_shows_a_bar_and_the_time_to_the_end(
+def test_a_narrow_terminal_shows_the_progress_to_its_end(
     monkeypatch: pytest.MonkeyPatch, clock: Callable[[float], None]
 ) -> None:
     shown = io.StringIO()
-    monkeypatch.setattr(terminal, "ERR", Console(file=shown, force_terminal=True, width=100))
-    with console.progress("simulate", 4, "run") as work:
-        clock(60)
-        work.update("fft", 1.0)
-    for part in ("fft", "1/4", "about 3 min left"):
-        assert part in shown.getvalue()
+    monkeypatch.setattr(terminal, "ERR", Console(file=shown, force_terminal=True, width=40, color_system=None))
+    with console.progress("reproduce", 400, "claim") as work:
+        for claim in range(399):
+            work.update(claim)
+        work.begin("a step whose long name is cut to the width of the terminal")
+        clock(6000)
+    frame = (
+        "reproduce: 400 of 400 claims, 100 min, \nabout 0 s left\na step whose long name is cut to the wi…\n" + "━" * 40
+    )
+    before, found, after = shown.getvalue().partition(frame)
+    assert found, before
+    assert after.count("\x1b[2K") == 4, "its lines disappear"
 
 
 # Ctrl-C

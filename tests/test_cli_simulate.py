@@ -77,8 +77,8 @@ def test_json_has_every_metric(run: Run) -> None:
 
 
 def test_settings_reach_their_systems_and_the_environment(run: Run) -> None:
-    words = ("-p", "fft,gavel", "--set", "fft.restart_seconds=30", "--world", "restart_seconds=30", "--round", "120")
-    assert run(*SMALL, *words, "--until", "3600")[0] == 0
+    own = ("--set", "fft.restart_seconds=30", "--environment", "restart_seconds=30", "--round", "120")
+    assert run(*SMALL, "--policy", "fft", "-p", "gavel", *own, "--until", "3600")[0] == 0
     settings = {r.key.system: r.record.settings for r in RunStore(Path("runs"))}
     assert settings["fft[restart_seconds=30]"]["system_settings"] == {"restart_seconds": 30}
     assert settings["gavel"]["system_settings"] == {}
@@ -103,7 +103,7 @@ def test_a_refused_run_is_reported(run: Run) -> None:
         (("simulate", "nosuch"), "there is no file, instance or trace generator 'nosuch'"),
         (("simulate", "absent.csv", "--cluster", "lab36"), "absent.csv: cannot be read"),
         ((*SMALL, "-p", "gave1"), "no system or policy 'gave1'"),
-        ((*SMALL, "-p", " , "), "--policies is empty"),
+        ((*SMALL, "-p", " , "), "--policy is empty"),
         ((*SMALL, "-p", "srtf", "--seeds", "0"), "--seeds is 0"),
         ((*SMALL, "-p", "srtf", "--jobs", "0"), "jobs is 0"),
         ((*SMALL, "-p", "srtf", "--too-large", "keep"), "too_large is 'keep'"),
@@ -144,7 +144,9 @@ def test_omitted_results_are_reported(run: Run) -> None:
     Path("own.csv").write_text("job,arrival,duration,gpus\na,0,60,1\nb,0,60,64\nc,0,1e6,2\n", encoding="utf-8")
     code, out, _ = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf,gavel", "--until", "3600")
     assert code == 0
-    assert "Of them 1 request more GPUs than any type has that can train their model (dropped)." in out
+    assert "Of them 1 request more GPUs than any type has that can train their model (dropped)." in " ".join(
+        out.split()
+    )
     assert "srtf: 1 job did not finish; completion times are of the other jobs" in out
     found = rows(out)
     assert found["srtf"][3] == "\N{EN DASH}", "there is no makespan"
@@ -207,13 +209,13 @@ def test_a_misspelt_column_is_named(run: Run) -> None:
 
 
 def test_settings_belong_to_the_longest_name() -> None:
-    found = system_variants("gavel,gavel-sjf", ["gavel-sjf.round_seconds=60", "gavel.round_seconds=30"])
+    found = system_variants(["gavel,gavel-sjf"], ["gavel-sjf.round_seconds=60", "gavel.round_seconds=30"])
     assert [(c.label, dict(c.settings)) for c in found] == [
         ("gavel[round_seconds=30]", {"round_seconds": 30}),
         ("gavel-sjf[round_seconds=60]", {"round_seconds": 60}),
     ]
     with pytest.raises(InvalidOption, match="must have the form"):
-        system_variants("gavel", ["gavel.round_seconds"])
+        system_variants(["gavel"], ["gavel.round_seconds"])
 
 
 def test_every_system_and_policy_is_made_by_name(run: Run) -> None:

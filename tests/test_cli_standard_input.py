@@ -59,13 +59,19 @@ def test_an_instance_is_read(piped: Run, text: str) -> None:
     [
         ["audit", "-", "-p", "equal-split", "--search", "0"],
         ["export", "-", "-p", "oef-cooperative", "--out", "program.lp"],
-        ["instances", "-", "--write", "copy.yaml"],
+        ["instances", "-", "--out", "copy.yaml"],
         ["demo", "--instance", "-", "--out", "demo"],
     ],
     ids=lambda words: words[0],
 )
 def test_other_commands_read_it_too(piped: Run, words: list[str]) -> None:
     assert piped(INSTANCE, *words)[0] == 0
+
+
+def test_a_shown_instance_is_read_again(piped: Run) -> None:
+    shown = piped("", "instances", "oef/eq6", "--json")[1]
+    code, out, _ = piped(shown, "solve", "-", "-p", "oef-cooperative", "--json")
+    assert (code, json.loads(out)["instance"]) == (0, "oef/eq6")
 
 
 def test_an_error_names_its_line(piped: Run) -> None:

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 import typer
+from sqlalchemy import insert
 from typer.testing import CliRunner
 
 from hetopt.cli.app import HEADINGS, app
 from hetopt.data.instance_files import PARSERS
+from hetopt.executor import tables
+from hetopt.executor.store import StateStore
 from hetopt.plugins import COMMANDS
 
 HETOPT = Path(sys.executable).with_name("hetopt")
@@ -82,7 +85,7 @@ def test_submit_and_status_import_no_heavy_package(tmp_path: Path) -> None:
 def completed(folder: Path, *words: str) -> list[str]:
     """What bash offers for the last of these words."""
     environment = {"_HETOPT_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(["hetopt", *words])}
-    packages, printed = imported(folder, [], **environment, COMP_CWORD=str(len(words)))
+    packages, printed = imported(folder, [], **environment, COMP_CWORD=str(len(words)), HETOPT_STATE="state")
     assert not packages & (HEAVY | STATE)
     return printed.split()
 
@@ -103,11 +106,20 @@ def completed(folder: Path, *words: str) -> list[str]:
         (["reproduce", "h"], ["hadar"]),
         (["show", "hadar-p1"], ["hadar-p1"]),
         (["submit", "mi"], []),  # bash then offers files
+        (["verify", "--paper", "h"], ["hadar"]),
+        (["logs", "t"], ["train", "train-2"]),
+        (["drain", "n"], ["node1"]),
+        (["cancel", "--state", "other", "t"], []),
     ],
 )
 def test_names_are_completed(tmp_path: Path, words: list[str], offered: list[str]) -> None:
     (tmp_path / "mixed").mkdir()
     (tmp_path / "mixed" / "in.yaml").touch()
+    with StateStore(tmp_path / "state", make=True) as store, store.writing() as connection:
+        connection.execute(insert(tables.nodes).values(name="node1"))
+        for number, name in enumerate(["other", "train", "train-2"]):
+            job = {"name": name, "tenant": "", "form": "", "state": "queued", "submitted": number, "submitted_at": ""}
+            connection.execute(insert(tables.jobs).values(job))
     assert completed(tmp_path, *words) == offered
 
 

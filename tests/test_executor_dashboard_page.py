@@ -225,6 +225,8 @@ def test_once_writes_a_page_that_needs_nothing(tmp_path: Path, capsys: pytest.Ca
     dashboard(state=books.store.folder, once=target)
     assert capsys.readouterr().out == f"page: {target}\n"
     text = target.read_text()
+    dashboard(state=books.store.folder, once=Path("-"))
+    assert capsys.readouterr().out.startswith("<!doctype html>")
     assert "as of 20" in text
     assert FILE_POLICY in text.replace("&#39;", "'")
     assert fragment(seen(books))[:30] in text

@@ -30,7 +30,6 @@ EXECUTOR = (
 
 INTERFACE = (
     "fft/eq-3-nobody",
-    "--world",
     '"said"',
     "\n      said:\n",
     '"world"',

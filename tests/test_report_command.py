@@ -37,7 +37,7 @@ def test_a_page_is_written_into_the_folder_and_replaced(run: Run, folder: Path) 
 
 
 def test_options_reach_the_page(run: Run, folder: Path, tmp_path: Path) -> None:
-    words = ("--baseline", "srtf", "--window", "0:10min", "--systems", "srtf, fifo", "--fairness", "exclusive")
+    words = ("--baseline", "srtf", "--window", "0:10min", "--policy", "srtf, fifo", "--fairness", "exclusive")
     code, _, err = run("report", folder, "--out", tmp_path / "a.html", *words, "--seed", 0)
     assert (code, err) == (0, "")
     found = Page((tmp_path / "a.html").read_text())
@@ -75,7 +75,7 @@ def test_the_browser_is_opened_where_asked(run: Run, folder: Path, monkeypatch: 
     ("words", "message"),
     [
         (["--baseline", "fifa"], "did you mean 'fifo'?"),
-        (["--systems", "srft"], "did you mean 'srtf'?"),
+        (["--policy", "srft"], "did you mean 'srtf'?"),
         (["--window", "9h:9.5h"], "choose one within it"),
         (["--window", "soon"], "must be START:END"),
         (["--seed", "3"], "it must be one of 0"),

@@ -21,6 +21,7 @@ from hetopt.metrics import completion, efficiency
 from hetopt.metrics.definitions import METRICS, Theme, by_theme, metric_of
 from hetopt.metrics.over_time import extent, mean_throughput, mean_utilisation, mean_waiting
 from hetopt.presentation.formatting import column_format, format_number
+from hetopt.presentation.simulation_report.result_tables import best_names
 
 ROWS = {
     ("t", "a", 0): {"jct_mean": 4.0, "gru": 0.5, "beneficial": math.nan, "jobs": 9.0},
@@ -31,6 +32,10 @@ ROWS = {
     ("t", "c", 1): "too large",
     ("t", "d", 0): "no tenants",
 }
+
+
+EQUAL = (("a", 3600.0, 0.5), ("b", 3600.1, 0.50001), ("c", 7200.0, 0.49999))
+"""System, mean completion time and GPU utilisation."""
 
 
 @pytest.fixture
@@ -53,9 +58,16 @@ def test_statistics_by_hand(statistics: SeedStatistics) -> None:
 
 def test_the_best_are_those_with_all_seeds(statistics: SeedStatistics) -> None:
     """System c ran with one seed only; no system is best in the number of jobs."""
-    assert statistics.best("jct_mean") == ["a"]
-    assert statistics.best("gru") == ["a"]
-    assert statistics.best("jobs") == []
+    assert best_names(statistics, "jct_mean") == ["a"]
+    assert best_names(statistics, "gru") == ["a"]
+    assert best_names(statistics, "jobs") == []
+
+
+def test_equal_as_written_is_equally_good(tmp_path: Path) -> None:
+    rows = {("t", name, 0): {"jct_mean": jct, "gru": gru} for name, jct, gru in EQUAL}
+    (part,) = RunFolder.of(invented(tmp_path, rows)).workloads
+    assert best_names(part.statistics, "jct_mean") == ["a", "b"]
+    assert best_names(part.statistics, "gru") == [], "all are written as 50.00 %"
 
 
 def test_ratios_are_taken_seed_by_seed(statistics: SeedStatistics) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hetopt import __version__
-from hetopt.checks import require
-from hetopt.errors import InvalidOption, MissingPackage
+from hetopt.errors import HetoptError, InvalidOption, MissingPackage
 from hetopt.plugins import COMMANDS, raised
 from hetopt.presentation import console
 
@@ -58,13 +58,14 @@ class CommandGroup(TyperGroup):
         if cmd_name not in self.list_commands(ctx):
             return None
         try:
-            text = _function(cmd_name, complete=True).__doc__
-        except MissingPackage as missing:
-            text = f"Needs the extra {missing.extra!r}, which is not installed."
-        except InvalidOption as problem:  # a broken package must not disable other commands
+            command = TyperCommand(cmd_name, help=_function(cmd_name).__doc__)
+        except HetoptError as problem:  # a broken package must not disable other commands
             console.note(str(problem))
             return None
-        return TyperCommand(cmd_name, help=text)
+        needed = [package for start, package in NEEDS.items() if _MODULE.get(cmd_name, "").startswith(start)]
+        missing = [f" (extra: {MissingPackage(package).extra})" for package in needed if find_spec(package) is None]
+        command.short_help = command.get_short_help_str(1000) + "".join(missing)
+        return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by headings, each with the first sentence of its description."""
@@ -101,8 +102,8 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(130) from None
 
 
-def _function(name: str, *, complete: bool = False) -> Callable[..., Any]:
-    """The function of a command; ``complete``: with all that it needs.
+def _function(name: str) -> Callable[..., Any]:
+    """The function of a command.
 
     Raises
     ------
@@ -112,9 +113,6 @@ def _function(name: str, *, complete: bool = False) -> Callable[..., Any]:
         It cannot be imported.
     """
     try:
-        for start, package in NEEDS.items():
-            if complete and _MODULE.get(name, "").startswith(start):
-                require(package)
         if name in _MODULE:
             return getattr(import_module(_MODULE[name]), name)  # type: ignore[no-any-return]
         return COMMANDS.points[name].load()  # type: ignore[no-any-return]

@@ -115,7 +115,7 @@ def save_picture(figure: Figure, path: Path, *, quiet: bool) -> None:
 
     save_figure(figure, path)
     if not quiet:
-        console.print_line(f"picture: {path}")
+        print(f"picture: {path}")
 
 
 def stopped(missing: int, total: int, folder: Path) -> typer.Exit:

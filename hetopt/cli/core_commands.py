@@ -176,7 +176,7 @@ def export(
     chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
     with error_context(file, instance):
         export(chosen, out, instance, overwrite=overwrite)
-    console.print_line(f"written: {out}")
+    print(f"written: {out}")
 
 
 def show(
@@ -214,22 +214,25 @@ def instances(
     name: Annotated[
         str | None, typer.Argument(help="Show this one: a name, a file, or - for standard input.", **INSTANCE)
     ] = None,
-    write: Annotated[Path | None, typer.Option(help="Write it to a file (.yaml, .json).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to a file (.yaml, .json).")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the included instances, or show or write one of them."""
+    """List the included instances, or show or write one of them.
+
+    With --json, the output is an instance file, too: `hetopt instances lab36 --json > lab.json`.
+    """
     from hetopt.registry import find_instance, named_instances
 
     if name is None:
-        if write is not None:
-            raise InvalidOption("needs the name of an instance", "--write")
+        if out is not None:
+            raise InvalidOption("needs the name of an instance", "--out")
         _list(named_instances(), "instances", as_json)
         return
     instance = find_instance(name)
-    if write is not None:
-        instance.write(write, overwrite=overwrite)
-        console.print_line(f"written: {write}")
+    if out is not None:
+        instance.write(out, overwrite=overwrite)
+        print(f"written: {out}")
     elif as_json:
         from hetopt.data.instance_files import encode
 
@@ -279,7 +282,7 @@ def _show(value: object, name: str = "") -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report.")] = Path("demo"),
     instance: Annotated[
         str, typer.Option(help="Another instance: a file, - for standard input, or a name.", **INSTANCE)
     ] = "lab36/jobs",
@@ -302,4 +305,4 @@ def demo(
         comparison = compare_or_part(there, policies, work.begin)
     path = write(comparison, out, f"hetopt: policies on {name}", console.versions())
     _show(comparison, name)
-    console.print_line(f"report: {path.resolve()}")
+    print(f"report: {path.resolve()}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from hetopt.data.standard_input import STANDARD_INPUT
+from hetopt.errors import InvalidOption
 from hetopt.plugins import INSTANCES, POLICIES, PluginGroup
 
 INSTANCE_ENDINGS = (".yaml", ".yml", ".json")
@@ -46,9 +47,18 @@ def files(incomplete: str, endings: tuple[str, ...]) -> Iterator[str]:
                 yield text
 
 
-def listed(names: str | None) -> list[str]:
-    """The names in a list separated by commas."""
-    return [name.strip() for name in (names or "").split(",") if name.strip()]
+def listed(values: Collection[str] | None, option: str) -> list[str]:
+    """The names in the values of a repeatable option, each of which may be a list separated by commas.
+
+    Raises
+    ------
+    InvalidOption
+        There are values, but no name.
+    """
+    names = [name.strip() for value in values or () for name in value.split(",") if name.strip()]
+    if values and not names:
+        raise InvalidOption("is empty; name at least one, or several separated by commas", option)
+    return names
 
 
 def or_standard_input(path: str) -> str:
@@ -74,9 +84,14 @@ File = Annotated[
         **INSTANCE,
     ),
 ]
-POLICY = typer.Option(
-    "--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.", autocompletion=names_of(POLICIES)
-)
+
+
+def policy_option(help_text: str, *groups: PluginGroup, **more: Any) -> Any:
+    """The option that names one policy or several."""
+    return typer.Option("--policy", "-p", help=help_text, autocompletion=names_of(*groups), **more)
+
+
+POLICY = policy_option("A name that `hetopt policies` lists, or module:Name.", POLICIES)
 PolicyName = Annotated[str, POLICY]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of the policy or method, key=value; repeatable.")
@@ -88,7 +103,4 @@ Moment = Annotated[
 Plot = Annotated[Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; an existing file is replaced.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an existing file.")]
 AsJson = Annotated[bool, typer.Option("--json/--no-json", help="Print JSON instead of tables.")]
-Parallel = Annotated[int, typer.Option("--jobs", "-j", help="Parallel runs; -1: one per core.")]
-StateFolder = Annotated[
-    Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
-]
+Parallel = Annotated[int, typer.Option("--jobs", "-j", help="Parallel processes; -1: one per core.")]

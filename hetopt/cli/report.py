@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hetopt.cli.options import listed, names_of
+from hetopt.cli.options import listed, policy_option
 from hetopt.errors import InvalidOption
 from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -30,13 +30,9 @@ def report(
     baseline: Annotated[
         str | None, typer.Option(help="The system that others are compared with.", show_default="fft, else the first")
     ] = None,
-    systems: Annotated[
-        str | None,
-        typer.Option(
-            help="Only these systems, separated by commas.",
-            show_default="all",
-            autocompletion=names_of(SYSTEMS, POLICIES),
-        ),
+    policy: Annotated[
+        list[str] | None,
+        policy_option("Only these systems; separated by commas, or repeatable.", SYSTEMS, POLICIES, show_default="all"),
     ] = None,
     window: Annotated[
         str | None, typer.Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest period")
@@ -59,7 +55,7 @@ def report(
 
     sys.path.insert(0, "")  # workloads of module:Name
     chosen = None if window is None else parse_window(window)
-    folder = RunFolder.of(runs, listed(systems))
+    folder = RunFolder.of(runs, listed(policy, "--policy"))
     path = runs / "report.html" if out is None else out
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidOption(f"is {str(path)!r}; the page is HTML, so its name must end with .html", "--out")
@@ -71,7 +67,7 @@ def report(
     if as_json:
         print(json.dumps(numbers(folder, path), indent=2))
     else:
-        console.print_line(f"page: {path}")
+        print(f"page: {path}")
     if show:
         webbrowser.open(path.resolve().as_uri())
 

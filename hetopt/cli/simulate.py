@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of
+from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of, policy_option
 from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -46,15 +46,14 @@ def simulate(
             autocompletion=_traces,
         ),
     ],
-    policies: Annotated[
-        str,
-        typer.Option(
-            "--policies",
-            "-p",
-            help="Names from `hetopt systems` or `policies`, or module:Name, separated by commas.",
-            autocompletion=names_of(SYSTEMS, POLICIES),
+    policy: Annotated[
+        list[str],
+        policy_option(
+            "Names from `hetopt systems` or `policies`, or module:Name; separated by commas, or repeatable.",
+            SYSTEMS,
+            POLICIES,
         ),
-    ] = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
+    ] = ["fft,gavel,oef-cooperative,hadar,asrpt,tiresias"],  # noqa: B006
     cluster: Annotated[
         str | None,
         typer.Option(help="Servers of this instance (name or file), e.g. lab36.", autocompletion=instances_and_files),
@@ -92,7 +91,6 @@ def simulate(
             "--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."
         ),
     ] = None,
-    environment_by_former_name: Annotated[list[str] | None, typer.Option("--world", hidden=True)] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
     ] = None,
@@ -133,12 +131,10 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
-    environment_settings = EnvironmentSettings.of(
-        parse_settings([*(environment or []), *(environment_by_former_name or [])], "--environment")
-    )
+    environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
     experiment = Experiment(
         (workload,),
-        system_variants(policies, settings, round_seconds),
+        system_variants(policy, settings, round_seconds),
         tuple(range(seeds)),
         environment_settings,
         until,
@@ -163,25 +159,27 @@ def simulate(
     if as_json:
         console.print_json(table)
         return
+    from hetopt.presentation.terminal_tables import print_text
+
     if instance.source:
-        console.print_line(instance.source)
+        print_text(instance.source)
     if workload.is_instance and seeds > 1:
-        console.print_line("the jobs of an instance are the same with every seed; only errors and failures differ")
+        print_text("the jobs of an instance are the same with every seed; only errors and failures differ")
     _show(table)
     ran, hours = table[table["refused"].isna()], environment_settings.failing_hours
     if environment_settings.mtbf_hours and "makespan" in ran and not (ran["makespan"] <= 3600.0 * hours).all():
-        console.print_line(
+        print_text(
             f"servers fail in the first {hours:g} h only, and runs took longer; --environment failing_hours=… for more"
         )
     reused = len(keys) - len(records)
-    console.print_line(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
-    console.print_line(f"hetopt report {out}")
+    print(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
+    print(f"hetopt report {out}")
 
 
 def system_variants(
-    policies: str, settings: list[str] | None = None, round_seconds: float | None = None
+    policies: Collection[str], settings: list[str] | None = None, round_seconds: float | None = None
 ) -> tuple[SystemVariant, ...]:
-    """The systems in a list separated by commas, each with its settings ``name.key=value``.
+    """The systems in lists separated by commas, each with its settings ``name.key=value``.
 
     Raises
     ------
@@ -191,9 +189,7 @@ def system_variants(
     from hetopt.cli.arguments import parse_settings
     from hetopt.experiments.experiment import SystemVariant
 
-    names = listed(policies)
-    if not names:
-        raise InvalidOption("is empty; name at least one, or several separated by commas", "--policies")
+    names = listed(policies, "--policy")
     own: dict[str, dict[str, Any]] = {name: {} for name in names}
     for pair in settings or []:
         owner = next((name for name in sorted(names, key=len, reverse=True) if pair.startswith(f"{name}.")), None)
@@ -207,8 +203,9 @@ def _show(table: pd.DataFrame) -> None:
     """Print means over seeds, the fastest system first, and which jobs and systems did not finish or run."""
     from hetopt.data.units import Unit
     from hetopt.metrics.definitions import METRICS
+    from hetopt.presentation.formatting import column_format
     from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
-    from hetopt.presentation.terminal_tables import show
+    from hetopt.presentation.terminal_tables import print_text, show
 
     ran = table[table["refused"].isna()]
     shown = [METRICS[key] for key in SHOWN if key in ran]
@@ -223,15 +220,16 @@ def _show(table: pd.DataFrame) -> None:
         columns = []
         for metric in shown:
             values = means[metric.name].tolist()
-            best = dict.fromkeys(best_of(values, metric.better), Mark.BEST)
-            columns.append(number_column(metric.title, values, metric.unit, metric.meaning, best))
+            form = column_format(values, metric.unit)
+            best = dict.fromkeys(best_of(values, metric.better, form), Mark.BEST)
+            columns.append(number_column(metric.title, values, meaning=metric.meaning, marks=best, form=form))
         names = Column("policy", text=True), [Cell(str(system)) for system in means.index]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")
         show(joined(names, (round_length, at_events), *columns, title=title))
         for system, unfinished in ran.groupby("system")["unfinished"].sum().items():
             if unfinished:
-                console.print_line(
+                print_text(
                     f"{system}: {counted(unfinished, 'job')} did not finish; completion times are of the other jobs"
                 )
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hetopt.checks import counted
-from hetopt.cli.options import INPUT, AsJson, Plot, Settings, StateFolder, names_of
+from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
 from hetopt.errors import InvalidOption
 from hetopt.executor.units import seconds
 from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
@@ -21,16 +24,52 @@ if TYPE_CHECKING:
     from hetopt.executor.store import StateStore
 
 
-def opened(state: Path | None, *, make: bool = False) -> StateStore:
-    """The state of the cluster."""
-    from hetopt.executor.store import StateStore, default_folder
+def default_folder() -> Path:
+    """``$HETOPT_STATE``, else ``$XDG_STATE_HOME/hetopt``, else ``~/.local/state/hetopt``."""
+    if own := os.environ.get("HETOPT_STATE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
 
-    return StateStore(default_folder() if state is None else state, make=make)
+
+def stored(table: str) -> Callable[[typer.Context, str], list[str]]:
+    """Complete a name in a table of the cluster's state, without the packages that write it."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        import sqlite3
+
+        path = Path(ctx.params.get("state") or default_folder()).expanduser().absolute() / "state.db"
+        try:
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+                names = [str(name) for (name,) in database.execute(f"SELECT name FROM {table} ORDER BY name")]
+        except sqlite3.Error:  # there is no cluster, or its state is damaged
+            return []
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+StateFolder = Annotated[
+    Path,
+    typer.Option(
+        "--state",
+        help="Folder of the cluster's state.",
+        default_factory=default_folder,
+        show_default="$HETOPT_STATE, or in ~/.local",
+    ),
+]
+JobName = Annotated[str, typer.Argument(help="Its name.", autocompletion=stored("jobs"))]
+
+
+def opened(state: Path, *, make: bool = False) -> StateStore:
+    """The state of the cluster."""
+    from hetopt.executor.store import StateStore
+
+    return StateStore(state, make=make)
 
 
 def submit(
     job: Annotated[Path, typer.Argument(help="The job's file, or - for standard input.", **INPUT)],
-    state: StateFolder = None,
+    state: StateFolder,
     name: Annotated[str | None, typer.Option(help="Another name than the file's.")] = None,
     again: Annotated[bool, typer.Option(help="Add a number to the name where it is taken.")] = False,
     as_json: AsJson = False,
@@ -49,20 +88,15 @@ def submit(
         if as_json:
             console.print_json({"job": given})
             return
-        console.print_line(f"{given}: submitted")
+        print(f"{given}: submitted")
         if store.controller() is None:
-            console.print_line("no controller runs yet; `hetopt run` starts it")
+            print("no controller runs yet; `hetopt run` starts it")
 
 
 def run(
+    state: StateFolder,
     policy: Annotated[
-        str,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="A name that `hetopt systems` or `policies` lists.",
-            autocompletion=names_of(SYSTEMS, POLICIES),
-        ),
+        str, policy_option("A name that `hetopt systems` or `policies` lists.", SYSTEMS, POLICIES)
     ] = "fft",
     settings: Settings = None,
     engine: Annotated[
@@ -77,7 +111,6 @@ def run(
     round_length: Annotated[
         str | None, typer.Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
     ] = None,
-    state: StateFolder = None,
     slots: Annotated[
         Path | None,
         typer.Option(help="local: a file that declares CPU slots in place of GPUs; - for standard input.", **INPUT),
@@ -170,7 +203,7 @@ class _Interrupt:
 
 
 def status(
-    state: StateFolder = None,
+    state: StateFolder,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", "-w", help="Stay, and show what changes.")] = False,
     every: Annotated[str, typer.Option(help="How often, with --watch.")] = "2s",
     everything: Annotated[bool, typer.Option("--all/--no-all", help="Also all jobs that are over.")] = False,
@@ -191,8 +224,8 @@ def status(
 
 
 def logs(
-    job: Annotated[str, typer.Argument(help="Its name.")],
-    state: StateFolder = None,
+    job: JobName,
+    state: StateFolder,
     lines: Annotated[int, typer.Option("--lines", "-n", help="The last so many of each log; 0: all.")] = 50,
     every_lease: Annotated[
         bool, typer.Option("--all/--no-all", help="Of all its leases, not only the newest.")
@@ -209,8 +242,8 @@ def logs(
 
 
 def losses(
-    jobs: Annotated[list[str], typer.Argument(help="Names of jobs.")],
-    state: StateFolder = None,
+    jobs: Annotated[list[str], typer.Argument(help="Names of jobs.", autocompletion=stored("jobs"))],
+    state: StateFolder,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -235,31 +268,31 @@ def losses(
         save_picture(curves.draw([pair for pair in found if len(pair[1])]), plot, quiet=as_json)
 
 
-def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
+def cancel(job: JobName, state: StateFolder) -> None:
     """End a job for good."""
     from hetopt.executor import queue
 
     with opened(state) as store:
         before = queue.cancel(store, job)
         if before == "queued":
-            console.print_line(f"{job}: cancelled")
+            print(f"{job}: cancelled")
         elif store.controller() is None:
-            console.print_line(f"{job}: will be stopped once a controller runs (`hetopt run`)")
+            print(f"{job}: will be stopped once a controller runs (`hetopt run`)")
         else:
-            console.print_line(f"{job}: is being stopped")
+            print(f"{job}: is being stopped")
 
 
-def retry(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
+def retry(job: JobName, state: StateFolder) -> None:
     """Let a job that has failed run again, from its last checkpoint."""
     from hetopt.executor import queue
 
     with opened(state) as store:
-        console.print_line(f"{job}: queued again, from step {queue.retry(store, job)}")
+        print(f"{job}: queued again, from step {queue.retry(store, job)}")
 
 
 def drain(
-    node: Annotated[str, typer.Argument(help="Its name, as `hetopt status` shows it.")],
-    state: StateFolder = None,
+    node: Annotated[str, typer.Argument(help="Its name, as `hetopt status` shows it.", autocompletion=stored("nodes"))],
+    state: StateFolder,
     undo: Annotated[bool, typer.Option(help="Let jobs start there again.")] = False,
 ) -> None:
     """Empty a node: nothing new starts there, and what runs moves away."""
@@ -267,12 +300,12 @@ def drain(
 
     with opened(state) as store:
         queue.drain(store, node, undo=undo)
-        console.print_line(f"{node}: " + ("in use again" if undo else "is being drained"))
+        print(f"{node}: " + ("in use again" if undo else "is being drained"))
 
 
 def prune(
     older: Annotated[str, typer.Option(help="Only of what is over for so long, e.g. 30d.")],
-    state: StateFolder = None,
+    state: StateFolder,
     dry_run: Annotated[bool, typer.Option(help="Only say what would go.")] = False,
 ) -> None:
     """Remove the directories of old leases with their logs, and old events; the newest checkpoint of each job stays."""
@@ -285,7 +318,7 @@ def prune(
     directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
     events = counted(found.events, "event")
     done = "would go" if dry_run else "went"
-    console.print_line(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} {done}")
+    print(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} {done}")
     for problem in found.problems:
         console.note(f"{problem}; it stays for now")
     if found.problems:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
 from hetopt.executor.snapshot import NOT_YET, Snapshot
-from hetopt.presentation import console, terminal, terminal_tables
+from hetopt.presentation import terminal, terminal_tables
 from hetopt.presentation.formatting import SPACE, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
 
@@ -237,17 +237,17 @@ def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
     """Print the state of a cluster; only the newest finished jobs unless ``everything`` is requested."""
     open_jobs = sum(job["state"] not in FINISHED for job in now.jobs)
     status = status_of(now, limits={} if everything else {"finished": max(5, most - open_jobs)})
-    console.print_line(status.headline)
+    terminal_tables.print_text(status.headline)
     for warning in status.warnings:
-        console.print_line((warning, "red"))
-    console.print_line(", ".join(f"{number} {name}" for number, name in status.tiles))
+        terminal_tables.print_text((warning, "red"))
+    terminal_tables.print_text(", ".join(f"{number} {name}" for number, name in status.tiles))
     for own in status.sections.values():
-        console.print_line("")
-        console.print_line((own.title, "bold"))
+        terminal_tables.print_text("")
+        terminal_tables.print_text((own.title, "bold"))
         if own.table.rows:
             terminal_tables.show(own.table, meaning=False, most=None)
         if own.note:
-            console.print_line(own.note)
+            terminal_tables.print_text(own.note)
 
 
 def watch(read: Callable[[], Snapshot], *, every: float, times: int | None = None, everything: bool = False) -> None:

@@ -43,13 +43,6 @@ NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gluster
 """File systems on which SQLite's locks are not to be trusted."""
 
 
-def default_folder() -> Path:
-    """``$HETOPT_STATE``, else ``$XDG_STATE_HOME/hetopt``, else ``~/.local/state/hetopt``."""
-    if own := os.environ.get("HETOPT_STATE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
-
-
 _NOTE = insert(tables.events)
 
 

@@ -1,4 +1,4 @@
-"""Statistics over seeds: means with their range, the best systems, and ratios to a baseline."""
+"""Statistics over seeds: means with their range, and ratios to a baseline."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from functools import cached_property
 import pandas as pd
 
 from hetopt.checks import choices
-from hetopt.data.units import Better
 from hetopt.errors import UnknownName
 from hetopt.experiments.run_store import RUN_COLUMNS
-from hetopt.metrics.definitions import metric_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,16 +79,6 @@ class SeedStatistics:
         for system, seed, why in zip(rows["system"], rows["seed"], rows["refused"], strict=True):
             found.setdefault(str(system), {})[int(seed)] = str(why)
         return found
-
-    def best(self, metric: str) -> list[str]:
-        """Systems with the best mean of a metric, among the systems with most seeds; empty if all means are equal."""
-        better = metric_of(metric).better
-        complete = self.known[metric] == self.known[metric].max()
-        mean = self.mean.loc[complete & self.mean[metric].notna(), metric]
-        if better is Better.NEITHER or mean.empty or mean.min() == mean.max():
-            return []
-        top = mean.max() if better is Better.HIGHER else mean.min()
-        return [str(name) for name in mean.index[mean == top]]
 
     def baseline(self, name: str | None = None) -> str:
         """The label of the system that others are compared with.

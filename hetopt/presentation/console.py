@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hetopt.checks import counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+    from rich.console import RenderableType
 
 LINE_SECONDS = 60.0
 """Time between two lines about long work where standard error is no terminal."""
@@ -58,15 +57,6 @@ def readable(text: str) -> str:
     return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
 
 
-def print_line(*parts: str | tuple[str, str]) -> None:
-    """Print one line on standard output, never wrapped; a part may be a pair of text and style."""
-    from rich.text import Text
-
-    from hetopt.presentation.terminal import OUT
-
-    OUT.print(Text.assemble(*parts), soft_wrap=True)
-
-
 def print_json(data: object) -> None:
     """Print plain data on standard output; in it, a data frame is a list of records."""
 
@@ -92,32 +82,28 @@ class Progress:
         Number of its steps; None if unknown.
     noun:
         What a step is called.
-    bar:
-        Shows every change.
     """
 
-    def __init__(self, what: str, total: int | None, noun: str, bar: Bar | None = None) -> None:
-        self.what, self.total, self.noun, self.bar = what, total, noun, bar
+    def __init__(self, what: str, total: int | None, noun: str) -> None:
+        self.what, self.total, self.noun = what, total, noun
         self._began = time.monotonic()
         self._parts: dict[object, float] = {}
-        if bar is not None:
-            bar.add_task(what, total=total, left="")
+        self._newest = ""
 
     def begin(self, name: str) -> None:
         """A step begins, and those before it are finished."""
-        self._parts = dict.fromkeys(self._parts, 1.0)
-        self._parts[len(self._parts), name] = 0.0
-        self._show(name)
+        self.finish()
+        self.update((len(self._parts), name), 0.0)
+        self._newest = name
 
     def update(self, key: object, part: float = 1.0) -> None:
         """The part of a step, from 0 to 1, that is finished; steps may be simultaneous."""
         self._parts[key] = part
-        self._show(str(key))
+        self._newest = str(key)
 
-    def _show(self, name: str) -> None:
-        if self.bar is not None:
-            done = sum(self._parts.values())
-            self.bar.update(self.bar.task_ids[0], description=name, completed=done, left=self.left())
+    def finish(self) -> None:
+        """The steps so far are finished."""
+        self._parts = dict.fromkeys(self._parts, 1.0)
 
     def left(self) -> str:
         """The time to the end, estimated from the mean speed so far; empty if unknown."""
@@ -133,25 +119,32 @@ class Progress:
         parts = (count, _in_words(time.monotonic() - self._began), self.left())
         return f"{self.what}: {', '.join(filter(None, parts))}"
 
+    def __rich__(self) -> RenderableType:
+        """The state in words, the newest step and a bar; only the step's name is cut to the width of the terminal."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        step = Text(self._newest, "dim", no_wrap=True, overflow="ellipsis")
+        return Group(Text(self.line()), step, ProgressBar(self.total, sum(self._parts.values()), width=40))
+
 
 @contextmanager
 def progress(what: str, total: int | None = None, noun: str = "step") -> Iterator[Progress]:
     """Show the progress of long work and its time to the end on standard error.
 
-    A terminal has a bar; elsewhere a line follows every :data:`LINE_SECONDS`.
+    A terminal shows it until the work ends; elsewhere a line follows every :data:`LINE_SECONDS`.
     """
     from hetopt.presentation.terminal import ERR
 
-    if ERR.is_terminal:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        described, left = (TextColumn(f"{{task.{text}}}", markup=False) for text in ("description:32", "fields[left]"))
-        counts = () if total is None else (MofNCompleteColumn(),)
-        with Bar(described, BarColumn(), *counts, TimeElapsedColumn(), left, console=ERR, transient=True) as bar:
-            yield Progress(what, total, noun, bar)
-        return
     work, end = Progress(what, total, noun), Event()
+    if ERR.is_terminal:
+        from rich.live import Live
+
+        with Live(work, console=ERR, transient=True):
+            yield work
+            work.finish()
+        return
 
     def print_lines() -> None:
         while not end.wait(LINE_SECONDS):
@@ -175,6 +168,7 @@ def _in_words(seconds: float) -> str:
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
     from importlib.metadata import version
+    from platform import python_version
 
     packages = {name: version(name) for name in ("hetopt", "pyomo", "highspy", "numpy")}
-    return {**packages, "python": platform.python_version()}
+    return {**packages, "python": python_version()}

@@ -205,10 +205,10 @@ def number_column(
     return Column(name, form.name, meaning), cells
 
 
-def best_of(values: Sequence[float], better: Better) -> list[int]:
-    """Positions of the best of two or more different numbers; NaN is none."""
-    known = {value for value in values if value == value}
-    if len(known) < 2 or better is Better.NEITHER:
+def best_of(values: Sequence[float], better: Better, form: ColumnFormat) -> list[int]:
+    """Positions of the best numbers, as they are written; none if all are written alike; NaN is not the best."""
+    known = [value for value in values if value == value]
+    if better is Better.NEITHER or len(set(map(form.format, known))) < 2:
         return []
-    best = (min if better is Better.LOWER else max)(known)
-    return [i for i, value in enumerate(values) if value == best]
+    best = form.format((min if better is Better.LOWER else max)(known))
+    return [i for i, value in enumerate(values) if form.format(value) == best]

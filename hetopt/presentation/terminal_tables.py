@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from hetopt.presentation import terminal
-from hetopt.presentation.console import print_line, readable
+from hetopt.presentation.console import readable
 from hetopt.presentation.tables import MOST_ROWS, Cell, Column, Mark, Table
 
 
 def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) -> None:
-    """Print a table; one that is too wide is cut into blocks of columns, never names or numbers.
+    """Print a table; one that is too wide is cut into blocks of columns, never in numbers or words.
 
-    Only sentences and headings are wrapped, at blanks. A word that is wider than the terminal stays whole.
+    Sentences and headings are wrapped at blanks. Names are wrapped, also after separators such as ``-`` and ``/``, if
+    then there are fewer blocks. What is wider than the terminal, but has no place to break, stays whole.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
         Rows beyond are only counted; None: all rows.
     """
     if table.title:
-        print_line((table.title, "italic"))
+        print_text((table.title, "italic"))
     rows = table.rows[:most]
     texts = [[_plain(row[i]) for row in rows] for i in range(len(table.columns))]
     for block in _blocks(table.columns, texts):
@@ -35,26 +36,44 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
         heads = {i: _wrapped(f"{table.columns[i].name}\n{table.columns[i].unit}".strip(), block[i]) for i in block}
         high = max(map(len, heads.values()))
         _print_row({i: [""] * (high - len(own)) + own for i, own in heads.items()}, block, sides, ["bold"] * len(block))
-        print_line((readable("─" * _width(block)), "dim"))
+        print_text((readable("─" * _width(block)), "dim"))
         for number, row in enumerate(rows):
             whole = "bold" if number in table.marked else ""
-            cells = {i: _wrapped(texts[i][number], block[i]) for i in block}
+            cells = {i: _wrapped(texts[i][number], block[i], BLANKS if i else SEPARATORS) for i in block}
             marks = (row[i].mark for i in block)
             _print_row(cells, block, sides, [STYLES[mark] if mark else whole for mark in marks])
         terminal.OUT.print()
     if len(rows) < len(table.rows):
-        print_line(f"… {len(table.rows) - len(rows)} more")
+        print_text(f"… {len(table.rows) - len(rows)} more")
     if any(cell.mark is Mark.BEST for row in rows for cell in row):
-        print_line(f"  {SIGNS[Mark.BEST]} best in its column")
+        print_text(f"  {SIGNS[Mark.BEST]} best in its column")
     for name, text in (*(table.meanings.items() if meaning else ()), *table.facts):
-        print_line("  ", (name, "bold"), f": {text}")
+        print_text("  ", (name, "bold"), f": {text}")
 
+
+def print_text(*parts: str | tuple[str, str]) -> None:
+    """Print sentences, wrapped at blanks; a part may be a pair of text and style."""
+    text = Text.assemble(*parts)
+    lines = _wrapped(text.plain, terminal.OUT.width, hanging=HANGING)
+    for number, line in enumerate(text.divide(list(accumulate(map(len, lines)))[:-1])):
+        line.rstrip()
+        terminal.OUT.print(" " * HANGING * bool(number), line, sep="", soft_wrap=True)
+
+
+HANGING = 4
+"""Blanks before the second and further lines of sentences."""
+
+BLANKS = r"(?<=\n)|(?<=[^:] )"
+"""Where sentences are wrapped; pairs such as ``t4-0: 3`` stay in one line."""
+
+SEPARATORS = BLANKS + r"|(?<=[-_/.:,=\[])(?=[^\W\d])"
+"""Where names are wrapped: also between a separator and a letter, so never in a number."""
 
 GAP = 2
 """Blanks between columns."""
 
-SENTENCE, HEADING = 24, 10
-"""Widths down to which sentences and headings are not wrapped."""
+SENTENCE, HEADING, NAME_PARTS = 24, 10, 3
+"""Widths down to which sentences and headings are not wrapped; names: this part of the terminal's width."""
 
 STYLES = {Mark.BAD: "red", Mark.GOOD: "green", Mark.WARN: "yellow", Mark.QUIET: "dim", Mark.BEST: "bold"}
 SIGNS = {Mark.BAD: "✗", Mark.GOOD: "✓", Mark.BEST: "*"}
@@ -71,22 +90,27 @@ def _print_row(
 ) -> None:
     for line in zip_longest(*cells.values(), fillvalue=""):
         padded = Text()
-        for i, text, style in zip(cells, line, styles, strict=True):
+        for i, text, style in zip(cells, map(str.rstrip, line), styles, strict=True):
             blanks = " " * (widths[i] - cell_len(text))
             padded.append(" " * GAP * bool(padded)).append(text + blanks if left[i] else blanks + text, style)
         padded.rstrip()
         terminal.OUT.print(padded, soft_wrap=True)
 
 
-def _blocks(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[dict[int, int]]:
+def _blocks(
+    columns: Sequence[Column], texts: Sequence[Sequence[str]], *, whole_names: bool = True
+) -> list[dict[int, int]]:
     """Column -> width, of each block that fits the terminal; every block begins with the names."""
     least, most = list[int](), list[int]()
     for i, column in enumerate(columns):
         head, lines = (column.name, column.unit), [line for text in texts[i] for line in text.split("\n")]
-        longest = max(cell_len(word) for text in (*head, *lines) for word in _words(text))
-        whole = max(map(cell_len, lines), default=0)
-        sentences = column.text and i > 0
-        room = max(HEADING, min(SENTENCE, terminal.OUT.width - least[0] - GAP)) if sentences else whole
+        breaks = BLANKS if i or whole_names else SEPARATORS
+        longest = max(cell_len(piece.rstrip()) for text in (*head, *lines) for piece in re.split(breaks, text))
+        whole = room = max(map(cell_len, lines), default=0)
+        if column.text and i > 0:
+            room = max(HEADING, min(SENTENCE, terminal.OUT.width - least[0] - GAP))
+        elif not i and not whole_names:
+            room = terminal.OUT.width // NAME_PARTS
         least.append(max(longest, min(whole, room), min(max(map(cell_len, head)), HEADING)))
         most.append(max(whole, least[-1]))
     blocks: list[dict[int, int]] = [{0: least[0]}]
@@ -94,6 +118,10 @@ def _blocks(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[d
         if len(blocks[-1]) > 1 and _width(blocks[-1]) + GAP + least[i] > terminal.OUT.width:
             blocks.append({0: least[0]})
         blocks[-1][i] = least[i]
+    if whole_names and len(blocks) > 1:
+        fewer = _blocks(columns, texts, whole_names=False)
+        if len(fewer) < len(blocks):
+            return fewer
     for block in blocks:
         left = min(terminal.OUT.width, terminal.TEXT_WIDTH) - _width(block)
         wanted = {i: most[i] - width for i, width in block.items() if most[i] > width}
@@ -108,20 +136,13 @@ def _width(block: Mapping[int, int]) -> int:
     return sum(block.values()) + GAP * (len(block) - 1)
 
 
-def _words(text: str) -> list[str]:
-    """What stays in one line: words, and pairs such as ``t4-0: 3``."""
-    return re.split("(?<!:) ", text)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of this width, broken between words only."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        first, *words = _words(line)
-        lines.append(first)
-        for word in words:
-            if cell_len(lines[-1]) + 1 + cell_len(word) > width:
-                lines.append(word)
-            else:
-                lines[-1] += f" {word}"
+def _wrapped(text: str, width: int, breaks: str = BLANKS, hanging: int = 0) -> list[str]:
+    """The text in lines, with the blanks at their ends; all but the first are narrower by ``hanging``."""
+    lines = [""]
+    for piece in re.split(breaks, text):
+        most = width - hanging * (len(lines) > 1)
+        if lines[-1].endswith("\n") or (lines[-1].strip() and cell_len((lines[-1] + piece).rstrip()) > most):
+            lines.append(piece)
+        else:
+            lines[-1] += piece
     return lines

@@ -39,7 +39,9 @@ def reproduce(
     paper: Annotated[str, typer.Argument(help="fft, oef, hadar or asrpt.", autocompletion=lambda: PAPERS)],
     scale: Annotated[float, typer.Option(help="Fraction of the paper's number of jobs, above 0, at most 1.")] = 0.05,
     seeds: Annotated[int, typer.Option(help="Number of seeds of each experiment.")] = 1,
-    parts: Annotated[str | None, typer.Option(help="Only these parts, separated by commas; see --list.")] = None,
+    parts: Annotated[
+        list[str] | None, typer.Option(help="Only these parts, see --list; separated by commas, or repeatable.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")
     ] = None,
@@ -59,7 +61,7 @@ def reproduce(
     from hetopt.proofs.evaluations.evaluation import EvaluationScale
 
     evaluation = evaluation_of(paper)
-    names = None if parts is None else listed(parts)
+    names = None if parts is None else listed(parts, "--parts")
     chosen = evaluation.chosen(EvaluationScale(scale, seeds), names)
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listing:
@@ -80,7 +82,7 @@ def reproduce(
     size = f"{scale:g} of the jobs" if evaluation.scaled else "all jobs"
     title = f"{evaluation.paper}: {size}, {counted(seeds, 'seed')}"
     show(table, title, evaluation.common_reason)
-    console.print_line(f"runs: {folder}")
+    print(f"runs: {folder}")
 
 
 def _missing(parts: Sequence[EvaluationPart], folder: Path) -> int:
@@ -113,9 +115,9 @@ def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
         table_of(["claim", *map(Column, ("paper", "ours", "ours / paper")), "what"], rows, title), most=None
     )
     if common_reason:
-        console.print_line(f"All: {common_reason}")
+        terminal_tables.print_text(f"All: {common_reason}")
     for text, ids in remarks.items():
-        console.print_line(f"{', '.join(dict.fromkeys(ids))}: {text}")
+        terminal_tables.print_text(f"{', '.join(dict.fromkeys(ids))}: {text}")
 
 
 def _short_list(workloads: str) -> str:

@@ -50,7 +50,7 @@ def show(found: Sequence[MatrixRow]) -> None:
     """Print a table per policy and kind: property, result, and smallest counterexample."""
     for row in found:
         if row.why:
-            console.print_line(f"{row.policy} does not support {row.kind}: {row.why}")
+            terminal_tables.print_text(f"{row.policy} does not support {row.kind}: {row.why}")
             continue
         rows = [(c.about.key, Cell(c.text, mark=MARKS.get(c.outcome)), _explanation(c)) for c in row.cells]
         head = ("property", Column("on instances"), "meaning, or the counterexample")

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from hetopt.cli.options import StateFolder
-from hetopt.presentation import console
+from hetopt.executor.commands import StateFolder
 
 
 def dashboard(
-    state: StateFolder = None,
+    state: StateFolder,
     host: Annotated[
         str, typer.Option(help="Where to listen; another than this machine's loopback only with a token.")
     ] = "127.0.0.1",
@@ -25,28 +24,31 @@ def dashboard(
             help="Every request must have it. Others on this machine may see options: set it there.",
         ),
     ] = None,
-    once: Annotated[Path | None, typer.Option(help="Write the page to this file, and end.")] = None,
+    once: Annotated[
+        Path | None, typer.Option(help="Write the page to this file (-: standard output), and end.")
+    ] = None,
 ) -> None:
     """Show the cluster in a browser, until Ctrl-C. It only reads: nothing can be changed there."""
     from hetopt.data.saving import save
     from hetopt.executor.dashboard.page import page
     from hetopt.executor.dashboard.reader import Reader
     from hetopt.executor.dashboard.server import DashboardServer
-    from hetopt.executor.store import default_folder
 
-    with closing(Reader(default_folder() if state is None else state)) as reader:
+    with closing(Reader(state)) as reader:
         if once is not None:
-            save(page(reader.read(), live=False).encode("utf-8", "replace"), once, overwrite=True)
-            console.print_line(f"page: {once}")
+            text = page(reader.read(), live=False)
+            if str(once) == "-":
+                print(text)
+                return
+            save(text.encode("utf-8", "replace"), once, overwrite=True)
+            print(f"page: {once}")
             return
         with DashboardServer(reader, host, port, token) as server:
-            console.print_line(f"the dashboard is at {server.address.url}; Ctrl-C ends it")
+            print(f"the dashboard is at {server.address.url}; Ctrl-C ends it")
             if token is None:
-                console.print_line("all users of this machine can read it; a token (HETOPT_TOKEN) prevents that")
+                print("all users of this machine can read it; a token (HETOPT_TOKEN) prevents that")
             else:
-                console.print_line("open it with ?token=... behind the address once; then a cookie stands for it")
+                print("open it with ?token=... behind the address once; then a cookie stands for it")
             if not server.address.loopback:
-                console.print_line(
-                    "the connection is not encrypted: in other networks use `ssh -L` or a proxy with TLS"
-                )
+                print("the connection is not encrypted: in other networks use `ssh -L` or a proxy with TLS")
             server.serve_forever()

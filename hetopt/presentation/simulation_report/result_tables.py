@@ -10,10 +10,10 @@ from hetopt.data.units import Unit
 from hetopt.experiments.run_folder import RunFolder
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.definitions import Metric, metric_of
-from hetopt.presentation.formatting import column_format, format_number
+from hetopt.presentation.formatting import ColumnFormat, column_format, format_number
 from hetopt.presentation.pictures import line_key
 from hetopt.presentation.style import SeriesStyle
-from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_cell, number_column, table_of
+from hetopt.presentation.tables import Cell, Column, Mark, Table, best_of, joined, number_cell, number_column, table_of
 
 Styles = Mapping[str, SeriesStyle]
 """System -> its style."""
@@ -44,6 +44,18 @@ def system_cells(systems: Sequence[str], styles: Styles) -> list[Cell]:
     return [Cell(name, key=line_key(name, styles[name])) for name in systems]
 
 
+def _form(metric: str, unit: Unit, *frames: pd.DataFrame) -> ColumnFormat:
+    return column_format([value for frame in frames for value in frame[metric]], unit)
+
+
+def best_names(statistics: SeedStatistics, metric: str) -> list[str]:
+    """Systems with the best mean of a metric, as it is written, among the systems with most seeds."""
+    own, known = metric_of(metric), statistics.known[metric]
+    form = _form(metric, own.unit, statistics.mean, statistics.least, statistics.most)
+    means = statistics.mean[metric].where(known == known.max()).tolist()
+    return [statistics.systems[i] for i in best_of(means, own.better, form)]
+
+
 def numbers_table(
     statistics: SeedStatistics, metrics: Sequence[str], styles: Styles, baseline: str | None = None, titles: bool = True
 ) -> Table:
@@ -61,9 +73,9 @@ def numbers_table(
 
     def column(own: Metric) -> tuple[Column, list[Cell]]:
         metric, cells = own.name, []
-        best = statistics.best(metric) if baseline is None else []
         unit = own.unit if baseline is None else Unit.NONE
-        form = column_format([*mean[metric], *least[metric], *most[metric]], unit)
+        form = _form(metric, unit, mean, least, most)
+        best = best_names(statistics, metric) if baseline is None else []
         for name in statistics.systems:
             known, runs = many[metric][name], len(statistics.seeds[name])
             ends = dict.fromkeys(form.format(frame[metric][name]) for frame in (least, most))
@@ -105,7 +117,7 @@ def best_systems(statistics: SeedStatistics, fairness: str, baseline: str) -> di
     """Systems -> phrases such as ``makespan (3.2 h, 0.8 of fft)``, for metrics of the answer in which they are best."""
     found: dict[tuple[str, ...], list[str]] = {}
     for metric in known_metrics(statistics, ANSWER, fairness):
-        if best := statistics.best(metric):
+        if best := best_names(statistics, metric):
             value, own = statistics.mean[metric][best[0]], metric_of(metric)
             form = column_format([value], own.unit)
             text = f"{form.format(value)} {form.name}".strip()
