@@ -168,7 +168,7 @@ def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
         (["--paper", "OFE"], UnknownName, "there is no paper 'ofe'; did you mean 'oef'"),
         (["--instances", "0"], InvalidOption, "instances is 0"),
         (["--seconds", "-1"], InvalidOption, "seconds is -1"),
-        (["--jobs", "-1"], InvalidOption, "jobs is -1"),
+        (["--jobs", "-2"], InvalidOption, "jobs is -2"),
         (["--jobs", "0"], InvalidOption, "jobs is 0"),
         (["--policy", "nothing"], UnknownName, "there is no policy 'nothing'"),
         (["--policy", "fft", "oef/eq-6"], InvalidOption, "--policy tests properties, not claims"),
