@@ -174,7 +174,7 @@ def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
         (["oef/thm-9"], UnknownName, "there is no claim 'oef/thm-9'; did you mean 'oef/thm-"),
         (["--instances", "0"], InvalidOption, "instances is 0"),
         (["--seconds", "-1"], InvalidOption, "seconds is -1"),
-        (["--jobs", "-1"], InvalidOption, "jobs is -1"),
+        (["--jobs", "-2"], InvalidOption, "jobs is -2"),
         (["--jobs", "0"], InvalidOption, "jobs is 0"),
         (["--policy", "nothing"], UnknownName, "there is no policy 'nothing'"),
         (["--policy", "fft", "oef/eq-6"], InvalidOption, "--policy tests properties, not claims"),
