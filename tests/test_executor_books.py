@@ -29,7 +29,8 @@ from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, Ending, StopReason, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciling import free_seats
-from hetopt.executor.store import DATABASE, EVENTS, LOCK, LOGGED, StateStore
+from hetopt.executor.state_folder import DATABASE
+from hetopt.executor.store import EVENTS, LOCK, LOGGED, StateStore
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
 STEPS = 100

@@ -27,7 +27,8 @@ from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.page import POLICY
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.server import HEADERS, MAX_REQUESTS, DashboardServer
-from hetopt.executor.store import DATABASE, StateStore
+from hetopt.executor.state_folder import DATABASE
+from hetopt.executor.store import StateStore
 
 # -- places and methods
 

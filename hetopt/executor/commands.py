@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import typer
 from hetopt.checks import counted
 from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
 from hetopt.errors import InvalidOption
+from hetopt.executor.state_folder import DATABASE, default_folder
 from hetopt.executor.units import seconds
 from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -24,20 +24,13 @@ if TYPE_CHECKING:
     from hetopt.executor.store import StateStore
 
 
-def default_folder() -> Path:
-    """``$HETOPT_STATE``, else ``$XDG_STATE_HOME/hetopt``, else ``~/.local/state/hetopt``."""
-    if own := os.environ.get("HETOPT_STATE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
-
-
 def stored(table: str) -> Callable[[typer.Context, str], list[str]]:
     """Complete a name in a table of the cluster's state, without the packages that write it."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         import sqlite3
 
-        path = Path(ctx.params.get("state") or default_folder()).expanduser().absolute() / "state.db"
+        path = Path(ctx.params.get("state") or default_folder()).expanduser().absolute() / DATABASE
         try:
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
                 names = [str(name) for (name,) in database.execute(f"SELECT name FROM {table} ORDER BY name")]

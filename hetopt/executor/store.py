@@ -21,8 +21,9 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock, today
+from hetopt.executor.state_folder import DATABASE
 
-DATABASE, LOCK, EVENTS, LEASES = "state.db", "controller.lock", "events.jsonl", "leases"
+LOCK, EVENTS, LEASES = "controller.lock", "events.jsonl", "leases"
 
 LOGGED = "events.logged"
 """Number of the last event that was ever in the log file: an administrator may have taken that away."""

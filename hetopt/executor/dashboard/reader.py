@@ -21,7 +21,8 @@ from hetopt.executor.dashboard.job_fairness import fairness
 from hetopt.executor.lease_directory import boot_id
 from hetopt.executor.losses import newest_leases, recent_curve
 from hetopt.executor.snapshot import Snapshot, snapshot
-from hetopt.executor.store import DATABASE, LEASES, StateStore
+from hetopt.executor.state_folder import DATABASE
+from hetopt.executor.store import LEASES, StateStore
 
 LOCK_SECONDS = 3.0
 """Seconds for which a read waits for others that use the database."""
