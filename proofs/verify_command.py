@@ -14,7 +14,7 @@ import typer
 
 from hetopt.checks import counted
 from hetopt.cli.options import AsJson, Parallel, Settings, listed, policy_option
-from hetopt.plugins import POLICIES
+from hetopt.plugins import CLAIMS, POLICIES
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.tables import table_of
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 def verify(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(help="Keys of claims; * is a wildcard: 'oef/*' has the claims of OEF.", show_default="all"),
+        typer.Argument(
+            help="Keys of claims; * is a wildcard: 'oef/*' has the claims of OEF.",
+            show_default="all",
+            autocompletion=lambda incomplete: [f"{name}/*" for name in CLAIMS.points if name.startswith(incomplete)],
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option(help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[

@@ -106,7 +106,7 @@ def completed(folder: Path, *words: str) -> list[str]:
         (["reproduce", "h"], ["hadar"]),
         (["show", "hadar-p1"], ["hadar-p1"]),
         (["submit", "mi"], []),  # bash then offers files
-        (["verify", "--paper", "h"], ["hadar"]),
+        (["verify", "h"], ["hadar/*"]),
         (["logs", "t"], ["train", "train-2"]),
         (["drain", "n"], ["node1"]),
         (["cancel", "--state", "other", "t"], []),
