@@ -88,12 +88,12 @@ def tables(draw: st.DrawFn) -> Table:
 
 @given(tables(), st.integers(40, 200))
 def test_words_and_numbers_stay_whole_at_any_width(table: Table, width: int) -> None:
-    """Every word is in the output in one piece, beside its name; lines are too long only where a piece is."""
+    """Numbers, and words between separators, are in the output in one piece; lines are too long only for them."""
     lines = shown(table, width)
     pieces = [(cell.text, column) for row in table.rows for cell, column in zip(row, table.columns, strict=True)]
     for text, column in pieces:
-        words = re.split(terminal_tables.SEPARATORS, text) if column.name == "name" else text.split(" ")
-        assert all(any(word in line for line in lines) for word in words)
+        words = re.split(terminal_tables.SEPARATORS, text) if column.text else [text]
+        assert all(any(word.strip() in line for line in lines) for word in words)
     names = max(map(cell_len, ["name", *(row[0].text for row in table.rows)]))
     longest = max(cell_len(word) for text, _ in [("", 0), *pieces] for word in text.split(" "))
     heads = max(cell_len(c.name) for c in table.columns)
@@ -127,6 +127,17 @@ def test_long_names_are_wrapped_at_separators_if_more_columns_fit(width: int, bl
     text = " ".join(" ".join(lines).split())
     assert all(f" {number} " in text for number in numbers)
     assert all(f": {meaning} (s)" in text for meaning in meanings)
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_long_words_of_other_columns_are_wrapped_where_they_would_not_fit(width: int) -> None:
+    columns = Column("job", text=True), Column("tenant", text=True), Column("state", text=True)
+    tenant = "vision-research-and-development-group-of-the-lab"
+    printed = shown(Table(columns, (tuple(map(Cell, ("train-1", tenant, "waits for t4-0: 3"))),)), width)
+    assert max(map(cell_len, printed)) <= width
+    assert any(tenant in line for line in printed) == (width == 100)
+    assert re.search("-.*".join(tenant.split("-")), " ".join(printed))
+    assert any("t4-0: 3" in line for line in printed), "no blank in a pair is a place to wrap"
 
 
 @pytest.mark.parametrize(("columns", "width"), [("50", 50), ("", 160)])

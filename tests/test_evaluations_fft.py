@@ -234,7 +234,7 @@ def test_the_command_lists_its_parts(run: Callable[..., tuple[int, str, str]]) -
     [
         (["ftf"], "there is no evaluation 'ftf'; did you mean 'fft'? known: asrpt, fft, hadar, oef"),
         (["fft", "--parts", "testbed"], "there is no FFT part 'testbed'; did you mean 'testbed-2'? known: disks"),
-        (["fft", "--parts", ","], "no part of FFT is named; known: disks"),
+        (["fft", "--parts", ","], "--parts is empty; name at least one"),
         (["fft", "--scale", "0"], "scale is 0.0; it must be a finite number > 0"),
         (["fft", "--scale", "2"], "scale is 2.0; it must be at most 1: the paper's number of jobs"),
         (["fft", "--seeds", "0"], "seeds is 0; it must be a"),

@@ -18,7 +18,7 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
     """Print a table; one that is too wide is cut into blocks of columns, never in numbers or words.
 
     Sentences and headings are wrapped at blanks. Names are wrapped, also after separators such as ``-`` and ``/``, if
-    then there are fewer blocks. What is wider than the terminal, but has no place to break, stays whole.
+    then there are fewer blocks or all fit. What is wider than the terminal, but has no place to break, stays whole.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
         print_text((readable("─" * _width(block)), "dim"))
         for number, row in enumerate(rows):
             whole = "bold" if number in table.marked else ""
-            cells = {i: _wrapped(texts[i][number], block[i], BLANKS if i else SEPARATORS) for i in block}
+            cells = {i: _wrapped(texts[i][number], block[i], SEPARATORS) for i in block}
             marks = (row[i].mark for i in block)
             _print_row(cells, block, sides, [STYLES[mark] if mark else whole for mark in marks])
         terminal.OUT.print()
@@ -104,7 +104,7 @@ def _blocks(
     least, most = list[int](), list[int]()
     for i, column in enumerate(columns):
         head, lines = (column.name, column.unit), [line for text in texts[i] for line in text.split("\n")]
-        breaks = BLANKS if i or whole_names else SEPARATORS
+        breaks = BLANKS if whole_names or not (column.text or i == 0) else SEPARATORS
         longest = max(cell_len(piece.rstrip()) for text in (*head, *lines) for piece in re.split(breaks, text))
         whole = room = max(map(cell_len, lines), default=0)
         if column.text and i > 0:
@@ -118,10 +118,11 @@ def _blocks(
         if len(blocks[-1]) > 1 and _width(blocks[-1]) + GAP + least[i] > terminal.OUT.width:
             blocks.append({0: least[0]})
         blocks[-1][i] = least[i]
-    if whole_names and len(blocks) > 1:
-        fewer = _blocks(columns, texts, whole_names=False)
-        if len(fewer) < len(blocks):
-            return fewer
+    widest = max(map(_width, blocks))
+    if whole_names and (len(blocks) > 1 or widest > terminal.OUT.width):
+        wrapped = _blocks(columns, texts, whole_names=False)
+        if len(wrapped) < len(blocks) or max(map(_width, wrapped)) < widest:
+            return wrapped
     for block in blocks:
         left = min(terminal.OUT.width, terminal.TEXT_WIDTH) - _width(block)
         wanted = {i: most[i] - width for i, width in block.items() if most[i] > width}
@@ -136,13 +137,17 @@ def _width(block: Mapping[int, int]) -> int:
     return sum(block.values()) + GAP * (len(block) - 1)
 
 
-def _wrapped(text: str, width: int, breaks: str = BLANKS, hanging: int = 0) -> list[str]:
-    """The text in lines, with the blanks at their ends; all but the first are narrower by ``hanging``."""
+def _wrapped(text: str, width: int, within: str = BLANKS, hanging: int = 0) -> list[str]:
+    """The text in lines, with the blanks at their ends; all but the first are narrower by ``hanging``.
+
+    ``within``: where words are wrapped that are wider than a line.
+    """
     lines = [""]
-    for piece in re.split(breaks, text):
-        most = width - hanging * (len(lines) > 1)
-        if lines[-1].endswith("\n") or (lines[-1].strip() and cell_len((lines[-1] + piece).rstrip()) > most):
-            lines.append(piece)
-        else:
-            lines[-1] += piece
+    for word in re.split(BLANKS, text):
+        for piece in re.split(within, word) if cell_len(word.rstrip()) > width else [word]:
+            most = width - hanging * (len(lines) > 1)
+            if lines[-1].endswith("\n") or (lines[-1].strip() and cell_len((lines[-1] + piece).rstrip()) > most):
+                lines.append(piece)
+            else:
+                lines[-1] += piece
     return lines
