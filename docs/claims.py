@@ -11,9 +11,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from hetopt.presentation.formatting import slug
 from hetopt.presentation.pages import environment
 from hetopt.proofs.ledger.claim import PAPERS, QUICK
-from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.ledger_output import by_paper, claims_html, overview, totals

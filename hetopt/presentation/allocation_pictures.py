@@ -158,11 +158,6 @@ def result_pictures(result: Allocation | Plan, name: str, judged: Allocation | P
     return found
 
 
-def type_keys(types: tuple[str, ...]) -> list[Key]:
-    """Legend of the GPU types."""
-    return [Key(gpu_type, SeriesStyle(k).variable) for k, gpu_type in enumerate(types)]
-
-
 def draw(result: Allocation | Plan, title: str = "") -> Figure:
     """Draw shares, envy and, if the result has them, prices in one figure with legends."""
     (high, draw_left), *others = _panels(result, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, isfinite, log10
@@ -56,6 +57,11 @@ def _grouped(value: float, decimals: int) -> str:
 
 def _not_finite(value: float) -> str:
     return MISSING if value != value else "∞" if value > 0 else "-∞"
+
+
+def slug(name: str) -> str:
+    """A name as an anchor or the name of a file."""
+    return re.sub(r"[^\w-]+", "-", name)
 
 
 def format_duration(seconds: float) -> str:

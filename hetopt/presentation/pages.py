@@ -58,9 +58,7 @@ def render(template: str, /, *, package: str = "hetopt.presentation", **values: 
 def stylesheet() -> Markup:
     """The style of all pages."""
     source = Environment(autoescape=False, loader=PackageLoader("hetopt.presentation")).get_template("style.css.j2")
-    return Markup(
-        _compact(source.render(light=style.declared(0), dark=style.declared(1), series=range(len(style.LIGHT))))
-    )
+    return Markup(_compact(source.render(light=style.declared(0), dark=style.declared(1))))
 
 
 @cache
@@ -77,8 +75,3 @@ def source_hash(text: str) -> str:
 
 def _compact(css: str) -> str:
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)).strip()
-
-
-def slug(name: str) -> str:
-    """A name as the anchor of a link."""
-    return re.sub(r"[^\w.-]+", "-", name)

@@ -33,11 +33,6 @@ _COLOURS = {light: f"var(--{name})" for name, (light, _) in VARIABLES.items()}
 _COLOURS |= {SeriesStyle(i).letters: f"var(--t{i})" for i in range(len(LIGHT))}
 
 
-def line_key(label: str, own: SeriesStyle) -> Key:
-    """The entry of a line."""
-    return Key(label, own.variable, own.dash, line=True)
-
-
 @dataclass(frozen=True)
 class Picture:
     """A picture on a page: a drawing, the text below it, its legend, whether it has a row, and a drawing for phones."""

@@ -49,7 +49,7 @@ def _shares(what: SharesPicture) -> Picture:
                 bars.append(GanttBar(j, 0, 1, float(begin), float(at), style, text, f"{owner}: {text} of {row}"))
     worth = [f": {number_text(value)}" for value in what.worth] or [""] * len(what.names)
     labels = [f"{name}{text}" for name, text in zip(what.names, worth, strict=True)]
-    keys = [Key(text, SeriesStyle(e).variable) for e, text in enumerate(labels)]
+    keys = [style.key(text) for text, style in series_styles(labels).items()]
     if any(bar.style is None for bar in bars):
         keys.append(Key("idle", "rest"))
     return _drawn(what.title, rows, bars, keys, f"{what.title}: {', '.join(labels)}")
@@ -63,7 +63,7 @@ def _schedule(what: Timeline) -> Picture:
                  f"{b.job} on {b.row}, {number_text(b.start)} to {number_text(b.end)} {what.unit}")
         for b in what.bars
     ]  # fmt: skip
-    keys = [Key(job, style.variable) for job, style in jobs.items()] if len(jobs) > 1 else []
+    keys = [style.key(job) for job, style in jobs.items()] if len(jobs) > 1 else []
     alternative = f"{what.title}: {counted(len(jobs), 'job')} on {counted(len(rows), 'row')}"
     times = {time for b in what.bars for time in (b.start, b.end)}
     return _drawn(what.title, rows or ["nothing runs"], bars, keys, alternative, times, f"time ({what.unit})")

@@ -145,7 +145,7 @@ def _charts(
     """One kind of charts; ``lines``: row -> its lines, for jobs the most that it may have."""
     colour = "gpu_type" if kind == "job" else "owner"
     styles = series_styles(largest(spans.values(), colour, COLOURS))
-    keys = [Key(name, own.variable, hatched=bool(own.hatch)) for name, own in styles.items()]
+    keys = [style.key(name) for name, style in styles.items()]
     if any(not own[colour].isin(styles).all() for own in spans.values()):
         keys.append(Key("others", "rest"))
     pictures = []

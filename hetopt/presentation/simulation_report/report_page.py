@@ -19,7 +19,7 @@ from hetopt.metrics.definitions import by_theme
 from hetopt.metrics.finish_time import IDEALS
 from hetopt.presentation.console import versions
 from hetopt.presentation.pages import render
-from hetopt.presentation.pictures import Picture, line_key
+from hetopt.presentation.pictures import Picture
 from hetopt.presentation.simulation_report import charts, result_tables
 from hetopt.presentation.simulation_report.gantt_charts import Window, gantt_charts, windows_of
 from hetopt.presentation.simulation_report.runs import LoadedRuns, Step, load_runs, workload_facts
@@ -121,7 +121,7 @@ def _numbers(statistics: SeedStatistics, baseline: str, fairness: str, styles: r
 def _distributions(loaded: LoadedRuns, styles: result_tables.Styles, where: str) -> dict[str, Any]:
     """Distributions over the jobs of all seeds."""
     return {
-        "legend": [line_key(name, styles[name]) for name in loaded.jct],
+        "legend": [styles[name].key(name, line=True) for name in loaded.jct],
         "distributions": [
             charts.distribution(loaded.jct, "completion time", styles, where, ideal=False),
             charts.distribution(loaded.rho, "finish-time fairness", styles, where, ideal=True),

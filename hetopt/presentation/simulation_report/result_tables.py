@@ -11,7 +11,6 @@ from hetopt.experiments.run_folder import RunFolder
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.definitions import Metric, metric_of
 from hetopt.presentation.formatting import ColumnFormat, column_format, format_number
-from hetopt.presentation.pictures import line_key
 from hetopt.presentation.style import SeriesStyle
 from hetopt.presentation.tables import Cell, Column, Mark, Table, best_of, joined, number_cell, number_column, table_of
 
@@ -41,7 +40,7 @@ def known_metrics(statistics: SeedStatistics, metrics: Iterable[str], fairness: 
 
 def system_cells(systems: Sequence[str], styles: Styles) -> list[Cell]:
     """The names of systems, each with a sample of its line."""
-    return [Cell(name, key=line_key(name, styles[name])) for name in systems]
+    return [Cell(name, key=styles[name].key(name, line=True)) for name in systems]
 
 
 def _form(metric: str, unit: Unit, *frames: pd.DataFrame) -> ColumnFormat:
