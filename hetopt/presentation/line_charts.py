@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from numpy.typing import ArrayLike
@@ -24,10 +26,7 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
     """
     work = vector_of(actual, "actual")
     grid = np.linspace(0.0, 1.0, 201)
-    with canvas((title, *predicted)):
-        figure, axes = panel(4.2, 7.0)
-        figure.set_facecolor(PAGE)
-        axes.set_title(title)
+    with _chart(title, predicted) as (figure, axes):
         for i, (name, values) in enumerate(predicted.items()):
             off = relative_errors(values, work, name)
             shares = [100 * share_within(off, p) for p in grid]
@@ -37,7 +36,6 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
         axes.set_xlabel("error of the prediction, at most (% of the job's work)")
         axes.set_ylabel("jobs (%)")
         axes.legend(loc="lower right")
-        figure.draw_without_rendering()
     return figure
 
 
@@ -56,10 +54,7 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
     Figure
         :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
     """
-    with canvas((title, size, *map(str, table.columns))):
-        figure, axes = panel(4.2, 7.0)
-        figure.set_facecolor(PAGE)
-        axes.set_title(title)
+    with _chart(title, (size, *map(str, table.columns))) as (figure, axes):
         for i, name in enumerate(table.columns):
             axes.plot(table.index, table[name], marker="o", label=label(str(name), i + 1, 40), **SeriesStyle(i).line())
         axes.set_xscale("log", base=2)
@@ -72,5 +67,15 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
         axes.set_ylabel("seconds of one decision")
         axes.grid(axis="y")
         axes.legend(loc="upper left")
-        figure.draw_without_rendering()
     return figure
+
+
+@contextmanager
+def _chart(title: str, names: Iterable[str]) -> Iterator[tuple[Figure, Axes]]:
+    """An empty chart with a title, laid out at the end in fonts with the letters of these names."""
+    with canvas((title, *names)):
+        figure, axes = panel(4.2, 7.0)
+        figure.set_facecolor(PAGE)
+        axes.set_title(title)
+        yield figure, axes
+        figure.draw_without_rendering()
