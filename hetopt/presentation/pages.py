@@ -54,6 +54,12 @@ def render(template: str, /, *, package: str = "hetopt.presentation", **values: 
     return environment(package).get_template(template).render(values)
 
 
+def fragment(macro: str, value: object) -> str:
+    """A table or picture for a page that has the style below an element of class ``hetopt``."""
+    parts: Any = environment().get_template("macros.html.j2").module
+    return f'<div class="hetopt">{getattr(parts, macro)(value)}</div>'
+
+
 @cache
 def stylesheet() -> Markup:
     """The style of all pages."""
