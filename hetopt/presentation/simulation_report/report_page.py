@@ -104,15 +104,16 @@ def page(
 def _numbers(statistics: SeedStatistics, baseline: str, fairness: str, styles: result_tables.Styles) -> dict[str, Any]:
     """Tables of all metrics."""
     main = result_tables.known_metrics(statistics, result_tables.MAIN, fairness)
+    names = result_tables.system_column(statistics.systems, styles)
     return {
         "baseline": baseline,
         "best": result_tables.best_systems(statistics, fairness, baseline),
         "most_seeds": max(map(len, statistics.seeds.values())),
-        "main": result_tables.numbers_table(statistics, main, styles),
-        "ratios": result_tables.numbers_table(statistics, main, styles, baseline),
+        "main": result_tables.numbers_table(statistics, main, names),
+        "ratios": result_tables.numbers_table(statistics, main, names, baseline=baseline),
         "themes": {
-            theme: result_tables.numbers_table(statistics, names, styles, titles=False)
-            for theme, names in by_theme(statistics.metrics).items()
+            theme: result_tables.numbers_table(statistics, metrics, names, titles=False)
+            for theme, metrics in by_theme(statistics.metrics).items()
         },
         "absent": statistics.absent,
     }

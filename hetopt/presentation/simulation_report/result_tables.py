@@ -12,7 +12,18 @@ from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.definitions import Metric, metric_of
 from hetopt.presentation.formatting import ColumnFormat, column_format, format_number
 from hetopt.presentation.style import SeriesStyle
-from hetopt.presentation.tables import Cell, Column, Mark, Table, best_of, joined, number_cell, number_column, table_of
+from hetopt.presentation.tables import (
+    Cell,
+    Column,
+    Mark,
+    Table,
+    best_of,
+    joined,
+    number_cell,
+    number_column,
+    table_of,
+    words,
+)
 
 Styles = Mapping[str, SeriesStyle]
 """System -> its style."""
@@ -27,7 +38,7 @@ MAIN = (
     "lost_share",
     "utilisation",
 )
-"""Metrics of the first table; ``{}`` is the definition of finish-time fairness."""
+"""Metrics of the first table, also on the terminal; ``{}`` is the definition of finish-time fairness."""
 
 ANSWER = ("jct_mean", "makespan", "ftf_{}_mean", "utilisation")
 """Metrics of the answer at the top of the page."""
@@ -38,9 +49,9 @@ def known_metrics(statistics: SeedStatistics, metrics: Iterable[str], fairness: 
     return [name for metric in metrics if (name := metric.format(fairness)) in statistics.metrics]
 
 
-def system_cells(systems: Sequence[str], styles: Styles) -> list[Cell]:
+def system_column(systems: Sequence[str], styles: Styles) -> tuple[Column, list[Cell]]:
     """The names of systems, each with a sample of its line."""
-    return [Cell(name, key=styles[name].key(name, line=True)) for name in systems]
+    return words("system", (Cell(name, key=styles[name].key(name, line=True)) for name in systems))
 
 
 def _form(metric: str, unit: Unit, *frames: pd.DataFrame) -> ColumnFormat:
@@ -56,12 +67,19 @@ def best_names(statistics: SeedStatistics, metric: str) -> list[str]:
 
 
 def numbers_table(
-    statistics: SeedStatistics, metrics: Sequence[str], styles: Styles, baseline: str | None = None, titles: bool = True
+    statistics: SeedStatistics,
+    metrics: Sequence[str],
+    *leading: tuple[Column, list[Cell]],
+    baseline: str | None = None,
+    titles: bool = True,
+    title: str = "",
 ) -> Table:
     """Systems by metrics: means over seeds, with their range as a note; the best are marked.
 
     Parameters
     ----------
+    leading:
+        The columns before, such as the names of the systems.
     baseline:
         If given, ratios to this system with the same seed, of which none is marked.
     titles:
@@ -83,8 +101,7 @@ def numbers_table(
             cells.append(number_cell(mean[metric][name], form, Mark.BEST if name in best else None, notes))
         return Column(own.title if titles else metric, form.name, own.meaning if baseline is None else ""), cells
 
-    names = Column("system", text=True), system_cells(statistics.systems, styles)
-    return joined(names, *map(column, map(metric_of, metrics)))
+    return joined(*leading, *map(column, map(metric_of, metrics)), title=title)
 
 
 def published_table(claims: pd.DataFrame) -> Table:
@@ -149,7 +166,7 @@ def systems_table(folder: RunFolder, styles: Styles) -> Table:
         Column("runs", meaning="completed runs"),
     )
     return joined(
-        (Column("system", text=True), system_cells(names, styles)),
+        system_column(names, styles),
         *zip(columns, zip(*texts, strict=True), strict=True),
         number_column("time", seconds, Unit.SECONDS, "wall-clock time of the completed runs together"),
     )
