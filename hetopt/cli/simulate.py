@@ -192,7 +192,7 @@ def _show(table: pd.DataFrame) -> None:
     from hetopt.data.units import Unit
     from hetopt.experiments.seed_statistics import SeedStatistics
     from hetopt.presentation.simulation_report.result_tables import MAIN, numbers_table
-    from hetopt.presentation.tables import number_column, words
+    from hetopt.presentation.tables import number_column
     from hetopt.presentation.terminal_tables import print_text, show
 
     ran, statistics = table[table["refused"].isna()], SeedStatistics(table)
@@ -203,7 +203,7 @@ def _show(table: pd.DataFrame) -> None:
         metrics = [name for key in (*MAIN, "decision_mean") if (name := key.format("themis")) in statistics.ran]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")
-        leading = words("policy", statistics.systems), (round_length, at_events)
+        leading = ("policy", statistics.systems), (round_length, at_events)
         show(numbers_table(statistics, metrics, *leading, title=title))
         for system, unfinished in ran.groupby("system")["unfinished"].sum().items():
             if unfinished:

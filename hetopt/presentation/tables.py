@@ -151,25 +151,26 @@ class Table:
         return {c.name: f"{c.meaning} ({c.unit})" if c.unit else c.meaning for c in self.columns if c.meaning}
 
 
-def table_of(columns: Iterable[Column | str], rows: Iterable[Iterable[Cell | str]], title: str = "") -> Table:
-    """A table of cells and texts; a column given by its name has words."""
-    heads = tuple(one if isinstance(one, Column) else Column(one, text=True) for one in columns)
-    return Table(heads, tuple(tuple(map(_cell, row)) for row in rows), title)
+def table_of(
+    columns: Iterable[Column | str],
+    rows: Iterable[Iterable[Cell | str]],
+    title: str = "",
+    facts: Iterable[tuple[str, str]] = (),
+) -> Table:
+    """A table of rows of cells and texts; a column given by its name has words."""
+    heads = (one if isinstance(one, Column) else Column(one, text=True) for one in columns)
+    cells = ((one if isinstance(one, Cell) else Cell(one) for one in row) for row in rows)
+    return Table(tuple(heads), tuple(map(tuple, cells)), title, facts=tuple(facts))
 
 
-def joined(*columns: tuple[Column, Sequence[Cell]], title: str = "", facts: Iterable[tuple[str, str]] = ()) -> Table:
-    """A table of columns with their cells."""
+FilledColumn = tuple[Column | str, Iterable[Cell | str]]
+"""A column and its cells, as in :func:`table_of`."""
+
+
+def joined(*columns: FilledColumn, title: str = "", facts: Iterable[tuple[str, str]] = ()) -> Table:
+    """A table of columns side by side."""
     heads, cells = zip(*columns, strict=True)
-    return Table(heads, tuple(zip(*cells, strict=True)), title, facts=tuple(facts))
-
-
-def words(name: str, texts: Iterable[Cell | str]) -> tuple[Column, list[Cell]]:
-    """A column of words, and its cells."""
-    return Column(name, text=True), list(map(_cell, texts))
-
-
-def _cell(text: Cell | str) -> Cell:
-    return text if isinstance(text, Cell) else Cell(text)
+    return table_of(heads, zip(*cells, strict=True), title, facts)
 
 
 def number_cell(

@@ -15,6 +15,7 @@ from hetopt.presentation.style import SeriesStyle
 from hetopt.presentation.tables import (
     Cell,
     Column,
+    FilledColumn,
     Mark,
     Table,
     best_of,
@@ -22,7 +23,6 @@ from hetopt.presentation.tables import (
     number_cell,
     number_column,
     table_of,
-    words,
 )
 
 Styles = Mapping[str, SeriesStyle]
@@ -49,9 +49,9 @@ def known_metrics(statistics: SeedStatistics, metrics: Iterable[str], fairness: 
     return [name for metric in metrics if (name := metric.format(fairness)) in statistics.metrics]
 
 
-def system_column(systems: Sequence[str], styles: Styles) -> tuple[Column, list[Cell]]:
+def system_column(systems: Sequence[str], styles: Styles) -> FilledColumn:
     """The names of systems, each with a sample of its line."""
-    return words("system", (Cell(name, key=styles[name].key(name, line=True)) for name in systems))
+    return "system", [Cell(name, key=styles[name].key(name, line=True)) for name in systems]
 
 
 def _form(metric: str, unit: Unit, *frames: pd.DataFrame) -> ColumnFormat:
@@ -69,7 +69,7 @@ def best_names(statistics: SeedStatistics, metric: str) -> list[str]:
 def numbers_table(
     statistics: SeedStatistics,
     metrics: Sequence[str],
-    *leading: tuple[Column, list[Cell]],
+    *leading: FilledColumn,
     baseline: str | None = None,
     titles: bool = True,
     title: str = "",
