@@ -23,6 +23,17 @@ LIMITS = {"nodes": 100, "pending": 100, "running": 100, "finished": 40}
 MAX_TENANTS = 40
 """Rows of the table of tenants."""
 
+RHO = (
+    ("rho", "finish-time fairness (Themis): the duration of a job relative to its duration in its own 1/N of the "
+     "cluster, where N is the mean number of jobs present during its stay; below 1, the job is faster than there. For "
+     "a running job, the rest counts at its present speed. Of a tenant: mean and largest value of its jobs that are "
+     "not failed or cancelled"),
+    ("≈", "the job has no GPUs, so the rest counts at its fastest measured speed, or it was not measured on every GPU "
+     "type that it may use"),
+    ("no rho", "nothing is measured"),
+)  # fmt: skip
+"""Facts below the table of tenants."""
+
 FILE_POLICY = (
     f"default-src 'none'; style-src {source_hash(stylesheet())}; img-src data:; base-uri 'none'; form-action 'none'"
 )
@@ -95,4 +106,4 @@ def tenants(state: ClusterState) -> Section:
     caption = "GPU time from the grants of leases to their ends."
     left = len(names) - len(rows)
     note = f"{left} more tenants are not shown." if left else "" if rows else "There are no jobs, so no tenants."
-    return Section("Tenants", table_of(("tenant", *map(Column, columns)), rows, caption), note)
+    return Section("Tenants", table_of(("tenant", *map(Column, columns)), rows, caption, RHO), note)
