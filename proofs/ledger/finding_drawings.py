@@ -13,9 +13,8 @@ from hetopt.presentation.gantt import LETTER, GanttBar, GanttRow, draw_bars, gan
 from hetopt.presentation.pictures import PANEL, Picture, panel, picture
 from hetopt.presentation.style import SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
-from hetopt.proofs.ledger import finding_pictures
 from hetopt.proofs.ledger.claim import ClaimEvidence, GrowthCurve
-from hetopt.proofs.ledger.finding_pictures import SharesPicture, Timeline
+from hetopt.proofs.ledger.finding_pictures import FindingPicture, SharesPicture, Timeline
 
 LINE, MARGIN = 0.25, 0.05
 """Height of a row, and least margin below and above all rows, in inches."""
@@ -29,7 +28,7 @@ def drawings(evidence: ClaimEvidence) -> list[Picture]:
 
 
 @cache
-def draw_finding(what: finding_pictures.Picture) -> Picture:
+def draw_finding(what: FindingPicture) -> Picture:
     """Draw shares or a schedule; equal ones are drawn once."""
     return _shares(what) if isinstance(what, SharesPicture) else _schedule(what)
 

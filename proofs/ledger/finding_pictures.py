@@ -63,7 +63,7 @@ class Timeline:
     unit: str = "s"
 
 
-Picture: TypeAlias = SharesPicture | Timeline
+FindingPicture: TypeAlias = SharesPicture | Timeline
 
 
 def placement_picture(
