@@ -93,7 +93,7 @@ class Progress:
     def begin(self, name: str) -> None:
         """A step begins, and those before it are finished."""
         self.finish()
-        self.update((len(self._parts), name), 0.0)
+        self._parts[len(self._parts), name] = 0.0
         self._newest = name
 
     def update(self, key: object, part: float = 1.0) -> None:

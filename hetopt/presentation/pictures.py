@@ -65,7 +65,12 @@ def panel(height: float, width: float = PANEL) -> tuple[Figure, Axes]:
 
 
 def picture(
-    figure: Figure, text: str, caption: str = "", keys: Sequence[Key] = (), tips: Sequence[str] = ()
+    figure: Figure,
+    text: str,
+    caption: str = "",
+    keys: Sequence[Key] = (),
+    tips: Sequence[str] = (),
+    narrow: Figure | None = None,
 ) -> Picture:
     """A figure of a page.
 
@@ -75,9 +80,12 @@ def picture(
         Text alternative for screen readers.
     tips:
         Texts shown at artists: the artist with the group id ``tip3`` gets the text of position 3.
+    narrow:
+        The figure for phones; None: the same, which scrolls.
     """
     wide = float(figure.get_figwidth()) > PANEL
-    return Picture(inline_svg(figure, text, tips), caption, tuple(keys), wide)
+    other = None if narrow is None else inline_svg(narrow, text)
+    return Picture(inline_svg(figure, text, tips), caption, tuple(keys), wide, other)
 
 
 def inline_svg(figure: Figure, text: str, tips: Sequence[str] = ()) -> Markup:
