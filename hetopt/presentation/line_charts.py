@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from numpy.typing import ArrayLike
 
 from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
 from hetopt.presentation.fonts import label
-from hetopt.presentation.pictures import panel
-from hetopt.presentation.style import PAGE, SeriesStyle, canvas
+from hetopt.presentation.pictures import chart
+from hetopt.presentation.style import SeriesStyle
 
 
 def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: str = "") -> Figure:
@@ -26,7 +24,7 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
     """
     work = vector_of(actual, "actual")
     grid = np.linspace(0.0, 1.0, 201)
-    with _chart(title, predicted) as (figure, axes):
+    with chart(title, predicted) as (figure, axes):
         for i, (name, values) in enumerate(predicted.items()):
             off = relative_errors(values, work, name)
             shares = [100 * share_within(off, p) for p in grid]
@@ -54,7 +52,7 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
     Figure
         :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
     """
-    with _chart(title, (size, *map(str, table.columns))) as (figure, axes):
+    with chart(title, (size, *map(str, table.columns))) as (figure, axes):
         for i, name in enumerate(table.columns):
             axes.plot(table.index, table[name], marker="o", label=label(str(name), i + 1, 40), **SeriesStyle(i).line())
         axes.set_xscale("log", base=2)
@@ -68,14 +66,3 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
         axes.grid(axis="y")
         axes.legend(loc="upper left")
     return figure
-
-
-@contextmanager
-def _chart(title: str, names: Iterable[str]) -> Iterator[tuple[Figure, Axes]]:
-    """An empty chart with a title, laid out at the end in fonts with the letters of these names."""
-    with canvas((title, *names)):
-        figure, axes = panel(4.2, 7.0)
-        figure.set_facecolor(PAGE)
-        axes.set_title(title)
-        yield figure, axes
-        figure.draw_without_rendering()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO, StringIO
@@ -17,7 +18,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from hetopt.presentation.fonts import letters_may_lack
-from hetopt.presentation.style import LIGHT, VARIABLES, SeriesStyle
+from hetopt.presentation.style import LIGHT, PAGE, VARIABLES, SeriesStyle, canvas
 from hetopt.presentation.tables import Key
 
 PANEL, WIDE = 5.0, 10.0
@@ -62,6 +63,17 @@ def panel(height: float, width: float = PANEL) -> tuple[Figure, Axes]:
     """A figure with one pair of axes; height and width in inches."""
     figure = Drawing(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+@contextmanager
+def chart(title: str, names: Iterable[str]) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of its own with a title, laid out at the end in fonts with the letters of these names."""
+    with canvas((title, *names)):
+        figure, axes = panel(4.2, 7.0)
+        figure.set_facecolor(PAGE)
+        axes.set_title(title)
+        yield figure, axes
+        figure.draw_without_rendering()
 
 
 def picture(
