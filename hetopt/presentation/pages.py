@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -14,15 +13,6 @@ from markupsafe import Markup
 
 from hetopt.checks import counted
 from hetopt.presentation import formatting, style
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    "number": formatting.format_number,
-    "duration": formatting.format_duration,
-    "bytes": formatting.format_bytes,
-    "percent": formatting.format_percent,
-    "counted": lambda items, word: counted(items if isinstance(items, int) else len(items), word),
-}
-"""Filters of all templates, besides those of Jinja."""
 
 
 @cache
@@ -36,7 +26,11 @@ def environment(package: str = "hetopt.presentation") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= FILTERS
+    made.filters |= {
+        "number": formatting.format_number,
+        "duration": formatting.format_duration,
+        "counted": lambda items, word: counted(items if isinstance(items, int) else len(items), word),
+    }
     made.globals |= {"style": stylesheet(), "script": script}
     return made
 

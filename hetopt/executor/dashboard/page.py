@@ -15,8 +15,6 @@ from hetopt.presentation.formatting import format_duration, format_number, forma
 from hetopt.presentation.pages import render, script, source_hash, stylesheet
 from hetopt.presentation.tables import Cell, Column, table_of
 
-TITLE = "hetopt: the cluster"
-
 LIMITS = {"nodes": 100, "pending": 100, "running": 100, "finished": 40}
 """Name of a section -> rows of its table."""
 
@@ -52,7 +50,7 @@ def page(state: ClusterState, *, live: bool = True) -> str:
     """The whole document; without the script if not ``live``, as a page in a file."""
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     policy = "" if live else FILE_POLICY
-    return render("dashboard.html.j2", title=TITLE, live=live, made=made, policy=policy, **_values(state))
+    return render("dashboard.html.j2", live=live, made=made, policy=policy, **_values(state))
 
 
 def notice(title: str, text: str, *, again: int | None = None, link: dict[str, str] | None = None) -> str:

@@ -145,28 +145,24 @@ def best_systems(statistics: SeedStatistics, fairness: str, baseline: str) -> di
 
 def systems_table(folder: RunFolder, styles: Styles) -> Table:
     """Systems with their settings, runs and time."""
-    names, texts, seconds = folder.systems, [], []
-    for name in names:
-        records = [run.record for run in folder.runs if run.key.system == name]
-        ran, first = [record for record in records if record.refused is None], records[0]
-        settings = (first.settings.get("system_settings") or {}).items()
-        texts.append(
-            (
-                Cell(first.system_name),
-                Cell(", ".join(f"{key} = {value}" for key, value in settings) or "default"),
-                Cell("at events" if first.round_seconds is None else f"{first.round_seconds:g}", first.round_seconds),
-                Cell(f"{len(ran)} of {len(records)}", len(ran)),
-            )
-        )
-        seconds.append(sum(record.seconds for record in ran))
-    columns = (
-        Column("policy", text=True),
-        Column("settings", text=True),
-        Column("round", "s"),
-        Column("runs", meaning="completed runs"),
-    )
+    records = [[run.record for run in folder.runs if run.key.system == name] for name in folder.systems]
+    ran = [[record for record in own if record.refused is None] for own in records]
+    first = [own[0] for own in records]
+    settings = [(one.settings.get("system_settings") or {}).items() for one in first]
+    rounds = [one.round_seconds for one in first]
     return joined(
-        system_column(names, styles),
-        *zip(columns, zip(*texts, strict=True), strict=True),
-        number_column("time", seconds, Unit.SECONDS, "wall-clock time of the completed runs together"),
+        system_column(folder.systems, styles),
+        ("policy", [one.system_name for one in first]),
+        ("settings", [", ".join(f"{key} = {value}" for key, value in own) or "default" for own in settings]),
+        (Column("round", "s"), [Cell("at events" if s is None else f"{s:g}", s) for s in rounds]),
+        (
+            Column("runs", meaning="completed runs"),
+            [Cell(f"{len(done)} of {len(own)}", len(done)) for done, own in zip(ran, records, strict=True)],
+        ),
+        number_column(
+            "time",
+            [sum(record.seconds for record in done) for done in ran],
+            Unit.SECONDS,
+            "wall-clock time of the completed runs together",
+        ),
     )
