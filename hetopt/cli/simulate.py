@@ -109,15 +109,15 @@ def simulate(
     workload = TraceWorkload(
         trace,
         cluster,
-        count,
-        load,
-        models,
-        None if tenants == "none" else tenants,  # type: ignore[arg-type]
-        reference,
-        too_large,  # type: ignore[arg-type]
-        unknown_models,  # type: ignore[arg-type]
-        kind,
-        parse_settings(trace_settings, "--trace-set"),
+        count=count,
+        load=load,
+        models=models,
+        tenants=None if tenants == "none" else tenants,  # type: ignore[arg-type]
+        reference=reference,
+        too_large=too_large,  # type: ignore[arg-type]
+        unknown_models=unknown_models,  # type: ignore[arg-type]
+        kind=kind,
+        settings=parse_settings(trace_settings, "--trace-set"),
     )
     environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
     experiment = Experiment(

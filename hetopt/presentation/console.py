@@ -74,14 +74,8 @@ def note(text: str) -> None:
 class Progress:
     """The finished part of long work, which calls :meth:`begin` or :meth:`update`.
 
-    Parameters
-    ----------
-    what:
-        The work, in a few words.
-    total:
-        Number of its steps; None if unknown.
-    noun:
-        What a step is called.
+    ``what`` is the work in a few words, ``noun`` what one of its steps is called, of which there are ``total`` (None:
+    unknown).
     """
 
     def __init__(self, what: str, total: int | None, noun: str) -> None:

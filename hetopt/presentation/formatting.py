@@ -95,14 +95,8 @@ def _largest_unit(value: float, units: Units, digits: int = DIGITS) -> tuple[flo
 class ColumnFormat:
     """The common unit and the decimals of several numbers, so that they align and compare.
 
-    Attributes
-    ----------
-    size:
-        Size of the unit, in the unit of the numbers.
-    name:
-        Name of the unit; may be empty.
-    decimals:
-        Number of decimals; None: each number has :data:`DIGITS` significant digits.
+    ``size`` is that of the unit in the unit of the numbers. Without ``decimals``, each number has :data:`DIGITS`
+    significant digits.
     """
 
     size: float = 1.0

@@ -71,13 +71,7 @@ def letters_on(ground: str) -> str:
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """The style of a system, tenant, job or GPU type in every picture of a page.
-
-    Attributes
-    ----------
-    number:
-        Its position among all that the page shows.
-    """
+    """The style of a system, tenant, job or GPU type, by its position among all that a page shows."""
 
     number: int
 

@@ -67,26 +67,10 @@ class Sparkline:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a table: its text, and small lines below it (``notes``).
 
-    Attributes
-    ----------
-    text:
-        What it shows.
-    value:
-        The number with all digits, by which the column is sorted; None: by the text.
-    notes:
-        Small lines below the text.
-    mark:
-        Its distinction.
-    link:
-        Target of a link; empty for none.
-    key:
-        Sample of a colour before the text on pages.
-    picture:
-        Small drawing before the text on pages.
-    tip:
-        Text shown when the cell is pointed at on pages.
+    The column is sorted by ``value``, the number with all digits; without one, by the text. Only pages show the sample
+    of a colour (``key``) and the drawing before the text, its ``link``, and the ``tip`` where it is pointed at.
     """
 
     text: str
@@ -101,18 +85,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table: its heading with the unit of its numbers, and their meaning, a phrase below the table.
 
-    Attributes
-    ----------
-    name:
-        Its heading.
-    unit:
-        Unit of its numbers, in the heading and in the meaning; empty for none.
-    meaning:
-        A phrase below the table; empty for none.
-    text:
-        Whether it has words: aligned to the left and, if they are sentences, wrapped.
+    Words (``text``) are aligned to the left and, if they are sentences, wrapped.
     """
 
     name: str
@@ -123,20 +98,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table, whose first column names the rows.
 
-    Attributes
-    ----------
-    columns:
-        Its columns; the first one names the rows.
-    rows:
-        Cells by row.
-    title:
-        A phrase above it; empty for none.
-    marked:
-        Positions of rows that are highlighted.
-    facts:
-        Labels and sentences below it.
+    Above it is the title, below it the ``facts``: labels with a sentence each. The rows at the positions ``marked`` are
+    highlighted.
     """
 
     columns: tuple[Column, ...]
