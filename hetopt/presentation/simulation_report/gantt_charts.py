@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hetopt.checks import counted
+from hetopt.data.units import seconds_of
 from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import end_of, seats_of
 from hetopt.metrics.over_time import extent
@@ -33,11 +33,6 @@ SHORTEST, LONGEST = 3600.0, 4 * 3600.0
 STARTS = 181
 """Number of windows from which the default is chosen."""
 
-UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-"""Unit after a time -> seconds."""
-
-TIME = r"\s*(\d+\.?\d*|\.\d+)\s*(|s|min|m|h|d)\s*"
-
 
 def parse_window(text: str) -> Window:
     """Parse ``2h:6h`` to seconds; numbers without unit are seconds.
@@ -47,10 +42,9 @@ def parse_window(text: str) -> Window:
     InvalidOption
         Another form, or an end that is not after the start.
     """
-    found = re.fullmatch(f"{TIME}:{TIME}", text)
-    if found is None:
+    start, end = map(seconds_of, text.partition(":")[::2])
+    if math.isnan(start) or math.isnan(end):
         raise InvalidOption(f"is {text!r}; it must be START:END in seconds or with a unit, such as 2h:6h", "window")
-    start, end = (float(found[i]) * UNITS[found[i + 1]] for i in (1, 3))
     if not start < end < math.inf:
         raise InvalidOption(f"is {text!r}; its end must be after its start", "window")
     return start, end
