@@ -11,9 +11,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from hetopt.presentation.pages import environment
+from hetopt.presentation.formatting import slug
+from hetopt.presentation.pages import fragment
 from hetopt.proofs.ledger.claim import PAPERS, QUICK
-from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.ledger_output import by_paper, claims_html, overview, totals
@@ -61,9 +61,7 @@ class Overview(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The table, with links to the pages of claims."""
-        macros: Any = environment().get_template("macros.html.j2").module
-        table = macros.table(overview(decided(), "claims-{}.html"))
-        return [nodes.raw("", f'<div class="hetopt">{table}</div>', format="html")]
+        return [nodes.raw("", fragment("table", overview(decided(), "claims-{}.html")), format="html")]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

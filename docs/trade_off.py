@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from hetopt.experiments.comparison import Comparison, compare_or_part
 from hetopt.presentation.comparison_page import overview
-from hetopt.presentation.pages import environment
+from hetopt.presentation.pages import fragment
 from hetopt.presentation.style import declared
 from hetopt.registry import find_instance, make_policy, policy_names
 
@@ -34,9 +34,8 @@ class TradeOff(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The figure with its caption."""
-        drawn = environment().get_template("macros.html.j2").module.picture(overview(demo()))  # type: ignore[attr-defined]
         figure = nodes.container(classes=["trade-off"])
-        figure += nodes.raw("", f'<div class="hetopt">{drawn}</div>', format="html")
+        figure += nodes.raw("", fragment("picture", overview(demo())), format="html")
         caption, messages = self.parse_inline(" ".join(self.content))
         figure += nodes.paragraph("", "", *caption, classes=["quiet"])
         return [figure, *messages]

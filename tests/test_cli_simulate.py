@@ -28,7 +28,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def rows(out: str) -> dict[str, list[str]]:
     """Policy -> its other cells, in the table of the output."""
     lines = out[out.index("\n──") :].strip("─\n").split("\n\n")[0].splitlines()
-    return {name: cells for line in lines for name, *cells in [re.split(" {2,}", line)]}
+    return {name: cells for line in lines for name, *cells in [re.split(" {2,}", line)] if name}
 
 
 def test_the_table_has_the_means_over_seeds(run: Run) -> None:

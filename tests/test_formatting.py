@@ -89,7 +89,21 @@ def test_a_column_has_one_unit_and_equal_decimals(values: list[float], unit: Uni
 def test_columns() -> None:
     assert [column_format([12.0, 3.0]).format(v) for v in (12.0, nan)] == ["12", MISSING]
     assert [column_format([99.9994, 1.0]).format(v) for v in (99.9994, -1 / 10**12, inf)] == ["100.00", "0.00", "∞"]
-    assert column_format([5400.0, 7200.0], Unit.SECONDS).name == "h"
-    assert column_format([0.5, 0.123], Unit.SHARE).format(0.123) == "12.30"
     for values, spelled in (((1.5, 3.75), ["1.500", "3.750"]), ((0.005, 3.75), ["0.005", "3.75"])):
         assert [column_format(values, significant=True).format(v) for v in values] == spelled
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "name", "shown"),
+    [
+        ([60.0, 7200.0, 1e6], Unit.SECONDS, "h", ["0.0", "2.0", "277.8"]),
+        ([60.0, nan], Unit.SECONDS, "min", ["1", MISSING]),
+        ([0.002], Unit.SECONDS, "ms", ["2"]),
+        ([0.0], Unit.SECONDS, "s", ["0"]),
+        ([0.5, 0.12345], Unit.SHARE, "%", ["50.00", "12.35"]),
+        ([5.0], Unit.SPEEDUP_GPUS, "GPUs of speedup 1", ["5"]),
+    ],
+)
+def test_the_unit_of_a_column_suits_its_middle(values: list[float], unit: Unit, name: str, shown: list[str]) -> None:
+    form = column_format(values, unit)
+    assert (form.name, [form.format(value) for value in values]) == (name, shown)

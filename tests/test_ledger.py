@@ -15,9 +15,10 @@ from hetopt import Instance, instances
 from hetopt.data.instance import read
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableFile
 from hetopt.plugins import CLAIMS
+from hetopt.presentation.formatting import slug
 from hetopt.proofs.ledger import counterexample_files
 from hetopt.proofs.ledger.claim import QUICK, Claim, ClaimEvidence, ClaimVerdict, Effort, Finding, ProofCheck
-from hetopt.proofs.ledger.counterexample_files import instance_of, slug, store_counterexample, stored_names
+from hetopt.proofs.ledger.counterexample_files import instance_of, store_counterexample, stored_names
 from hetopt.proofs.ledger.discovery import all_claims, select_claims
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import (

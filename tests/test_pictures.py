@@ -29,8 +29,8 @@ from hetopt.presentation.allocation_pictures import (
     save_figure,
 )
 from hetopt.presentation.comparison_page import page
-from hetopt.presentation.fonts import family_of, font_settings, label, labels
-from hetopt.presentation.style import HEAT
+from hetopt.presentation.fonts import family_of, label, labels
+from hetopt.presentation.style import HEAT, canvas
 from hetopt.tolerances import EQUAL
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
@@ -140,7 +140,7 @@ def test_no_name_brings_a_warning_or_is_lost(tmp_path: Path, ending: str) -> Non
 )
 def test_other_warnings_are_heard_while_a_picture_is_drawn(expected_message: str) -> None:
     """Only letters missing from our own pictures are expected: not other warnings, nor the same in others' pictures."""
-    with font_settings(()), pytest.raises(UserWarning, match=re.escape(expected_message)):
+    with canvas(()), pytest.raises(UserWarning, match=re.escape(expected_message)):
         warnings.warn(expected_message, UserWarning, stacklevel=1)
 
 

@@ -20,7 +20,6 @@ from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics import completion, efficiency
 from hetopt.metrics.definitions import METRICS, Theme, by_theme, metric_of
 from hetopt.metrics.over_time import extent, mean_throughput, mean_utilisation, mean_waiting
-from hetopt.presentation.formatting import column_format, format_number
 from hetopt.presentation.simulation_report.result_tables import best_names
 
 ROWS = {
@@ -110,39 +109,6 @@ def test_every_metric_has_a_theme_and_a_unit() -> None:
         Better.HIGHER,
         Better.NEITHER,
     ]
-
-
-def test_numbers_are_written_to_be_read() -> None:
-    expected = {
-        0.0: "0",
-        3.0: "3",
-        0.5: "0.5",
-        2.34567: "2.346",
-        123.456: "123.5",
-        12345.678: "12\N{NARROW NO-BREAK SPACE}346",
-        2.0**-16: "1.53e-05",
-        2e9: "2e+09",
-        -1.25: "-1.25",
-        math.inf: "∞",
-    }
-    assert {value: format_number(value) for value in expected} == expected
-    assert format_number(math.nan) == "\N{EN DASH}"
-
-
-@pytest.mark.parametrize(
-    ("values", "unit", "name", "shown"),
-    [
-        ([60.0, 7200.0, 1e6], Unit.SECONDS, "h", ["0.0", "2.0", "277.8"]),
-        ([60.0, math.nan], Unit.SECONDS, "min", ["1", "\N{EN DASH}"]),
-        ([0.002], Unit.SECONDS, "ms", ["2"]),
-        ([0.0], Unit.SECONDS, "s", ["0"]),
-        ([0.5, 0.12345], Unit.SHARE, "%", ["50.00", "12.35"]),
-        ([5.0], Unit.SPEEDUP_GPUS, "GPUs of speedup 1", ["5"]),
-    ],
-)
-def test_the_unit_of_a_column_suits_its_middle(values: list[float], unit: Unit, name: str, shown: list[str]) -> None:
-    form = column_format(values, unit)
-    assert (form.name, [form.format(value) for value in values]) == (name, shown)
 
 
 @given(simulations())

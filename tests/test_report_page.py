@@ -18,7 +18,6 @@ from hetopt.metrics.definitions import METRICS, Theme, by_theme
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
 from hetopt.presentation.simulation_report import result_tables
 from hetopt.presentation.simulation_report.report_page import page
-from hetopt.presentation.style import series_styles
 from hetopt.presentation.tables import Cell, Mark
 
 
@@ -83,7 +82,7 @@ def test_ranges_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
     """Hours of two systems and two seeds; one makespan is not known."""
     (part,) = RunFolder.of(invented(tmp_path, BY_HAND)).workloads
     metrics = ("jct_mean", "makespan", "gru")
-    table = result_tables.numbers_table(part.statistics, metrics, series_styles(["a", "b"]))
+    table = result_tables.numbers_table(part.statistics, metrics, ("system", ["a", "b"]))
     dash = "\N{EN DASH}"
     assert [(column.name, column.unit) for column in table.columns[1:]] == [
         ("mean JCT", "h"),
@@ -97,7 +96,7 @@ def test_ranges_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
         (dash, None, ("0 of 2 seeds",), Mark.QUIET),
     ]
     assert second[1] == Cell("8.500", 30600.0, (f"8.000 {dash} 9.000",)), "no other system to compare with"
-    ratios = result_tables.numbers_table(part.statistics, metrics, series_styles(["a", "b"]), "b")
+    ratios = result_tables.numbers_table(part.statistics, metrics, ("system", ["a", "b"]), baseline="b")
     assert [(cell.value, cell.notes) for cell in ratios.rows[0][1:3]] == [
         (pytest.approx((2 / 4 + 5 / 4.25) / 2), (f"0.500 {dash} 1.176",)),
         (3 / 8, ("1 of 2 seeds",)),

@@ -111,7 +111,7 @@ def test_bars_by_hand() -> None:
     log = seated(by_hand()[0])
     spans = spans_in(log, (0.0, 24.0))
     x, y = SeriesStyle(0), SeriesStyle(1)
-    assert bars_of(spans, "on", {"a-0": 2, "b-0": 2}, "owner", series_styles(["x", "y"])) == [
+    assert bars_of(spans, {"a-0": 2, "b-0": 2}, series_styles(["x", "y"])) == [
         GanttBar(1, 0, 1, 0.0, 8.0, x, "x", begun=0.0),
         GanttBar(0, 0, 2, 0.0, 8.0, y, "y", begun=0.0),
         GanttBar(0, 0, 1, 8.0, 14.0, x, "x", begun=10.0),
@@ -122,7 +122,7 @@ def test_bars_by_hand() -> None:
     assert largest([spans], "job", 2) == ["y", "x"], "24 and 14 GPU-seconds; z has 8"
     late = spans_in(log, (18.0, 24.0))
     assert late["held"].tolist() == [4.0, 6.0]
-    assert bars_of(late, "once", {"z": 3, "y": 3}, "gpu_type", series_styles(["A", "B"])) == [
+    assert bars_of(late, {"z": 3, "y": 3}, series_styles(["A", "B"]), by_job=True) == [
         GanttBar(1, 0, 1, 16.0, 20.0, SeriesStyle(0), "a-0", begun=17.0),
         GanttBar(0, 0, 1, 16.0, 24.0, SeriesStyle(1), "b-0", begun=16.0),
     ]
@@ -135,7 +135,7 @@ def test_bars_are_the_spans(case: tuple[Log, Instance]) -> None:
     if (log.spans["servers"] == "").any():
         return
     sizes = {server.name: int(sum(server.gpus.values())) for server in instance.cluster.servers}
-    bars = bars_of(spans_in(log, LIFE), "on", sizes, "owner", {})
+    bars = bars_of(spans_in(log, LIFE), sizes, {})
     names = list(sizes)
     found: dict[tuple[str, float, float, str], int] = {}
     for bar in bars:
@@ -161,7 +161,7 @@ def test_copies_in_a_row_do_not_hide_each_other(case: tuple[Log, Instance]) -> N
     spans = spans_in(log, LIFE)
     jobs = largest([spans], "job", 40)
     assert set(jobs) == set(log.spans["job"])
-    bars = bars_of(spans, "once", dict.fromkeys(jobs, len(spans)), "gpu_type", {})
+    bars = bars_of(spans, dict.fromkeys(jobs, len(spans)), {}, by_job=True)
     assert len(bars) == len(log.spans)
     for a, b in combinations(bars, 2):
         assert a.row != b.row or a.line != b.line or a.end <= b.start or b.end <= a.start
@@ -174,7 +174,7 @@ def test_a_gang_on_several_servers_has_bars_on_each() -> None:
     log = log_of(rows, spans, [0.0, 8.0], 4.0)
     seats = [{"a-0": {"A": 1}}, {"a-0": {"A": 1}, "a-1": {"A": 2}}]
     log = replace(log, spans=log.spans.assign(tenant=None, seats=[json.dumps(here) for here in seats]))
-    bars = bars_of(spans_in(log, (0.0, 8.0)), "on", {"a-0": 2, "a-1": 2}, "owner", {})
+    bars = bars_of(spans_in(log, (0.0, 8.0)), {"a-0": 2, "a-1": 2}, {})
     assert [(bar.label, bar.row, bar.line, bar.lines) for bar in bars] == [
         ("x", 0, 0, 1),
         ("y", 0, 1, 1),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetopt.presentation.gantt import time_axis
 from hetopt.presentation.pages import stylesheet
-from hetopt.presentation.pictures import inline_svg, line_key, panel
+from hetopt.presentation.pictures import inline_svg, panel
 from hetopt.presentation.style import (
     DARK,
     DASHES,
@@ -88,7 +88,7 @@ def test_as_many_systems_as_there_are_colours_times_lines_look_different() -> No
     found = series_styles(names)
     lines = {(look.colour, str(look.line()["linestyle"])) for look in found.values()}
     bars = {(look.bar()["facecolor"], look.bar()["hatch"]) for look in found.values()}
-    keys = {(key.variable, key.dashes) for key in (line_key("", look) for look in found.values())}
+    keys = {(key.variable, key.dashes) for key in (look.key("", line=True) for look in found.values())}
     assert len(lines) == len(bars) == len(keys) == len(names)
     assert series_styles([*names, "more"])["more"].colour == LIGHT[0]
 

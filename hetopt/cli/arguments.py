@@ -75,26 +75,6 @@ def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, An
     return settings
 
 
-def check_place(policy: str | None, method: str | None, *, plot: Path | None, **others: object) -> None:
-    """Refuse inconsistent options of ``hetopt place``, and a picture that cannot be written.
-
-    ``others`` are the options that need a method, by name.
-    """
-    if policy is None and method is None:
-        raise InvalidOption(
-            "give --policy NAME to put jobs on servers, --method NAME to map the stages of jobs to GPUs, or both"
-        )
-    for key, value in {"plot": plot, **others}.items():
-        if value is not None and method is None:
-            raise InvalidOption("needs a --method, which maps stages to GPUs", f"--{key.replace('_', '-')}")
-    if policy is not None and others["gpu_type"] is not None:
-        raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
-    if plot is not None:
-        from hetopt.presentation.allocation_pictures import check_picture_path
-
-        check_picture_path(plot)
-
-
 def named_mapper(name: str, settings: dict[str, Any], time_limit: float | None = None) -> Mapper:
     """The mapper of that name, with a time limit in seconds per job."""
     if time_limit is not None:

@@ -110,14 +110,26 @@ def place(
     within the servers that it got. Without a policy, the method maps each job with stages separately, to all free GPUs,
     and --set is for the method. The picture shows the stages by server.
     """
-    from hetopt.cli.arguments import check_place, error_context, load_at, named_mapper, parse_settings, save_picture
+    from hetopt.cli.arguments import error_context, load_at, named_mapper, parse_settings, save_picture
     from hetopt.decisions.first_round import place
     from hetopt.formulations import policies
     from hetopt.presentation.views import placement_view
     from hetopt.registry import make_policy
     from hetopt.stages.mapping import check_stages, map_jobs
 
-    check_place(policy, method, plot=plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
+    if policy is None and method is None:
+        raise InvalidOption(
+            "give --policy NAME to put jobs on servers, --method NAME to map the stages of jobs to GPUs, or both"
+        )
+    for key, value in (("plot", plot), ("job", job), ("gpu-type", gpu_type), ("time-limit", time_limit)):
+        if value is not None and method is None:
+            raise InvalidOption("needs a --method, which maps stages to GPUs", f"--{key}")
+    if policy is not None and gpu_type is not None:
+        raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
+    if plot is not None:
+        from hetopt.presentation.allocation_pictures import check_picture_path
+
+        check_picture_path(plot)
     given = parse_settings(settings)
     mapper = None if method is None else named_mapper(method, given if policy is None else {}, time_limit)
     chosen = None if policy is None else make_policy(policy, given)

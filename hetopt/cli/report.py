@@ -6,7 +6,7 @@ import json
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from hetopt.cli.options import listed, policy_option
 from hetopt.errors import InvalidOption
 from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.presentation import console
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def report(
@@ -65,7 +62,7 @@ def report(
         text = page(folder, baseline=baseline, window=chosen, seed=seed, fairness=fairness, step=work.begin)
     save(text, path, overwrite=True)
     if as_json:
-        print(json.dumps(numbers(folder, path), indent=2))
+        console.print_json(numbers(folder, path))
     else:
         print(f"page: {path}")
     if show:
@@ -73,17 +70,16 @@ def report(
 
 
 def numbers(folder: Any, path: Path) -> dict[str, Any]:
-    """The main tables of the page in JSON types; NaN is None."""
+    """The main tables of the page; NaN is None."""
     from hetopt.experiments.paper_comparison import compare_with_papers
 
     workloads = {}
     for part in folder.workloads:
         own = part.statistics
-        rows = {key: _json_rows(getattr(own, key), "index") for key in ("mean", "least", "most", "known")}
+        rows = {
+            key: json.loads(getattr(own, key).to_json(orient="index", double_precision=15))
+            for key in ("mean", "least", "most", "known")
+        }
         workloads[part.name] = {**rows, "seeds": own.seeds, "refused": own.refused}
-    claims = _json_rows(compare_with_papers(folder.table, clusters=folder.clusters), "records")
+    claims = compare_with_papers(folder.table, clusters=folder.clusters)
     return {"page": str(path), "workloads": workloads, "claims": claims}
-
-
-def _json_rows(frame: pd.DataFrame, orient: Any) -> Any:
-    return json.loads(frame.to_json(orient=orient, double_precision=15))

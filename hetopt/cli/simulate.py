@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from hetopt.experiments.experiment import SystemVariant
 
-SHOWN = (
-    "jct_mean",
-    "jct_p99",
-    "makespan",
-    "ftf_themis_mean",
-    "starvation_max",
-    "switches_mean",
-    "utilisation",
-    "decision_mean",
-)
-"""Metrics in the table on the terminal; all metrics are stored."""
-
 
 def _traces(incomplete: str) -> Iterator[str]:
     yield from names_of(GENERATORS)(incomplete)
@@ -121,15 +109,15 @@ def simulate(
     workload = TraceWorkload(
         trace,
         cluster,
-        count,
-        load,
-        models,
-        None if tenants == "none" else tenants,  # type: ignore[arg-type]
-        reference,
-        too_large,  # type: ignore[arg-type]
-        unknown_models,  # type: ignore[arg-type]
-        kind,
-        parse_settings(trace_settings, "--trace-set"),
+        count=count,
+        load=load,
+        models=models,
+        tenants=None if tenants == "none" else tenants,  # type: ignore[arg-type]
+        reference=reference,
+        too_large=too_large,  # type: ignore[arg-type]
+        unknown_models=unknown_models,  # type: ignore[arg-type]
+        kind=kind,
+        settings=parse_settings(trace_settings, "--trace-set"),
     )
     environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
     experiment = Experiment(
@@ -202,31 +190,21 @@ def system_variants(
 def _show(table: pd.DataFrame) -> None:
     """Print means over seeds, the fastest system first, and which jobs and systems did not finish or run."""
     from hetopt.data.units import Unit
-    from hetopt.metrics.definitions import METRICS
-    from hetopt.presentation.formatting import column_format
-    from hetopt.presentation.tables import Cell, Column, Mark, best_of, joined, number_column
+    from hetopt.experiments.seed_statistics import SeedStatistics
+    from hetopt.presentation.simulation_report.result_tables import MAIN, numbers_table
+    from hetopt.presentation.tables import number_column
     from hetopt.presentation.terminal_tables import print_text, show
 
-    ran = table[table["refused"].isna()]
-    shown = [METRICS[key] for key in SHOWN if key in ran]
-    means = ran.groupby("system")[[metric.name for metric in shown]].mean(skipna=False)
-    # a mean over some seeds would be one over other jobs
-    if "jct_mean" in means:
-        means = means.sort_values("jct_mean", kind="stable")
-    if len(means):
-        rounds = ran.drop_duplicates("system").set_index("system")["round_seconds"].astype(float)[means.index]
+    ran, statistics = table[table["refused"].isna()], SeedStatistics(table)
+    if len(ran):
+        rounds = ran.drop_duplicates("system").set_index("system")["round_seconds"].astype(float)[statistics.systems]
         round_length, lengths = number_column("round", rounds.tolist(), Unit.SECONDS, "length of a round")
         at_events = [replace(cell, text="events") if cell.value is None else cell for cell in lengths]
-        columns = []
-        for metric in shown:
-            values = means[metric.name].tolist()
-            form = column_format(values, metric.unit)
-            best = dict.fromkeys(best_of(values, metric.better, form), Mark.BEST)
-            columns.append(number_column(metric.title, values, meaning=metric.meaning, marks=best, form=form))
-        names = Column("policy", text=True), [Cell(str(system)) for system in means.index]
+        metrics = [name for key in (*MAIN, "decision_mean") if (name := key.format("themis")) in statistics.ran]
         seeds = ran["seed"].nunique()
         title = str(table["workload"].iloc[0]) + (f", mean over {seeds} seeds" if seeds > 1 else "")
-        show(joined(names, (round_length, at_events), *columns, title=title))
+        leading = ("policy", statistics.systems), (round_length, at_events)
+        show(numbers_table(statistics, metrics, *leading, title=title))
         for system, unfinished in ran.groupby("system")["unfinished"].sum().items():
             if unfinished:
                 print_text(

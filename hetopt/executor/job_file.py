@@ -10,10 +10,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from hetopt.checks import MOST_COUNTED
 from hetopt.data.file_values import Amount, Natural, Part, Positive, Weight, wrong
+from hetopt.data.units import SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.executor.forms import read_form
 from hetopt.executor.names import WANTED, is_name
-from hetopt.executor.units import BYTES, SECONDS
+from hetopt.executor.units import BYTES
 
 
 def with_unit(units: dict[str, float], example: str) -> Any:

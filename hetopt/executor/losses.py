@@ -19,8 +19,8 @@ from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import format_number
-from hetopt.presentation.pictures import panel
-from hetopt.presentation.style import SeriesStyle, canvas
+from hetopt.presentation.pictures import chart
+from hetopt.presentation.style import SeriesStyle
 from hetopt.presentation.tables import Cell, Column, Table, table_of
 
 POINTS, LEASES = 60, 6
@@ -139,8 +139,7 @@ def losses_table(frames: Sequence[tuple[str, pd.DataFrame]]) -> Table:
 
 def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
     """Loss over training steps, one line for each job."""
-    with canvas([name for name, _ in tables_of]):
-        figure, axes = panel(4.0, 7.0)
+    with chart("", [name for name, _ in tables_of]) as (figure, axes):
         for i, (name, table) in enumerate(tables_of):
             style, copies, line = SeriesStyle(i), table[table["copy"] > 0], curve(table)
             axes.plot(copies["step"], copies["loss"], ".", color=style.colour, alpha=0.25, markersize=3)
@@ -153,5 +152,4 @@ def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
         axes.grid()
         if tables_of:
             axes.legend()
-        figure.draw_without_rendering()  # lays out with these fonts
     return figure

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +31,6 @@ STATES = {
 
 MAX_LETTERS = 400
 """Letters of a reason; the whole text is in JSON."""
-
-NO_CONTROLLER = "No controller runs, so nothing is decided; start one with `hetopt run`."
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,8 @@ def _headline(now: Snapshot, engine: str | None, last: SqlRow[Any] | None) -> st
 
 def _warnings(now: Snapshot) -> list[str]:
     if now.controller is None:
-        return [NO_CONTROLLER + (" Running jobs continue until their leases expire." if now.leases else "")]
+        rest = " Running jobs continue until their leases expire." if now.leases else ""
+        return [f"No controller runs, so nothing is decided; start one with `hetopt run`.{rest}"]
     found = list(now.troubles)
     if now.undecided is not None:
         found.append(f"The policy cannot decide, so running jobs continue: {now.undecided}")
@@ -250,12 +248,12 @@ def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
             terminal_tables.print_text(own.note)
 
 
-def watch(read: Callable[[], Snapshot], *, every: float, times: int | None = None, everything: bool = False) -> None:
-    """Show the cluster again and again, until Ctrl-C or this number of times."""
-    for i, _ in enumerate(repeat(None) if times is None else repeat(None, times)):
-        time.sleep(every if i else 0.0)
+def watch(read: Callable[[], Snapshot], *, every: float, everything: bool = False) -> None:
+    """Show the cluster again and again, until Ctrl-C."""
+    while True:
         with terminal.OUT.capture() as printed:
             show(read(), everything=everything)
         lines = printed.get().splitlines()
         terminal.OUT.clear()
         print("\n".join(lines[: terminal.OUT.height - 1] if terminal.OUT.is_terminal else lines), flush=True)
+        time.sleep(every)

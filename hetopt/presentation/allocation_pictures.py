@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -62,9 +62,18 @@ def _of(entities: Entities, shown: list[int]) -> str:
     return entities.kind if len(shown) == n else f"{len(shown)} of {n} {entities.kind}"
 
 
-def type_labels(types: tuple[str, ...]) -> list[str]:
+def type_labels(types: Iterable[str]) -> list[str]:
     """Names of GPU types in pictures."""
-    return [label(gpu_type, k + 1, 16) for k, gpu_type in enumerate(types)]
+    return [label(gpu_type, k, 16) for k, gpu_type in enumerate(types, 1)]
+
+
+def _bar_axes(axes: Axes, names: list[str], least: float, most: float) -> None:
+    """Rows with these names, the first above, for bars between these values."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlim(1.02 * least, 1.02 * most or 1.0)
+    axes.tick_params(length=0)
+    axes.grid(axis="x")
 
 
 def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
@@ -78,11 +87,7 @@ def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
         if boxes:
             draw_boxes(axes, boxes, linewidth=0.5, label=types[k], **SeriesStyle(k).bar())
         left = left + width
-    axes.set_yticks(range(len(shown)), _labels(entities, shown))
-    axes.tick_params(length=0)
-    axes.grid(axis="x")
-    axes.set_ylim(len(shown) - 0.5, -0.5)
-    axes.set_xlim(0, float(left.max(initial=0.0)) * 1.02 or 1.0)
+    _bar_axes(axes, _labels(entities, shown), 0.0, float(left.max(initial=0.0)))
     axes.set_xlabel("GPUs")
     axes.set_title(f"GPUs of {_of(entities, shown)}")
 
@@ -117,11 +122,7 @@ def draw_prices(axes: Axes, prices: pd.Series[float]) -> None:
     """Shadow prices of the GPU types."""
     for k, value in enumerate(prices.tolist()):
         draw_boxes(axes, [(0.0, value, k - 0.4, k + 0.4)], **SeriesStyle(k).bar())
-    axes.set_xlim(min(0.0, 1.02 * prices.min()), max(0.0, 1.02 * prices.max()) or 1.0)
-    axes.set_ylim(len(prices) - 0.5, -0.5)
-    axes.set_yticks(range(len(prices)), type_labels(tuple(map(str, prices.index))))
-    axes.tick_params(length=0)
-    axes.grid(axis="x")
+    _bar_axes(axes, type_labels(map(str, prices.index)), min(0.0, prices.min()), max(0.0, prices.max()))
     axes.set_xlabel("gain of the objective per additional GPU")
     axes.set_title("Prices of the GPU types")
 
@@ -156,11 +157,6 @@ def result_pictures(result: Allocation | Plan, name: str, judged: Allocation | P
             draw_panel(axes)
             found.append(picture(figure, f"{axes.get_title(loc='left')}: {name}"))
     return found
-
-
-def type_keys(types: tuple[str, ...]) -> list[Key]:
-    """Legend of the GPU types."""
-    return [Key(gpu_type, SeriesStyle(k).variable) for k, gpu_type in enumerate(types)]
 
 
 def draw(result: Allocation | Plan, title: str = "") -> Figure:

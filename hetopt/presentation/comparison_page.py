@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hetopt.data.saving import check_folder, save
 from hetopt.experiments.comparison import Comparison, by_tenant, ranked, recommend, violations
-from hetopt.presentation.allocation_pictures import ENVY_KEYS, result_pictures, save_figure, type_keys
-from hetopt.presentation.pages import render, slug
-from hetopt.presentation.pictures import Picture, inline_svg, picture
+from hetopt.presentation.allocation_pictures import ENVY_KEYS, result_pictures, save_figure
+from hetopt.presentation.formatting import slug
+from hetopt.presentation.pages import render
+from hetopt.presentation.pictures import Picture, picture
+from hetopt.presentation.style import series_styles
 from hetopt.presentation.trade_off_picture import drawn, trade_off
 from hetopt.presentation.views import comparison_view, reason_of, view
 from hetopt.results.allocation import Plan
@@ -41,7 +42,7 @@ def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str
         reason=reason_of(found) if found else "",
         overview=overview(comparison),
         tables=comparison_view(comparison, {name: f"#{slug(name)}" for name in order}),
-        type_keys=type_keys(tuple(comparison.instance.cluster.capacity)),
+        type_keys=[own.key(name) for name, own in series_styles(comparison.instance.cluster.capacity).items()],
         envy_keys=ENVY_KEYS,
         policies=[_policy(comparison, name) for name in order],
     )
@@ -51,8 +52,8 @@ def overview(comparison: Comparison) -> Picture:
     """Policies on the plane of fairness and throughput; the text says how many, if some are not there."""
     shown, every = len(drawn(comparison)), len(comparison.results) + len(comparison.refused)
     some = f"{shown} of {every} policies; below the tables is why others have no result." if shown < every else ""
-    found = picture(trade_off(comparison), "Total throughput against fairness", some)
-    return replace(found, narrow=inline_svg(trade_off(comparison, narrow=True), "Total throughput against fairness"))
+    narrow = trade_off(comparison, narrow=True)
+    return picture(trade_off(comparison), "Total throughput against fairness", some, narrow=narrow)
 
 
 def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapping[str, str]) -> Path:

@@ -74,14 +74,8 @@ def note(text: str) -> None:
 class Progress:
     """The finished part of long work, which calls :meth:`begin` or :meth:`update`.
 
-    Parameters
-    ----------
-    what:
-        The work, in a few words.
-    total:
-        Number of its steps; None if unknown.
-    noun:
-        What a step is called.
+    ``what`` is the work in a few words, ``noun`` what one of its steps is called, of which there are ``total`` (None:
+    unknown).
     """
 
     def __init__(self, what: str, total: int | None, noun: str) -> None:
@@ -93,7 +87,7 @@ class Progress:
     def begin(self, name: str) -> None:
         """A step begins, and those before it are finished."""
         self.finish()
-        self.update((len(self._parts), name), 0.0)
+        self._parts[len(self._parts), name] = 0.0
         self._newest = name
 
     def update(self, key: object, part: float = 1.0) -> None:

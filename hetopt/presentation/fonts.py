@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import takewhile
 
-import matplotlib
 from matplotlib.font_manager import fontManager, get_font
 
 FONT = "DejaVu Sans"
@@ -19,18 +18,9 @@ TITLE_LETTER_WIDTH = 0.115
 """Mean width of a letter in a title, in inches."""
 
 
-@contextmanager
-def font_settings(names: Iterable[str]) -> Iterator[None]:
-    """Matplotlib settings to draw and save a picture with these names; SVG files hold names as text."""
-    found = map(family_of, sorted(set("".join(names))))
-    settings = {
-        "font.family": list(dict.fromkeys([FONT, *filter(None, found)])),
-        "text.parse_math": False,  # "$" in a name is literal
-        "svg.fonttype": "none",
-        "svg.hashsalt": "hetopt",  # equal pictures give equal text
-    }
-    with matplotlib.rc_context(settings), letters_may_lack():  # type: ignore[arg-type]
-        yield
+def families(names: Iterable[str]) -> list[str]:
+    """Font families that together have the letters of these names, as far as this machine has them."""
+    return list(dict.fromkeys([FONT, *filter(None, map(family_of, sorted(set("".join(names)))))]))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, isfinite, log10
@@ -58,6 +59,11 @@ def _not_finite(value: float) -> str:
     return MISSING if value != value else "∞" if value > 0 else "-∞"
 
 
+def slug(name: str) -> str:
+    """A name as an anchor or the name of a file."""
+    return re.sub(r"[^\w-]+", "-", name)
+
+
 def format_duration(seconds: float) -> str:
     """Format a time in the largest unit, from days to microseconds, of which it has one or more: ``3.69 h``."""
     return _in_largest_unit(seconds, DURATIONS, 3) if seconds else "0 s"
@@ -89,14 +95,8 @@ def _largest_unit(value: float, units: Units, digits: int = DIGITS) -> tuple[flo
 class ColumnFormat:
     """The common unit and the decimals of several numbers, so that they align and compare.
 
-    Attributes
-    ----------
-    size:
-        Size of the unit, in the unit of the numbers.
-    name:
-        Name of the unit; may be empty.
-    decimals:
-        Number of decimals; None: each number has :data:`DIGITS` significant digits.
+    ``size`` is that of the unit in the unit of the numbers. Without ``decimals``, each number has :data:`DIGITS`
+    significant digits.
     """
 
     size: float = 1.0

@@ -38,24 +38,12 @@ class GanttRow:
 
 @dataclass(frozen=True)
 class GanttBar:
-    """A bar in adjacent lines of a row.
+    """A bar in adjacent lines of a row, from ``start`` to ``end`` in the unit of the axis.
 
-    Attributes
-    ----------
-    row, line, lines:
-        Position of the row, the first line in it, and the number of lines.
-    start, end:
-        Edges in the unit of the axis.
-    style:
-        Its colour; None: that of the rest.
-    label:
-        Text in it, if there is room and it has a colour without a hatch.
-    tip:
-        Text shown when it is pointed at; only with ``tips``, see :func:`draw_bars`.
-    begun:
-        Until here it is starting or moving; None: from its start it is in full use.
-    pale:
-        Whether it is pale and hatched, e.g. because it profiles only.
+    Its place is the position of the row, that of the first line in it, and the number of lines. Without a style it has
+    the colour of the rest. Its label is shown if there is room and it has a colour without a hatch; its tip where it is
+    pointed at, see :func:`draw_bars`. Until ``begun`` it is starting or moving; without, it is in full use from its
+    start. A ``pale`` one is hatched, too, e.g. because it profiles only.
     """
 
     row: int

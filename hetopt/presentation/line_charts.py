@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
 from hetopt.presentation.fonts import label
-from hetopt.presentation.pictures import panel
-from hetopt.presentation.style import PAGE, SeriesStyle, canvas
+from hetopt.presentation.pictures import chart
+from hetopt.presentation.style import SeriesStyle
 
 
 def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: str = "") -> Figure:
@@ -24,10 +24,7 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
     """
     work = vector_of(actual, "actual")
     grid = np.linspace(0.0, 1.0, 201)
-    with canvas((title, *predicted)):
-        figure, axes = panel(4.2, 7.0)
-        figure.set_facecolor(PAGE)
-        axes.set_title(title)
+    with chart(title, predicted) as (figure, axes):
         for i, (name, values) in enumerate(predicted.items()):
             off = relative_errors(values, work, name)
             shares = [100 * share_within(off, p) for p in grid]
@@ -37,7 +34,6 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
         axes.set_xlabel("error of the prediction, at most (% of the job's work)")
         axes.set_ylabel("jobs (%)")
         axes.legend(loc="lower right")
-        figure.draw_without_rendering()
     return figure
 
 
@@ -56,10 +52,7 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
     Figure
         :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
     """
-    with canvas((title, size, *map(str, table.columns))):
-        figure, axes = panel(4.2, 7.0)
-        figure.set_facecolor(PAGE)
-        axes.set_title(title)
+    with chart(title, (size, *map(str, table.columns))) as (figure, axes):
         for i, name in enumerate(table.columns):
             axes.plot(table.index, table[name], marker="o", label=label(str(name), i + 1, 40), **SeriesStyle(i).line())
         axes.set_xscale("log", base=2)
@@ -72,5 +65,4 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
         axes.set_ylabel("seconds of one decision")
         axes.grid(axis="y")
         axes.legend(loc="upper left")
-        figure.draw_without_rendering()
     return figure

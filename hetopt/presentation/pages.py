@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -14,15 +13,6 @@ from markupsafe import Markup
 
 from hetopt.checks import counted
 from hetopt.presentation import formatting, style
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    "number": formatting.format_number,
-    "duration": formatting.format_duration,
-    "bytes": formatting.format_bytes,
-    "percent": formatting.format_percent,
-    "counted": lambda items, word: counted(items if isinstance(items, int) else len(items), word),
-}
-"""Filters of all templates, besides those of Jinja."""
 
 
 @cache
@@ -36,7 +26,11 @@ def environment(package: str = "hetopt.presentation") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= FILTERS
+    made.filters |= {
+        "number": formatting.format_number,
+        "duration": formatting.format_duration,
+        "counted": lambda items, word: counted(items if isinstance(items, int) else len(items), word),
+    }
     made.globals |= {"style": stylesheet(), "script": script}
     return made
 
@@ -54,13 +48,17 @@ def render(template: str, /, *, package: str = "hetopt.presentation", **values: 
     return environment(package).get_template(template).render(values)
 
 
+def fragment(macro: str, value: object) -> str:
+    """A table or picture for a page that has the style below an element of class ``hetopt``."""
+    parts: Any = environment().get_template("macros.html.j2").module
+    return f'<div class="hetopt">{getattr(parts, macro)(value)}</div>'
+
+
 @cache
 def stylesheet() -> Markup:
     """The style of all pages."""
     source = Environment(autoescape=False, loader=PackageLoader("hetopt.presentation")).get_template("style.css.j2")
-    return Markup(
-        _compact(source.render(light=style.declared(0), dark=style.declared(1), series=range(len(style.LIGHT))))
-    )
+    return Markup(_compact(source.render(light=style.declared(0), dark=style.declared(1))))
 
 
 @cache
@@ -77,8 +75,3 @@ def source_hash(text: str) -> str:
 
 def _compact(css: str) -> str:
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)).strip()
-
-
-def slug(name: str) -> str:
-    """A name as the anchor of a link."""
-    return re.sub(r"[^\w.-]+", "-", name)

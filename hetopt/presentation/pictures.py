@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO, StringIO
@@ -17,7 +18,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from hetopt.presentation.fonts import letters_may_lack
-from hetopt.presentation.style import LIGHT, VARIABLES, SeriesStyle
+from hetopt.presentation.style import LIGHT, PAGE, VARIABLES, SeriesStyle, canvas
 from hetopt.presentation.tables import Key
 
 PANEL, WIDE = 5.0, 10.0
@@ -31,11 +32,6 @@ INHERITED = ("font-family", "stroke-miterlimit", "stroke-linejoin", "stroke-line
 
 _COLOURS = {light: f"var(--{name})" for name, (light, _) in VARIABLES.items()}
 _COLOURS |= {SeriesStyle(i).letters: f"var(--t{i})" for i in range(len(LIGHT))}
-
-
-def line_key(label: str, own: SeriesStyle) -> Key:
-    """The entry of a line."""
-    return Key(label, own.variable, own.dash, line=True)
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,24 @@ def panel(height: float, width: float = PANEL) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
+@contextmanager
+def chart(title: str, names: Iterable[str]) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of its own with a title, laid out at the end in fonts with the letters of these names."""
+    with canvas((title, *names)):
+        figure, axes = panel(4.2, 7.0)
+        figure.set_facecolor(PAGE)
+        axes.set_title(title)
+        yield figure, axes
+        figure.draw_without_rendering()
+
+
 def picture(
-    figure: Figure, text: str, caption: str = "", keys: Sequence[Key] = (), tips: Sequence[str] = ()
+    figure: Figure,
+    text: str,
+    caption: str = "",
+    keys: Sequence[Key] = (),
+    tips: Sequence[str] = (),
+    narrow: Figure | None = None,
 ) -> Picture:
     """A figure of a page.
 
@@ -80,9 +92,12 @@ def picture(
         Text alternative for screen readers.
     tips:
         Texts shown at artists: the artist with the group id ``tip3`` gets the text of position 3.
+    narrow:
+        The figure for phones; None: the same, which scrolls.
     """
     wide = float(figure.get_figwidth()) > PANEL
-    return Picture(inline_svg(figure, text, tips), caption, tuple(keys), wide)
+    other = None if narrow is None else inline_svg(narrow, text)
+    return Picture(inline_svg(figure, text, tips), caption, tuple(keys), wide, other)
 
 
 def inline_svg(figure: Figure, text: str, tips: Sequence[str] = ()) -> Markup:

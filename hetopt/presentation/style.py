@@ -9,7 +9,8 @@ from typing import Any
 
 import matplotlib
 
-from hetopt.presentation.fonts import font_settings
+from hetopt.presentation.fonts import families, letters_may_lack
+from hetopt.presentation.tables import Key
 
 LIGHT = ("#332288", "#ee6677", "#117733", "#6699cc", "#aa3377", "#999933")
 DARK = ("#9a8cff", "#e8604c", "#66cc88", "#bfe6ff", "#dd66aa", "#ddcc55")
@@ -46,9 +47,7 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
 def declared(scheme: int) -> str:
     """Declarations of all variables; ``scheme``: 0 for light screens, 1 for dark ones."""
     colours = {name: pair[scheme] for name, pair in VARIABLES.items()}
-    letters = {
-        f"t{name[1:]}": letters_on(colour) for name, colour in colours.items() if name[0] == "s" and name != "soft"
-    }
+    letters = {f"t{i}": letters_on(colours[f"s{i}"]) for i in range(len(LIGHT))}
     return " ".join(f"--{name}: {colour};" for name, colour in (colours | letters).items())
 
 
@@ -72,13 +71,7 @@ def letters_on(ground: str) -> str:
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """The style of a system, tenant, job or GPU type in every picture of a page.
-
-    Attributes
-    ----------
-    number:
-        Its position among all that the page shows.
-    """
+    """The style of a system, tenant, job or GPU type, by its position among all that a page shows."""
 
     number: int
 
@@ -106,6 +99,10 @@ class SeriesStyle:
     def letters(self) -> str:
         """Colour of letters on it; each colour has its own black or white, which pages replace by a variable."""
         return letters_on(self.colour)[:-1] + "89abcd"[self.number % len(LIGHT)]
+
+    def key(self, label: str, *, line: bool = False) -> Key:
+        """The entry of a legend: a bar, or a line."""
+        return Key(label, self.variable, self.dash if line else (), line=line, hatched=not line and bool(self.hatch))
 
     def line(self) -> dict[str, Any]:
         """Settings of a line."""
@@ -139,6 +136,10 @@ def canvas(names: Iterable[str]) -> Iterator[None]:
         "hatch.color": PAGE,
         "hatch.linewidth": 1.2,
         "legend.frameon": False,
+        "font.family": families(names),
+        "text.parse_math": False,  # "$" in a name is literal
+        "svg.fonttype": "none",  # names stay text
+        "svg.hashsalt": "hetopt",  # equal pictures give equal text
     }
-    with font_settings(names), matplotlib.rc_context(settings):  # type: ignore[arg-type]
+    with matplotlib.rc_context(settings), letters_may_lack():  # type: ignore[arg-type]
         yield

@@ -67,26 +67,10 @@ class Sparkline:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a table: its text, and small lines below it (``notes``).
 
-    Attributes
-    ----------
-    text:
-        What it shows.
-    value:
-        The number with all digits, by which the column is sorted; None: by the text.
-    notes:
-        Small lines below the text.
-    mark:
-        Its distinction.
-    link:
-        Target of a link; empty for none.
-    key:
-        Sample of a colour before the text on pages.
-    picture:
-        Small drawing before the text on pages.
-    tip:
-        Text shown when the cell is pointed at on pages.
+    The column is sorted by ``value``, the number with all digits; without one, by the text. Only pages show the sample
+    of a colour (``key``) and the drawing before the text, its ``link``, and the ``tip`` where it is pointed at.
     """
 
     text: str
@@ -101,18 +85,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table: its heading with the unit of its numbers, and their meaning, a phrase below the table.
 
-    Attributes
-    ----------
-    name:
-        Its heading.
-    unit:
-        Unit of its numbers, in the heading and in the meaning; empty for none.
-    meaning:
-        A phrase below the table; empty for none.
-    text:
-        Whether it has words: aligned to the left and, if they are sentences, wrapped.
+    Words (``text``) are aligned to the left and, if they are sentences, wrapped.
     """
 
     name: str
@@ -123,20 +98,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table, whose first column names the rows.
 
-    Attributes
-    ----------
-    columns:
-        Its columns; the first one names the rows.
-    rows:
-        Cells by row.
-    title:
-        A phrase above it; empty for none.
-    marked:
-        Positions of rows that are highlighted.
-    facts:
-        Labels and sentences below it.
+    Above it is the title, below it the ``facts``: labels with a sentence each. The rows at the positions ``marked`` are
+    highlighted.
     """
 
     columns: tuple[Column, ...]
@@ -151,25 +116,26 @@ class Table:
         return {c.name: f"{c.meaning} ({c.unit})" if c.unit else c.meaning for c in self.columns if c.meaning}
 
 
-def table_of(columns: Iterable[Column | str], rows: Iterable[Iterable[Cell | str]], title: str = "") -> Table:
-    """A table of cells and texts; a column given by its name has words."""
-    heads = tuple(one if isinstance(one, Column) else Column(one, text=True) for one in columns)
-    return Table(heads, tuple(tuple(map(_cell, row)) for row in rows), title)
+def table_of(
+    columns: Iterable[Column | str],
+    rows: Iterable[Iterable[Cell | str]],
+    title: str = "",
+    facts: Iterable[tuple[str, str]] = (),
+) -> Table:
+    """A table of rows of cells and texts; a column given by its name has words."""
+    heads = (one if isinstance(one, Column) else Column(one, text=True) for one in columns)
+    cells = ((one if isinstance(one, Cell) else Cell(one) for one in row) for row in rows)
+    return Table(tuple(heads), tuple(map(tuple, cells)), title, facts=tuple(facts))
 
 
-def joined(*columns: tuple[Column, Sequence[Cell]], title: str = "", facts: Iterable[tuple[str, str]] = ()) -> Table:
-    """A table of columns with their cells."""
+FilledColumn = tuple[Column | str, Iterable[Cell | str]]
+"""A column and its cells, as in :func:`table_of`."""
+
+
+def joined(*columns: FilledColumn, title: str = "", facts: Iterable[tuple[str, str]] = ()) -> Table:
+    """A table of columns side by side."""
     heads, cells = zip(*columns, strict=True)
-    return Table(heads, tuple(zip(*cells, strict=True)), title, facts=tuple(facts))
-
-
-def words(name: str, texts: Iterable[Cell | str]) -> tuple[Column, list[Cell]]:
-    """A column of words, and its cells."""
-    return Column(name, text=True), list(map(_cell, texts))
-
-
-def _cell(text: Cell | str) -> Cell:
-    return text if isinstance(text, Cell) else Cell(text)
+    return table_of(heads, zip(*cells, strict=True), title, facts)
 
 
 def number_cell(

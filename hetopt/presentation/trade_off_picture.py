@@ -12,14 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hetopt.data.array_types import Floats
-from hetopt.experiments.comparison import Comparison, ranked
+from hetopt.experiments.comparison import COLUMNS, Comparison, ranked
 from hetopt.presentation.fonts import label, text_width
 from hetopt.presentation.pictures import PANEL, WIDE, Drawing
 from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas
-from hetopt.tolerances import VISIBLE
-
-SIZES = {False: (WIDE, 5.4), True: (PANEL, 8.0)}
-"""Width and height in inches of the picture, and of the one for phones."""
 
 LETTER, LINE = 5.0, 11.0
 """Width of a letter, and height of a line, in points."""
@@ -27,7 +23,7 @@ LETTER, LINE = 5.0, 11.0
 DOT = 4.5
 """Radius of a dot in points."""
 
-FAIR = 1.0
+FAIR = COLUMNS["sharing"].least
 """Sharing ratio from which on a policy is fair."""
 
 
@@ -47,10 +43,10 @@ def trade_off(comparison: Comparison, narrow: bool = False) -> Figure:
     """
     table = drawn(comparison)
     places, names = table[["sharing", "total"]].to_numpy(dtype=float), list(map(str, table.index))
-    envious = (table["envy"] > VISIBLE).to_numpy()
+    envious = table["envy"].map(COLUMNS["envy"].is_violated).to_numpy(dtype=bool)
     star = np.asarray(table.index == next(iter(ranked(comparison)), ""))
     with canvas(names):
-        figure = Drawing(figsize=SIZES[narrow], layout="constrained")
+        figure = Drawing(figsize=(PANEL, 8.0) if narrow else (WIDE, 5.4), layout="constrained")
         axes = figure.subplots()
         axes.set_xlabel("least sharing ratio: rate / rate with the fair part")
         axes.set_ylabel("total throughput (GPUs of speedup 1)")

@@ -21,7 +21,7 @@ from hetopt.experiments import comparison
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, by_reason, ranked, recommend
 from hetopt.metrics.log_reading import end_of
 from hetopt.presentation.formatting import column_format, format_bytes, format_duration, format_number, format_percent
-from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_column, table_of, words
+from hetopt.presentation.tables import Cell, Column, FilledColumn, Mark, Table, joined, number_column, table_of
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.simulation.log import Log
 from hetopt.stages.mapping import GPUMapping, MappedJobs
@@ -47,8 +47,8 @@ def _numbers(
     return [number_column(str(key), frame[key].tolist(), meaning=meaning, form=form) for key in frame]
 
 
-def _names(frame: pd.DataFrame) -> tuple[Column, list[Cell]]:
-    return words(str(frame.index.name or ""), map(str, frame.index))
+def _names(frame: pd.DataFrame) -> FilledColumn:
+    return str(frame.index.name or ""), map(str, frame.index)
 
 
 SHARES = {
@@ -131,9 +131,9 @@ def _(value: Audit) -> list[Table]:
     shown = {str(key) for _, verdict in value for key in (verdict.name, verdict.level)}
     columns = (
         _names(table),
-        words("verdict", (Cell(word, mark=VERDICTS.get(word)) for word in table["verdict"])),
+        ("verdict", (Cell(word, mark=VERDICTS.get(word)) for word in table["verdict"])),
         number_column("slack", table["slack"].astype(float).tolist(), Unit.SHARE, meaning),
-        words("why", table["explanation"]),
+        ("why", table["explanation"]),
     )
     facts = [(name, text) for name, text in PROPERTIES.items() if name in shown]
     return [joined(*columns, title="properties", facts=facts)]
@@ -198,7 +198,8 @@ def comparison_view(value: Comparison, links: Mapping[str, str] | None = None) -
 def _measures(
     frame: pd.DataFrame, columns: Mapping[str, comparison.Column], title: str, links: Mapping[str, str] | None
 ) -> Table:
-    found = [words("policy", (Cell(name, link=(links or {}).get(name, "")) for name in map(str, frame.index)))]
+    names = (Cell(name, link=(links or {}).get(name, "")) for name in map(str, frame.index))
+    found: list[FilledColumn] = [("policy", names)]
     for key, own in columns.items():
         values = frame[key].astype(float).tolist()
         bad = {i: Mark.BAD for i, value in enumerate(values) if own.is_violated(value)}
@@ -250,9 +251,8 @@ def placement_view(value: FirstRound, mapped: MappedJobs | None = None) -> list[
     """
     rows = [(job, Cell(", ".join(gpus)), ", ".join(servers)) for job, gpus, servers in value.rows]
     rows += [(job, Cell("waits", mark=Mark.WARN), str(why)) for job, why in value.waiting.items()]
-    columns = [
-        words(name, [row[i] for row in rows]) for i, name in enumerate(("job", "GPUs", "servers, or why it waits"))
-    ]
+    names = ("job", "GPUs", "servers, or why it waits")
+    columns: list[FilledColumn] = [(name, [row[i] for row in rows]) for i, name in enumerate(names)]
     if mapped is not None:
         known = {job: float(own.iteration_seconds) for job, own in mapped.mappings.items()}
         columns.insert(2, number_column("iteration", [known.get(job, nan) for job, *_ in rows], Unit.SECONDS))
@@ -285,8 +285,8 @@ def _(value: GPUMapping) -> list[Table]:
     if len(names) > MOST_SERVERS:
         columns = ["stage", "servers"]
         rows = [[s, ", ".join(f"{m}: {n}" for m, n in zip(names, row, strict=True) if n)] for s, row in runs]
-    table = table_of(columns, rows, f"{value.graph.pipeline.name}: replicas of its stages on servers")
-    return [replace(table, facts=_mapping_facts(value))]
+    title = f"{value.graph.pipeline.name}: replicas of its stages on servers"
+    return [table_of(columns, rows, title, _mapping_facts(value))]
 
 
 def _mapping_facts(mapping: GPUMapping) -> tuple[tuple[str, str], ...]:

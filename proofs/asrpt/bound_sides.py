@@ -9,7 +9,7 @@ from fractions import Fraction
 from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.scheduling_cases import Runs, SchedulingCase, schedule_picture, total_completion
 from hetopt.proofs.ledger.claim import Finding
-from hetopt.proofs.ledger.finding_pictures import Picture
+from hetopt.proofs.ledger.finding_pictures import FindingPicture
 
 F = Fraction
 
@@ -88,7 +88,7 @@ class BoundSides:
     left: Fraction
     right: Fraction
     names: tuple[str, str]
-    draw: Callable[[], tuple[Picture, ...]] = tuple
+    draw: Callable[[], tuple[FindingPicture, ...]] = tuple
     certificate: tuple[str, ...] = (OPTIMUM, EXACT)
 
     @property
@@ -111,7 +111,7 @@ def longest_iterations(case: SchedulingCase, *, sharper: bool) -> list[Fraction]
     return case.longest if sharper else case.apart
 
 
-def schedule_pictures(case: SchedulingCase, *schedules: tuple[str, Runs]) -> tuple[Picture, ...]:
+def schedule_pictures(case: SchedulingCase, *schedules: tuple[str, Runs]) -> tuple[FindingPicture, ...]:
     """Pictures of schedules with titles."""
     return tuple(schedule_picture(title, runs, case.free) for title, runs in schedules)
 

@@ -22,7 +22,7 @@ from hetopt.proofs.hadar.exact_prices import (
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, power, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
-from hetopt.proofs.ledger.finding_pictures import Picture
+from hetopt.proofs.ledger.finding_pictures import FindingPicture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -72,7 +72,7 @@ def _lemma_1(run: PrimalDualRun) -> Finding:
     return Finding(slack, words, (OPTIMAL, EVERY_RUN), _pictures(run))
 
 
-def _pictures(run: PrimalDualRun) -> tuple[Picture, ...]:
+def _pictures(run: PrimalDualRun) -> tuple[FindingPicture, ...]:
     case = run.case
     return case.picture("optimum", case.best[1]), case.picture("Hadar", run.chosen)
 

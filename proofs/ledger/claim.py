@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from hetopt.checks import at_least, shown, whole
 from hetopt.errors import InvalidOption
-from hetopt.proofs.ledger.finding_pictures import Picture
+from hetopt.proofs.ledger.finding_pictures import FindingPicture
 from hetopt.proofs.ledger.space import CaseNumbers
 
 
@@ -80,7 +80,7 @@ class Finding:
     slack: Fraction
     explanation: str
     certificate: tuple[str, ...] = ()
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[FindingPicture, ...] = ()
     decided: bool = True
     distance: Fraction = Fraction(0)
 
@@ -227,7 +227,7 @@ class ClaimEvidence:
     summary: str
     tried: Mapping[str, int] = field(default_factory=dict)
     counterexample: Counterexample | None = None
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[FindingPicture, ...] = ()
     curve: GrowthCurve | None = None
     tightness: Tightness | None = None
     checks: tuple[ProofCheck, ...] = ()

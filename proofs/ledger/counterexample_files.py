@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import encode
 from hetopt.data.saving import check_free, check_writable
+from hetopt.presentation.formatting import slug
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Counterexample
 from hetopt.proofs.ledger.space import CaseNumbers, plain_number
 
@@ -76,11 +76,6 @@ def unreadable() -> list[str]:
 def instance_of(case: Any) -> Instance:
     """The instance of a case: the case itself, or its attribute ``instance``."""
     return case if isinstance(case, Instance) else case.instance
-
-
-def slug(key: str) -> str:
-    """Convert the key of a claim to the name of a file or an anchor."""
-    return re.sub(r"[^\w-]+", "-", key)
 
 
 def _document(claim: Claim, found: Counterexample) -> dict[str, Any]:

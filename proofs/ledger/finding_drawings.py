@@ -13,9 +13,8 @@ from hetopt.presentation.gantt import LETTER, GanttBar, GanttRow, draw_bars, gan
 from hetopt.presentation.pictures import PANEL, Picture, panel, picture
 from hetopt.presentation.style import SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
-from hetopt.proofs.ledger import finding_pictures
 from hetopt.proofs.ledger.claim import ClaimEvidence, GrowthCurve
-from hetopt.proofs.ledger.finding_pictures import SharesPicture, Timeline
+from hetopt.proofs.ledger.finding_pictures import FindingPicture, SharesPicture, Timeline
 
 LINE, MARGIN = 0.25, 0.05
 """Height of a row, and least margin below and above all rows, in inches."""
@@ -29,7 +28,7 @@ def drawings(evidence: ClaimEvidence) -> list[Picture]:
 
 
 @cache
-def draw_finding(what: finding_pictures.Picture) -> Picture:
+def draw_finding(what: FindingPicture) -> Picture:
     """Draw shares or a schedule; equal ones are drawn once."""
     return _shares(what) if isinstance(what, SharesPicture) else _schedule(what)
 
@@ -49,7 +48,7 @@ def _shares(what: SharesPicture) -> Picture:
                 bars.append(GanttBar(j, 0, 1, float(begin), float(at), style, text, f"{owner}: {text} of {row}"))
     worth = [f": {number_text(value)}" for value in what.worth] or [""] * len(what.names)
     labels = [f"{name}{text}" for name, text in zip(what.names, worth, strict=True)]
-    keys = [Key(text, SeriesStyle(e).variable) for e, text in enumerate(labels)]
+    keys = [style.key(text) for text, style in series_styles(labels).items()]
     if any(bar.style is None for bar in bars):
         keys.append(Key("idle", "rest"))
     return _drawn(what.title, rows, bars, keys, f"{what.title}: {', '.join(labels)}")
@@ -63,7 +62,7 @@ def _schedule(what: Timeline) -> Picture:
                  f"{b.job} on {b.row}, {number_text(b.start)} to {number_text(b.end)} {what.unit}")
         for b in what.bars
     ]  # fmt: skip
-    keys = [Key(job, style.variable) for job, style in jobs.items()] if len(jobs) > 1 else []
+    keys = [style.key(job) for job, style in jobs.items()] if len(jobs) > 1 else []
     alternative = f"{what.title}: {counted(len(jobs), 'job')} on {counted(len(rows), 'row')}"
     times = {time for b in what.bars for time in (b.start, b.end)}
     return _drawn(what.title, rows or ["nothing runs"], bars, keys, alternative, times, f"time ({what.unit})")

@@ -10,20 +10,9 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class SharesPicture:
-    """Shares of GPUs.
+    """The (n, k) GPUs of n named owners of k types with (k,) GPUs each, titled e.g. "honest".
 
-    Attributes
-    ----------
-    title:
-        E.g. "honest".
-    names, types:
-        n entities and k GPU types.
-    gpus:
-        (n, k) GPUs.
-    capacity:
-        (k,) GPUs of each type.
-    worth:
-        (n,) rate of the owner with the GPUs; empty if it is not shown.
+    ``worth`` is the (n,) rate of each owner with its GPUs; empty if it is not shown.
     """
 
     title: str
@@ -46,24 +35,14 @@ class TimelineBar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A schedule.
-
-    Attributes
-    ----------
-    title:
-        E.g. "optimum".
-    bars:
-        The executions of jobs.
-    unit:
-        Unit of time, e.g. "rounds".
-    """
+    """A schedule, titled e.g. "optimum": the executions of jobs, in a unit of time such as "rounds"."""
 
     title: str
     bars: tuple[TimelineBar, ...]
     unit: str = "s"
 
 
-Picture: TypeAlias = SharesPicture | Timeline
+FindingPicture: TypeAlias = SharesPicture | Timeline
 
 
 def placement_picture(

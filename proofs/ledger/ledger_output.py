@@ -11,10 +11,10 @@ from markupsafe import Markup
 from hetopt.checks import counted
 from hetopt.data.rationals import number_text
 from hetopt.presentation.console import versions
+from hetopt.presentation.formatting import slug
 from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
 from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
-from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.verification import DecidedClaim
 

@@ -27,7 +27,7 @@ from hetopt.proofs.ledger.claim import (
 )
 from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers, stored_slack
 from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch, draw_counterexample, search_counterexample
-from hetopt.proofs.ledger.finding_pictures import Picture
+from hetopt.proofs.ledger.finding_pictures import FindingPicture
 from hetopt.proofs.ledger.space import CaseNumbers, Space
 
 C = TypeVar("C")
@@ -246,7 +246,7 @@ class Computation:
 
     rows: tuple[ComparedValue, ...]
     summary: str = ""
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[FindingPicture, ...] = ()
 
 
 @dataclass(frozen=True)

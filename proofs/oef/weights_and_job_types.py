@@ -11,7 +11,7 @@ from math import lcm
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
-from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
+from hetopt.proofs.ledger.finding_pictures import FindingPicture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
@@ -137,7 +137,7 @@ def surplus_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
     return Finding(slack, words, (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
 
 
-def _picture(case: MultiTypeCase, found: Optimum) -> tuple[Picture, ...]:
+def _picture(case: MultiTypeCase, found: Optimum) -> tuple[FindingPicture, ...]:
     names = [f"u1, type {t + 1}" for t in range(case.types)]
     names += [f"u{i + 2}" for i in range(case.pairs.n - case.types)]
     return (shares_picture("optimum", found.share, case.pairs.gpus, case.pairs.rates(found.share), names),)

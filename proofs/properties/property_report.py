@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hetopt.presentation import console, terminal_tables
-from hetopt.presentation.formatting import MISSING
+from hetopt.presentation.formatting import MISSING, slug
 from hetopt.presentation.pages import render
 from hetopt.presentation.tables import Cell, Column, Mark, table_of
 from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.claim_text import as_markdown
-from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.ledger_output import counterexample_as_dict
 from hetopt.proofs.properties.property_checks import PROPERTIES
 from hetopt.proofs.properties.property_matrix import CellOutcome, MatrixCell, MatrixRow

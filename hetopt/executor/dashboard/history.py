@@ -49,16 +49,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Usage:
-    """GPU-seconds of tenants, from the grants of leases to their seals.
+    """GPU-seconds of tenants, from the grants of leases to their seals; the tenant with most is first.
 
-    Attributes
-    ----------
-    since:
-        Begin of the recent time, in cluster seconds.
-    recent:
-        Tenant -> GPU-seconds since then; the tenant with most is first.
-    total:
-        Tenant -> GPU-seconds since the first record.
+    ``recent`` begins at cluster second ``since``, ``total`` at the first record.
     """
 
     since: float

@@ -15,13 +15,22 @@ from hetopt.presentation.formatting import format_duration, format_number, forma
 from hetopt.presentation.pages import render, script, source_hash, stylesheet
 from hetopt.presentation.tables import Cell, Column, table_of
 
-TITLE = "hetopt: the cluster"
-
 LIMITS = {"nodes": 100, "pending": 100, "running": 100, "finished": 40}
 """Name of a section -> rows of its table."""
 
 MAX_TENANTS = 40
 """Rows of the table of tenants."""
+
+RHO = (
+    ("rho", "finish-time fairness (Themis): the duration of a job relative to its duration in its own 1/N of the "
+     "cluster, where N is the mean number of jobs present during its stay; below 1, the job is faster than there. For "
+     "a running job, the rest counts at its present speed. Of a tenant: mean and largest value of its jobs that are "
+     "not failed or cancelled"),
+    ("≈", "the job has no GPUs, so the rest counts at its fastest measured speed, or it was not measured on every GPU "
+     "type that it may use"),
+    ("no rho", "nothing is measured"),
+)  # fmt: skip
+"""Facts below the table of tenants."""
 
 FILE_POLICY = (
     f"default-src 'none'; style-src {source_hash(stylesheet())}; img-src data:; base-uri 'none'; form-action 'none'"
@@ -41,7 +50,7 @@ def page(state: ClusterState, *, live: bool = True) -> str:
     """The whole document; without the script if not ``live``, as a page in a file."""
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     policy = "" if live else FILE_POLICY
-    return render("dashboard.html.j2", title=TITLE, live=live, made=made, policy=policy, **_values(state))
+    return render("dashboard.html.j2", live=live, made=made, policy=policy, **_values(state))
 
 
 def notice(title: str, text: str, *, again: int | None = None, link: dict[str, str] | None = None) -> str:
@@ -95,4 +104,4 @@ def tenants(state: ClusterState) -> Section:
     caption = "GPU time from the grants of leases to their ends."
     left = len(names) - len(rows)
     note = f"{left} more tenants are not shown." if left else "" if rows else "There are no jobs, so no tenants."
-    return Section("Tenants", table_of(("tenant", *map(Column, columns)), rows, caption), note)
+    return Section("Tenants", table_of(("tenant", *map(Column, columns)), rows, caption, RHO), note)

@@ -15,7 +15,7 @@ from hetopt.executor.leases import PROFILE
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.pictures import Picture, draw_boxes, picture
-from hetopt.presentation.style import LIGHT, QUIET, SOFT, SeriesStyle, canvas
+from hetopt.presentation.style import LIGHT, QUIET, SOFT, SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
 
 MAX_GPUS = 400
@@ -29,21 +29,6 @@ MAX_MARKS = 80
 
 MIN_DISTANCE, MIN_LENGTH = 0.03, 0.001
 """Of the numbers of two rounds, and of a bar, as parts of the time axis."""
-
-Group = tuple[str, SeriesStyle | None, list[str]]
-"""Label, style and names of tenants that share a colour."""
-
-
-def tenant_groups(tenants: Iterable[str]) -> list[Group]:
-    """A group for each tenant; those after the last colour are one group without a style."""
-    names = list(tenants)
-    groups: list[Group] = [(name, SeriesStyle(i), [name]) for i, name in enumerate(names[: len(LIGHT)])]
-    rest = names[len(LIGHT) :]
-    return [*groups, (f"{len(rest)} other tenants", None, rest)] if rest else groups
-
-
-def _keys(groups: Iterable[Group]) -> list[Key]:
-    return [Key(text, "rest" if style is None else style.variable) for text, style, _ in groups]
 
 
 def runs(spans: Sequence[Span]) -> list[list[Span]]:
@@ -92,17 +77,21 @@ def leases(state: ClusterState) -> Picture | None:
     shown, left_out = gpu_rows(state.snapshot.nodes, spans)
     rows = [GanttRow(f"{node} {gpu_type}", lines) for (node, gpu_type), lines in shown.items()]
     positions = {row: i for i, row in enumerate(shown)}
-    groups = tenant_groups(state.usage.recent)
-    tenants = {tenant: style for _, style, own in groups for tenant in own}
-    jobs = {job: SeriesStyle(i % len(LIGHT)) for i, job in enumerate(dict.fromkeys(span.job for span in spans))}
-    by_job = len(tenants) == 1
+    tenants = list(state.usage.recent)
+    styles = series_styles(tenants[: len(LIGHT)])  # other tenants have none
+    keys = [style.key(tenant) for tenant, style in styles.items()]
+    if others := len(tenants) - len(styles):
+        keys.append(Key(f"{others} other tenants", "rest"))
+    if by_job := len(tenants) == 1:
+        jobs = dict.fromkeys(span.job for span in spans)
+        styles, keys = {job: SeriesStyle(i % len(LIGHT)) for i, job in enumerate(jobs)}, []
     bars = []
     for run in runs(spans):
         span, row, profiles = run[0], (run[0].node, run[0].gpu_type), run[0].kind == PROFILE
         lines = min(len(run), shown.get(row, 0) - span.number)
         if lines > 0:
             end = max(span.until, span.granted + MIN_LENGTH * (now - since))
-            style = jobs[span.job] if by_job else tenants[span.tenant]
+            style = styles.get(span.job if by_job else span.tenant)
             begun = None if profiles else span.until if span.first_tick is None else span.first_tick
             place = positions[row], span.number, lines, span.granted, end
             bars.append(GanttBar(*place, style, span.job, lease_tip(run, now), begun, profiles))
@@ -117,12 +106,13 @@ def leases(state: ClusterState) -> Picture | None:
         f"{left_out} more GPUs are not shown." if left_out else "",
         f"Every {every}th of {len(rounds)} rounds is marked." if every > 1 else "",
     ]
-    keys = [
-        *([] if by_job else _keys(groups)), Key("profiling", "s0", opacity=0.55, hatched=True),
-        Key("starting", "ink", opacity=0.6), Key("round", "quiet", (1.5, 1.5), line=True),
-    ]  # fmt: skip
+    keys += [
+        Key("profiling", "s0", opacity=0.55, hatched=True),
+        Key("starting", "ink", opacity=0.6),
+        Key("round", "quiet", (1.5, 1.5), line=True),
+    ]
     tips: list[str] = []
-    with canvas((*(row.name for row in rows), *jobs)):
+    with canvas((*(row.name for row in rows), *(span.job for span in spans))):
         figure, axes = gantt_figure(rows, height)
         time_axis(axes, since, now, ago=True)
         axes.set_facecolor(SOFT)

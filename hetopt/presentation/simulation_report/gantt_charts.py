@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hetopt.checks import counted
+from hetopt.data.units import seconds_of
 from hetopt.errors import InvalidOption
 from hetopt.metrics.log_reading import end_of, seats_of
 from hetopt.metrics.over_time import extent
@@ -33,11 +33,6 @@ SHORTEST, LONGEST = 3600.0, 4 * 3600.0
 STARTS = 181
 """Number of windows from which the default is chosen."""
 
-UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-"""Unit after a time -> seconds."""
-
-TIME = r"\s*(\d+\.?\d*|\.\d+)\s*(|s|min|m|h|d)\s*"
-
 
 def parse_window(text: str) -> Window:
     """Parse ``2h:6h`` to seconds; numbers without unit are seconds.
@@ -47,10 +42,9 @@ def parse_window(text: str) -> Window:
     InvalidOption
         Another form, or an end that is not after the start.
     """
-    found = re.fullmatch(f"{TIME}:{TIME}", text)
-    if found is None:
+    start, end = map(seconds_of, text.partition(":")[::2])
+    if math.isnan(start) or math.isnan(end):
         raise InvalidOption(f"is {text!r}; it must be START:END in seconds or with a unit, such as 2h:6h", "window")
-    start, end = (float(found[i]) * UNITS[found[i + 1]] for i in (1, 3))
     if not start < end < math.inf:
         raise InvalidOption(f"is {text!r}; its end must be after its start", "window")
     return start, end
@@ -115,58 +109,49 @@ def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[st
     """
     servers = () if loaded.instance is None else loaded.instance.cluster.servers
     sizes = {server.name: int(sum(server.gpus.values())) for server in servers if server.gpus}
-    tenants = loaded.instance is not None and loaded.instance.tenants
     placed, others = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
     for system, log in loaded.logs.items():
         own = spans_in(log, window)
         on_servers = 0 < len(servers) <= MOST_ROWS and not (own["servers"] == "").any()
         (placed if on_servers else others)[system] = own
-    found = []
-    if placed:
-        colours = "tenants" if tenants else "jobs"
-        found.append(_charts("server", colours, placed, sizes, loaded, window, where))
-    if others:
-        arrival = {str(name): float(at) for log in loaded.logs.values() for name, at in log.jobs["arrival"].items()}
-        jobs = sorted(largest(others.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
-        most = dict.fromkeys(jobs, max(map(len, others.values())))
-        found.append(_charts("job", "GPU types", others, most, loaded, window, where))
-    return found
+    return [_charts(own, to, loaded, window, where) for own, to in ((placed, sizes), (others, None)) if own]
 
 
 def _charts(
-    kind: str,
-    colours: str,
-    spans: Mapping[str, pd.DataFrame],
-    lines: Mapping[str, int],
-    loaded: LoadedRuns,
-    window: Window,
-    where: str,
+    spans: Mapping[str, pd.DataFrame], sizes: Mapping[str, int] | None, loaded: LoadedRuns, window: Window, where: str
 ) -> dict[str, Any]:
-    """One kind of charts; ``lines``: row -> its lines, for jobs the most that it may have."""
-    colour = "gpu_type" if kind == "job" else "owner"
+    """Charts with a row for each server (name -> GPUs); without servers, for each of the jobs with most GPU time."""
+    colour = "gpu_type" if sizes is None else "owner"
+    tenants = loaded.instance is not None and loaded.instance.tenants
+    colours = "GPU types" if sizes is None else "tenants" if tenants else "jobs"
+    names = list(sizes or ())
+    if sizes is None:
+        arrival = {str(name): float(at) for log in loaded.logs.values() for name, at in log.jobs["arrival"].items()}
+        names = sorted(largest(spans.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
     styles = series_styles(largest(spans.values(), colour, COLOURS))
-    keys = [Key(name, own.variable, hatched=bool(own.hatch)) for name, own in styles.items()]
+    keys = [style.key(name) for name, style in styles.items()]
     if any(not own[colour].isin(styles).all() for own in spans.values()):
         keys.append(Key("others", "rest"))
     pictures = []
     for system, own in spans.items():
-        with canvas([system, *lines, *own["job"].unique()]):
-            if kind == "job":
-                figure = job_timeline(loaded.logs[system], list(lines), window, styles)
+        with canvas([system, *names, *own["job"].unique()]):
+            if sizes is None:
+                figure = job_timeline(loaded.logs[system], names, window, styles)
             else:
-                rows = [GanttRow(name, most) for name, most in lines.items()]
-                figure = _timeline(rows, bars_of(own, "on", lines, colour, styles), window)
+                rows = [GanttRow(name, gpus) for name, gpus in sizes.items()]
+                figure = _timeline(rows, bars_of(own, sizes, styles), window)
             figure.axes[0].set_title(heading(system, WIDE - 2))
-            text = f"Timeline of {system} on {where}: {counted(len(own), 'span')} in {counted(len(lines), 'row')}"
+            text = f"Timeline of {system} on {where}: {counted(len(own), 'span')} in {counted(len(names), 'row')}"
             pictures.append(picture(figure, text))
     keys.append(Key("starting or moving", "ink", opacity=0.6))
-    return {"rows": kind, "colours": colours, "keys": keys, "pictures": pictures, "shown": len(lines)}
+    rows_are = "job" if sizes is None else "server"
+    return {"rows": rows_are, "colours": colours, "keys": keys, "pictures": pictures, "shown": len(names)}
 
 
 def job_timeline(log: Log, jobs: Sequence[str], window: Window, styles: Mapping[str, SeriesStyle]) -> Figure:
     """A row for each of these jobs: where it runs, by GPU type, and a thin line while it is present."""
     spans = spans_in(log, window)
-    bars = bars_of(spans, "once", dict.fromkeys(jobs, len(spans)), "gpu_type", styles)
+    bars = bars_of(spans, dict.fromkeys(jobs, len(spans)), styles, by_job=True)
     copies = {bar.row: bar.line + 1 for bar in sorted(bars, key=lambda bar: bar.line)}
     figure = _timeline([GanttRow(name, copies.get(i, 1)) for i, name in enumerate(jobs)], bars, window)
     present = log.jobs.reindex(list(jobs)).fillna({"finish": end_of(log)})
@@ -186,7 +171,7 @@ def spans_in(log: Log, window: Window) -> pd.DataFrame:
     """Spans that overlap the window, by start.
 
     Besides the columns of the log: ``trains`` (second in which the training begins), ``owner`` (the tenant, or the job
-    without one), ``held`` (GPU-seconds in the window), ``on`` (server -> GPUs), ``once`` (job -> 1).
+    without one), ``held`` (GPU-seconds in the window), ``on`` (server -> GPUs).
     """
     spans = log.spans[(log.spans["start"] < window[1]) & (log.spans["end"] > window[0])]
     spans = spans.sort_values(["start", "end", "job"], kind="stable")
@@ -197,7 +182,6 @@ def spans_in(log: Log, window: Window) -> pd.DataFrame:
         owner=spans["tenant"].where(spans["tenant"].notna(), spans["job"]),
         held=(spans["end"].clip(upper=window[1]) - spans["start"].clip(lower=window[0])) * spans["gpus"],
         on=pd.Series(on, spans.index, dtype=object),
-        once=pd.Series([{job: 1} for job in spans["job"]], spans.index, dtype=object),
     )
 
 
@@ -208,25 +192,25 @@ def largest(spans: Iterable[pd.DataFrame], key: str, most: int) -> list[str]:
 
 
 def bars_of(
-    spans: pd.DataFrame, places: str, lines: Mapping[str, int], colour: str, styles: Mapping[str, SeriesStyle]
+    spans: pd.DataFrame, lines: Mapping[str, int], styles: Mapping[str, SeriesStyle], *, by_job: bool = False
 ) -> list[GanttBar]:
     """Bars of the spans, no two of which share a line of a row at the same time.
 
     Parameters
     ----------
-    places:
-        The column with row -> number of lines; other rows than those of ``lines`` are left out.
     lines:
-        Row -> its lines.
-    colour:
-        The column whose values have the ``styles``.
+        Row -> its lines; spans in other rows are left out.
+    styles:
+        Style of each tenant, or (``by_job``) of each GPU type.
+    by_job:
+        Whether rows are jobs, in which a span takes a line, rather than servers, in which it takes a line per GPU.
     """
     free = {row: np.full(most, -np.inf) for row, most in lines.items()}
     position = {row: number for number, row in enumerate(lines)}
     bars = []
     span: Any
     for span in spans.itertuples():
-        for row, many in getattr(span, places).items():
+        for row, many in ({span.job: 1} if by_job else span.on).items():
             if row not in free:
                 continue
             until = np.where(free[row] <= span.start, -np.inf, free[row])  # free lines first, then by their end
@@ -234,6 +218,6 @@ def bars_of(
             free[row][own] = span.end
             for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1):  # adjacent lines
                 at = position[row], int(run[0]), len(run), span.start, span.end
-                label = span.servers if row == span.job else span.job
-                bars.append(GanttBar(*at, styles.get(getattr(span, colour)), label, begun=span.trains))
+                colour, label = (span.gpu_type, span.servers) if by_job else (span.owner, span.job)
+                bars.append(GanttBar(*at, styles.get(colour), label, begun=span.trains))
     return bars

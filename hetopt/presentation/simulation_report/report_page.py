@@ -19,7 +19,7 @@ from hetopt.metrics.definitions import by_theme
 from hetopt.metrics.finish_time import IDEALS
 from hetopt.presentation.console import versions
 from hetopt.presentation.pages import render
-from hetopt.presentation.pictures import Picture, line_key
+from hetopt.presentation.pictures import Picture
 from hetopt.presentation.simulation_report import charts, result_tables
 from hetopt.presentation.simulation_report.gantt_charts import Window, gantt_charts, windows_of
 from hetopt.presentation.simulation_report.runs import LoadedRuns, Step, load_runs, workload_facts
@@ -104,15 +104,16 @@ def page(
 def _numbers(statistics: SeedStatistics, baseline: str, fairness: str, styles: result_tables.Styles) -> dict[str, Any]:
     """Tables of all metrics."""
     main = result_tables.known_metrics(statistics, result_tables.MAIN, fairness)
+    names = result_tables.system_column(statistics.systems, styles)
     return {
         "baseline": baseline,
         "best": result_tables.best_systems(statistics, fairness, baseline),
         "most_seeds": max(map(len, statistics.seeds.values())),
-        "main": result_tables.numbers_table(statistics, main, styles),
-        "ratios": result_tables.numbers_table(statistics, main, styles, baseline),
+        "main": result_tables.numbers_table(statistics, main, names),
+        "ratios": result_tables.numbers_table(statistics, main, names, baseline=baseline),
         "themes": {
-            theme: result_tables.numbers_table(statistics, names, styles, titles=False)
-            for theme, names in by_theme(statistics.metrics).items()
+            theme: result_tables.numbers_table(statistics, metrics, names, titles=False)
+            for theme, metrics in by_theme(statistics.metrics).items()
         },
         "absent": statistics.absent,
     }
@@ -121,7 +122,7 @@ def _numbers(statistics: SeedStatistics, baseline: str, fairness: str, styles: r
 def _distributions(loaded: LoadedRuns, styles: result_tables.Styles, where: str) -> dict[str, Any]:
     """Distributions over the jobs of all seeds."""
     return {
-        "legend": [line_key(name, styles[name]) for name in loaded.jct],
+        "legend": [styles[name].key(name, line=True) for name in loaded.jct],
         "distributions": [
             charts.distribution(loaded.jct, "completion time", styles, where, ideal=False),
             charts.distribution(loaded.rho, "finish-time fairness", styles, where, ideal=True),

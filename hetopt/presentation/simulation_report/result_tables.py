@@ -11,9 +11,19 @@ from hetopt.experiments.run_folder import RunFolder
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics.definitions import Metric, metric_of
 from hetopt.presentation.formatting import ColumnFormat, column_format, format_number
-from hetopt.presentation.pictures import line_key
 from hetopt.presentation.style import SeriesStyle
-from hetopt.presentation.tables import Cell, Column, Mark, Table, best_of, joined, number_cell, number_column, table_of
+from hetopt.presentation.tables import (
+    Cell,
+    Column,
+    FilledColumn,
+    Mark,
+    Table,
+    best_of,
+    joined,
+    number_cell,
+    number_column,
+    table_of,
+)
 
 Styles = Mapping[str, SeriesStyle]
 """System -> its style."""
@@ -28,7 +38,7 @@ MAIN = (
     "lost_share",
     "utilisation",
 )
-"""Metrics of the first table; ``{}`` is the definition of finish-time fairness."""
+"""Metrics of the first table, also on the terminal; ``{}`` is the definition of finish-time fairness."""
 
 ANSWER = ("jct_mean", "makespan", "ftf_{}_mean", "utilisation")
 """Metrics of the answer at the top of the page."""
@@ -39,9 +49,9 @@ def known_metrics(statistics: SeedStatistics, metrics: Iterable[str], fairness: 
     return [name for metric in metrics if (name := metric.format(fairness)) in statistics.metrics]
 
 
-def system_cells(systems: Sequence[str], styles: Styles) -> list[Cell]:
+def system_column(systems: Sequence[str], styles: Styles) -> FilledColumn:
     """The names of systems, each with a sample of its line."""
-    return [Cell(name, key=line_key(name, styles[name])) for name in systems]
+    return "system", [Cell(name, key=styles[name].key(name, line=True)) for name in systems]
 
 
 def _form(metric: str, unit: Unit, *frames: pd.DataFrame) -> ColumnFormat:
@@ -57,12 +67,19 @@ def best_names(statistics: SeedStatistics, metric: str) -> list[str]:
 
 
 def numbers_table(
-    statistics: SeedStatistics, metrics: Sequence[str], styles: Styles, baseline: str | None = None, titles: bool = True
+    statistics: SeedStatistics,
+    metrics: Sequence[str],
+    *leading: FilledColumn,
+    baseline: str | None = None,
+    titles: bool = True,
+    title: str = "",
 ) -> Table:
     """Systems by metrics: means over seeds, with their range as a note; the best are marked.
 
     Parameters
     ----------
+    leading:
+        The columns before, such as the names of the systems.
     baseline:
         If given, ratios to this system with the same seed, of which none is marked.
     titles:
@@ -84,8 +101,7 @@ def numbers_table(
             cells.append(number_cell(mean[metric][name], form, Mark.BEST if name in best else None, notes))
         return Column(own.title if titles else metric, form.name, own.meaning if baseline is None else ""), cells
 
-    names = Column("system", text=True), system_cells(statistics.systems, styles)
-    return joined(names, *map(column, map(metric_of, metrics)))
+    return joined(*leading, *map(column, map(metric_of, metrics)), title=title)
 
 
 def published_table(claims: pd.DataFrame) -> Table:
@@ -129,28 +145,24 @@ def best_systems(statistics: SeedStatistics, fairness: str, baseline: str) -> di
 
 def systems_table(folder: RunFolder, styles: Styles) -> Table:
     """Systems with their settings, runs and time."""
-    names, texts, seconds = folder.systems, [], []
-    for name in names:
-        records = [run.record for run in folder.runs if run.key.system == name]
-        ran, first = [record for record in records if record.refused is None], records[0]
-        settings = (first.settings.get("system_settings") or {}).items()
-        texts.append(
-            (
-                Cell(first.system_name),
-                Cell(", ".join(f"{key} = {value}" for key, value in settings) or "default"),
-                Cell("at events" if first.round_seconds is None else f"{first.round_seconds:g}", first.round_seconds),
-                Cell(f"{len(ran)} of {len(records)}", len(ran)),
-            )
-        )
-        seconds.append(sum(record.seconds for record in ran))
-    columns = (
-        Column("policy", text=True),
-        Column("settings", text=True),
-        Column("round", "s"),
-        Column("runs", meaning="completed runs"),
-    )
+    records = [[run.record for run in folder.runs if run.key.system == name] for name in folder.systems]
+    ran = [[record for record in own if record.refused is None] for own in records]
+    first = [own[0] for own in records]
+    settings = [(one.settings.get("system_settings") or {}).items() for one in first]
+    rounds = [one.round_seconds for one in first]
     return joined(
-        (Column("system", text=True), system_cells(names, styles)),
-        *zip(columns, zip(*texts, strict=True), strict=True),
-        number_column("time", seconds, Unit.SECONDS, "wall-clock time of the completed runs together"),
+        system_column(folder.systems, styles),
+        ("policy", [one.system_name for one in first]),
+        ("settings", [", ".join(f"{key} = {value}" for key, value in own) or "default" for own in settings]),
+        (Column("round", "s"), [Cell("at events" if s is None else f"{s:g}", s) for s in rounds]),
+        (
+            Column("runs", meaning="completed runs"),
+            [Cell(f"{len(done)} of {len(own)}", len(done)) for done, own in zip(ran, records, strict=True)],
+        ),
+        number_column(
+            "time",
+            [sum(record.seconds for record in done) for done in ran],
+            Unit.SECONDS,
+            "wall-clock time of the completed runs together",
+        ),
     )

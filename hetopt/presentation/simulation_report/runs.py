@@ -24,21 +24,11 @@ Step = Callable[[str], None]
 
 @dataclass(eq=False)
 class LoadedRuns:
-    """The data that is drawn for one workload; systems are in the order of their mean completion time.
+    """The data that is drawn for one workload, by system in the order of their mean completion time.
 
-    Attributes
-    ----------
-    seed:
-        The seed of the logs; None if nothing ran.
-    jct, rho:
-        System -> (jobs with work of all seeds,) completion times in seconds, and finish-time fairness (no unit); NaN
-        of unfinished jobs.
-    without:
-        System -> why it has no finish-time fairness.
-    logs:
-        System -> its log with this seed.
-    instance:
-        The instance of these logs; None if it cannot be rebuilt.
+    ``jct`` and ``rho`` are completion times in seconds and finish-time fairness (no unit) of the jobs with work of all
+    seeds, NaN of unfinished jobs; ``without`` says why a system has no fairness. Logs and instance are those of one
+    seed (None if nothing ran); without an instance, it cannot be rebuilt.
     """
 
     seed: int | None
