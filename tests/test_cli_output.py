@@ -313,7 +313,7 @@ def test_the_demo_of_ones_own_file(run: Run, odd: Path, tmp_path: Path) -> None:
     code, out, _ = run("demo", "--out", tmp_path / "d", "--instance", odd)
     page = (tmp_path / "d" / "report.html").read_text()
     assert code == 0
-    assert re.search(rf"{re.escape(str(odd))}: \d+ of {len(policy_names())} policies\n", out)
+    assert re.search(rf"{re.escape(str(odd))}: \d+ of {len(policy_names())} policies; recommended: oef", out)
     assert f"policies on {odd}" in page
     assert sum("no result" in line for line in out.splitlines()) == 1
     assert page.count("the instance has none") == 1

@@ -82,22 +82,22 @@ UNFAIR = (
     [
         (
             Recommendation("p", (), 1, 4.0, ("q", 5.0)),
-            f"{FAIR}No other does so. It has this total throughput: 4 GPUs of speedup 1. "
+            f"{FAIR}No other does so. It has a total throughput of 4 GPUs of speedup 1. "
             "q, which is less fair, has the highest of all: 5 (25 % more).",
         ),
         (
             Recommendation("p", (), 3, 4.0, ("p", 4.0)),
-            f"{FAIR}Of 3 policies that do so, it has the highest total throughput: "
+            f"{FAIR}Of 3 policies that do so, it has the highest total throughput of "
             "4 GPUs of speedup 1, the highest of all.",
         ),
         (
             Recommendation("p", ("envy",), 1, 4.0, ("p", 4.0)),
             f"{ENVIOUS}All others fail in more ways. "
-            "It has this total throughput: 4 GPUs of speedup 1, the highest of all.",
+            "It has a total throughput of 4 GPUs of speedup 1, the highest of all.",
         ),
         (
             Recommendation("p", ALL, 2, 0.0, ("p", 0.0)),
-            f"{UNFAIR}Of 2 policies alike, it has the highest total throughput: "
+            f"{UNFAIR}Of 2 policies alike, it has the highest total throughput of "
             "0 GPUs of speedup 1, the highest of all.",
         ),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import hetopt
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.experiments.comparison import compare
 from hetopt.models import gavel, oef
+from hetopt.presentation import allocation_pictures
 from hetopt.presentation.allocation_pictures import (
     check_picture_path,
     draw,
@@ -30,6 +32,7 @@ from hetopt.presentation.allocation_pictures import (
 )
 from hetopt.presentation.comparison_page import page
 from hetopt.presentation.fonts import family_of, label, labels
+from hetopt.presentation.pictures import panel
 from hetopt.presentation.style import HEAT, canvas
 from hetopt.tolerances import EQUAL
 
@@ -161,6 +164,24 @@ def test_panels_stay_apart_within_the_page_and_large(n: int, length: int) -> Non
         assert not any(box.overlaps(other) for other in covered[:i])
     widths = [axes.get_window_extent().width / figure.dpi for axes in figure.axes]
     assert min(widths) > 1.5, "inches"
+
+
+@pytest.mark.parametrize("length", [1, 6, 40])
+def test_rows_of_the_envy_matrix_are_as_high_as_their_names(length: int) -> None:
+    """Upright names of columns take height from the rows."""
+    result = hetopt.solve(
+        oef.cooperative(),
+        hetopt.Instance.from_speedups(
+            [[1, 2 + i] for i in range(6)], [2, 2], tenants=[f"{i}" + "x" * (length - 1) for i in range(6)]
+        ),
+    )
+    height, draw_panel = allocation_pictures._panels(result, result)[1]
+    with canvas(result.entities.names):
+        figure, axes = panel(height)
+        draw_panel(axes)
+        figure.draw_without_rendering()
+        boxes = [tick.get_window_extent() for tick in axes.get_yticklabels()]
+    assert all(below.y1 <= above.y0 for above, below in pairwise(boxes))
 
 
 def test_long_names_keep_both_ends() -> None:

@@ -17,7 +17,7 @@ from hetopt.data import saving
 from hetopt.data.entities import Entities
 from hetopt.data.rates import relative_envy
 from hetopt.errors import InvalidOption
-from hetopt.presentation.fonts import heading, label, labels
+from hetopt.presentation.fonts import heading, label, labels, text_width
 from hetopt.presentation.formatting import format_number
 from hetopt.presentation.pictures import PANEL, Drawing, Picture, draw_boxes, panel, picture
 from hetopt.presentation.style import HEAT, INK, PAGE, QUIET, SeriesStyle, canvas, letters_on
@@ -34,6 +34,9 @@ MOST_BARS = 40
 
 MOST_ENVY = 20
 """Most rows of the envy matrix."""
+
+ENVY_NAME = 18
+"""Most letters of a name in an envy matrix."""
 
 NUMBERED = 10
 """Most entities of an envy matrix that shows numbers."""
@@ -103,7 +106,7 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
         if cells:
             boxes = [(j - 0.5, j + 0.5, i - 0.5, i + 0.5) for i, j in cells]
             draw_boxes(axes, boxes, facecolor=colour, edgecolor=PAGE, linewidth=1.0)
-    names, many = _labels(entities, shown, 18), len(shown)
+    names, many = _labels(entities, shown, ENVY_NAME), len(shown)
     upright = 90 if many * max(map(len, names)) > 36 else 0
     axes.set_xticks(range(many), names, rotation=upright)
     axes.set_yticks(range(many), names)
@@ -129,10 +132,11 @@ def draw_prices(axes: Axes, prices: pd.Series[float]) -> None:
 
 def _panels(result: Allocation | Plan, judged: Allocation | Plan) -> list[tuple[float, Callable[[Axes], None]]]:
     """Height in inches and drawing of shares, envy and, if the result has them, prices."""
-    shares, envy = len(_shown(result.entities)), len(_shown(judged.entities, MOST_ENVY))
+    shares, envy = len(_shown(result.entities)), _shown(judged.entities, MOST_ENVY)
+    upright = 0.075 * max(map(text_width, _labels(judged.entities, envy, ENVY_NAME)))
     found: list[tuple[float, Callable[[Axes], None]]] = [
         (0.9 + 0.19 * shares, partial(draw_shares, result=result)),
-        (1.2 + max(0.2 * envy, 1.2), partial(draw_envy, result=judged)),
+        (0.75 + upright + max(0.2 * len(envy), 1.2), partial(draw_envy, result=judged)),
     ]
     if result.certificate is not None and not result.certificate.prices.empty:
         prices = result.certificate.prices

@@ -33,7 +33,10 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
     texts = [[_plain(row[i]) for row in rows] for i in range(len(table.columns))]
     for block in _blocks(table.columns, texts):
         sides = {i: i == 0 or table.columns[i].text for i in block}
-        heads = {i: _wrapped(f"{table.columns[i].name}\n{table.columns[i].unit}".strip(), block[i]) for i in block}
+        heads = {
+            i: _wrapped(f"{table.columns[i].name}\n{table.columns[i].unit}".strip(), block[i], SEPARATORS)
+            for i in block
+        }
         high = max(map(len, heads.values()))
         _print_row({i: [""] * (high - len(own)) + own for i, own in heads.items()}, block, sides, ["bold"] * len(block))
         print_text((readable("─" * _width(block)), "dim"))

@@ -159,11 +159,9 @@ def _speeds(entities: Entities, title: str, unit: str = "") -> Table:
 
 @view.register
 def _(value: Comparison) -> list[Table]:
-    found, tables = recommend(value), comparison_view(value)
-    if found:
-        recommended = ("recommended", f"{found.policy}{reason_of(found)}")
-        tables[-1] = replace(tables[-1], facts=(*tables[-1].facts, recommended))
-    return tables
+    found, (results, *placed) = recommend(value), comparison_view(value)
+    title = f"{results.title}; recommended: {found.policy}{reason_of(found)}" if found else results.title
+    return [replace(results, title=title), *placed]
 
 
 def comparison_view(value: Comparison, links: Mapping[str, str] | None = None) -> list[Table]:
@@ -226,13 +224,13 @@ def reason_of(found: Recommendation) -> str:
         alike, alone = "that fail in as few ways", "All others fail in more ways"
     else:
         begin, alike, alone = f": no policy is fair in any way. It {broken}.", "alike", "There is no other"
-    total = f"total throughput: {format_number(found.total)} {Unit.SPEEDUP_GPUS.label}"
-    among = f"Of {found.equals} policies {alike}, it has the highest" if found.equals > 1 else f"{alone}. It has this"
+    among = f"Of {found.equals} policies {alike}, it has the highest" if found.equals > 1 else f"{alone}. It has a"
+    total = f"{among} total throughput of {format_number(found.total)} {Unit.SPEEDUP_GPUS.label}"
     name, most = found.highest
     if most <= found.total:
-        return f"{begin} {among} {total}, the highest of all."
+        return f"{begin} {total}, the highest of all."
     more = f" ({format_percent(most / found.total - 1)} more)" if found.total > 0 else ""
-    return f"{begin} {among} {total}. {name}, which is less fair, has the highest of all: {format_number(most)}{more}."
+    return f"{begin} {total}. {name}, which is less fair, has the highest of all: {format_number(most)}{more}."
 
 
 def _listed(phrases: list[str]) -> str:
