@@ -149,11 +149,11 @@ def simulate(
         return
     from hetopt.presentation.terminal_tables import print_text
 
-    if instance.source:
-        print_text(instance.source)
+    _show(table)
     if workload.is_instance and seeds > 1:
         print_text("the jobs of an instance are the same with every seed; only errors and failures differ")
-    _show(table)
+    if instance.source:
+        print_text("  ", ("source", "bold"), f": {instance.source}")
     ran, hours = table[table["refused"].isna()], environment_settings.failing_hours
     if environment_settings.mtbf_hours and "makespan" in ran and not (ran["makespan"] <= 3600.0 * hours).all():
         print_text(
