@@ -76,6 +76,14 @@ def test_commands_run_in_an_empty_folder(
         capsys.readouterr()
 
 
+def test_the_first_commands_of_the_readme_need_no_active_environment() -> None:
+    """Before *Install* there is only what ``make`` made."""
+    before = (ROOT / "README.md").read_text().partition("## Install")[0]
+    found = [line for block in BLOCK.findall(before) for line in COMMAND.findall(block)]
+    assert found
+    assert all(line.startswith(".venv/bin/hetopt ") for line in found)
+
+
 def test_the_main_commands_are_shown() -> None:
     shown = {words[1] for page in SHOWN.values() for words in page}
     assert {"solve", "audit", "place", "export", "instances", "policies", "demo"} <= shown
