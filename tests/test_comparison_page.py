@@ -137,6 +137,16 @@ def test_the_dots_are_at_their_numbers_and_all_names_are_there() -> None:
     assert len(texts) == 2
 
 
+def test_lines_to_dots_are_behind_names() -> None:
+    """Where many policies are near each other, lines cross names."""
+    table = table_of([(4 + i / 50, 1 + i / 400, 0, 0) for i in range(40)]).rename(index="{}-with-a-long-name".format)
+    names = [text for text in trade_off(made(table)).axes[0].texts if isinstance(text, Annotation)]
+    lines = [name for name in names if name.arrow_patch is not None]
+    assert lines
+    assert not any(line.get_text() for line in lines)
+    assert max(line.zorder for line in lines) < min(name.zorder for name in names if name.get_text())
+
+
 POLICIES = {
     "o<e>f & co": oef.cooperative(), "efficiency 机器": baselines.efficiency_only(),
     "$max$ _min": gavel.max_min_fairness(),

@@ -101,8 +101,9 @@ def _name_dots(axes: Axes, names: Sequence[str], places: Floats, star: np.ndarra
     leader: dict[str, Any] = {"arrowstyle": "-", "color": QUIET, "linewidth": 0.6, "shrinkA": 0, "shrinkB": DOT}
     for own, text, (x, y), (left, bottom, right, top) in zip(groups, lines, dots, boxes, strict=True):
         at, side = (left, "left") if left >= x else (right, "right") if right <= x else ((left + right) / 2, "center")
-        nearest = np.clip(x, left, right), np.clip(y, bottom, top)
-        leader["relpos"] = (nearest[0] - left) / (right - left), (nearest[1] - bottom) / (top - bottom)
+        away = np.clip(x, left, right) - x, np.clip(y, bottom, top) - y
+        if np.hypot(*away) > 2.5 * DOT:
+            axes.annotate("", places[own[0]], away, textcoords="offset points", arrowprops=leader, zorder=2)
         axes.annotate(
             "\n".join(text),
             places[own[0]],
@@ -111,8 +112,7 @@ def _name_dots(axes: Axes, names: Sequence[str], places: Floats, star: np.ndarra
             ha=side,
             va="center",
             weight="bold" if star[own].any() else "normal",
-            bbox={"facecolor": PAGE, "edgecolor": "none", "pad": 0.5},
-            arrowprops=leader if np.hypot(nearest[0] - x, nearest[1] - y) > 2.5 * DOT else None,
+            bbox={"facecolor": PAGE, "edgecolor": "none", "pad": 0.5},  # above the lines of others
         )
 
 
