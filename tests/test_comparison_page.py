@@ -15,12 +15,22 @@ from matplotlib.text import Annotation
 from pages_in_browser import chromium, opened, problems_of
 
 import hetopt
-from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, compare, ranked, recommend
+from hetopt.data.workload import Job
+from hetopt.experiments.comparison import (
+    COLUMNS,
+    PLACED,
+    Comparison,
+    Recommendation,
+    compare,
+    compare_or_part,
+    ranked,
+    recommend,
+)
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.allox import AlloX
 from hetopt.presentation.comparison_page import page, write
 from hetopt.presentation.trade_off_picture import DOT, place_labels, trade_off
-from hetopt.presentation.views import reason_of
+from hetopt.presentation.views import comparison_view, reason_of
 from hetopt.tolerances import VISIBLE
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
@@ -30,6 +40,27 @@ RESULT = oef.cooperative().solve(INST)
 def made(table: pd.DataFrame) -> Comparison:
     """A comparison with these numbers and nothing else."""
     return Comparison(INST, {}, table, {}, {}, {}, pd.DataFrame(columns=list(PLACED)), {})
+
+
+def test_results_on_a_part_of_the_jobs_are_never_recommended() -> None:
+    """The second is fair and has most, but for fewer jobs; alone it is not recommended, marked or a star."""
+    whole = made(table_of([(4, 0.9, 0, 0), (5, 1.1, 0, 0)]))
+    part = replace(whole, on_part=frozenset(["p1"]))
+    assert [getattr(recommend(one), "policy", None) for one in (whole, part)] == ["p1", "p0"]
+    assert recommend(part) == Recommendation("p0", ("sharing",), 1, 4, ("p0", 4))
+    assert (ranked(whole), ranked(part)) == (["p1", "p0"], ["p0", "p1"])
+    alone = replace(part, table=part.table.loc[["p1"]])
+    assert recommend(alone) is None
+    assert not comparison_view(alone)[0].marked
+    assert [name.get_label() for name in trade_off(alone).axes[0].collections] == ["envy-free"]
+
+
+def test_both_parts_of_a_comparison_know_which_results_are_on_a_part() -> None:
+    jobs = (Job("big", {"T4": 1.0, "V100": 2.0}, 9, 4), Job("one", {"T4": 1.0, "V100": 2.0}, 9))
+    instance = hetopt.Instance(hetopt.Cluster.of({"T4": 4, "V100": 4}), jobs=jobs)
+    found = compare_or_part(instance, {"all": baselines.efficiency_only(), "allox": AlloX()})
+    assert set(found.table.index) == {"all", "allox (1-GPU jobs)"}
+    assert found.on_part == {"allox (1-GPU jobs)"}
 
 
 def table_of(rows: list[tuple[float, float, float, float]]) -> pd.DataFrame:

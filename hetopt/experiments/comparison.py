@@ -121,6 +121,8 @@ class Comparison(Displayed):
         A row per placed result with the columns of :data:`PLACED`; empty if the instance has no jobs.
     unplaced:
         Policy name -> why its measured result cannot be rounded and placed.
+    on_part:
+        Names of results that are for a part of the jobs; they are listed last, and never recommended.
     """
 
     instance: Instance
@@ -131,6 +133,7 @@ class Comparison(Displayed):
     rounds: Mapping[str, FirstRound]
     placed: pd.DataFrame
     unplaced: Mapping[str, str]
+    on_part: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         missing = len(self.refused) + len(self.unmeasured)
@@ -138,7 +141,7 @@ class Comparison(Displayed):
         return f"Comparison({counted(len(self.table), 'result')}, {missing} missing)\n{shown}"
 
     def extended(self, other: Comparison, suffix: str) -> Comparison:
-        """Add the results of another comparison, with ``suffix`` after their names; they are no longer refused."""
+        """Add results on a part of the jobs, with ``suffix`` after their names; they are no longer refused."""
 
         def add(own: Mapping[str, T], others: Mapping[str, T]) -> dict[str, T]:
             return {**own, **{name + suffix: value for name, value in others.items()}}
@@ -155,6 +158,7 @@ class Comparison(Displayed):
             rounds=add(self.rounds, other.rounds),
             placed=append(self.placed, other.placed),
             unplaced=add(self.unplaced, other.unplaced),
+            on_part=self.on_part.union(name + suffix for name in other.results),
         )
 
 
@@ -184,8 +188,8 @@ class Recommendation:
 
 
 def recommend(comparison: Comparison) -> Recommendation | None:
-    """The recommended policy of a comparison; None if no result was measured."""
-    table = comparison.table
+    """The recommended policy of a comparison; None if no result on all jobs was measured."""
+    table = comparison.table.drop(index=list(comparison.on_part), errors="ignore")
     if table.empty:
         return None
     violated = {str(name): violations(dict(row)) for name, row in table.iterrows()}
@@ -196,8 +200,11 @@ def recommend(comparison: Comparison) -> Recommendation | None:
 
 
 def ranked(comparison: Comparison) -> list[str]:
-    """Measured policies: the fewest violated properties first, then the highest total."""
-    order = {str(name): (len(violations(dict(row))), -row["total"]) for name, row in comparison.table.iterrows()}
+    """Measured policies: the fewest violated properties first, then the highest total; results on a part last."""
+    order = {
+        str(name): (name in comparison.on_part, len(violations(dict(row))), -row["total"])
+        for name, row in comparison.table.iterrows()
+    }
     return sorted(order, key=lambda name: order[name])
 
 

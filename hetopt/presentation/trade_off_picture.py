@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hetopt.data.array_types import Floats
-from hetopt.experiments.comparison import COLUMNS, Comparison, ranked
+from hetopt.experiments.comparison import COLUMNS, Comparison, recommend
 from hetopt.presentation.fonts import label, text_width
 from hetopt.presentation.pictures import PANEL, WIDE, Drawing
 from hetopt.presentation.style import BAD, GOOD, PAGE, QUIET, canvas
@@ -44,7 +44,8 @@ def trade_off(comparison: Comparison, narrow: bool = False) -> Figure:
     table = drawn(comparison)
     places, names = table[["sharing", "total"]].to_numpy(dtype=float), list(map(str, table.index))
     envious = table["envy"].map(COLUMNS["envy"].is_violated).to_numpy(dtype=bool)
-    star = np.asarray(table.index == next(iter(ranked(comparison)), ""))
+    found = recommend(comparison)
+    star = np.asarray(table.index == (found.policy if found else ""))
     with canvas(names):
         figure = Drawing(figsize=(PANEL, 8.0) if narrow else (WIDE, 5.4), layout="constrained")
         axes = figure.subplots()

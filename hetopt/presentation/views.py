@@ -175,7 +175,7 @@ def comparison_view(value: Comparison, links: Mapping[str, str] | None = None) -
     order = ranked(value)
     title = f"{len(order)} of {len(value.results) + len(value.refused)} policies"
     results = _measures(value.table.loc[order], COLUMNS, title, links)
-    tables = [replace(results, marked=frozenset([0] if order else []))]
+    tables = [replace(results, marked=frozenset([0] if recommend(value) else []))]
     if not value.placed.empty:
         placed = value.placed.loc[[name for name in order if name in value.placed.index]]
         tables.append(_measures(placed, PLACED, "rounded to whole GPUs and placed on servers: the first round", links))
