@@ -25,6 +25,9 @@ Result = TypeVar("Result")
 CALLS = count()
 """Numbers the calls of :func:`run_parallel`."""
 
+END_SECONDS = 5.0
+"""Longest wait for the end of a killed worker, or of a thread of its pool."""
+
 POLL_SECONDS = 0.5
 """Time between two checks of a worker for the end of its parent."""
 
@@ -77,7 +80,7 @@ def run_parallel(
             if results:
                 results.close()
         for started in _of_pools() - others:
-            started.join()
+            started.join(END_SECONDS)  # a feeder of which the pool has lost track never ends; such threads are idle
         raise
 
 

@@ -14,6 +14,7 @@ import pytest
 from left_processes import children, command
 from waiting import PATIENCE, until
 
+from hetopt import parallel
 from hetopt.errors import InvalidOption
 from hetopt.parallel import run_parallel
 
@@ -37,6 +38,19 @@ def test_workers_are_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.M
 def test_a_finished_task_does_not_wait_for_others() -> None:
     results = run_parallel(time.sleep, [(600,), (0,)], 2)
     assert next(results) == ((0,), None)
+
+
+@pytest.mark.filterwarnings(STOPPED)
+def test_a_thread_that_never_ends_does_not_keep_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that waits for tasks of a queue that joblib no longer closes."""
+    released, lost = threading.Event(), "QueueFeederThread"
+    monkeypatch.setattr(parallel, "END_SECONDS", 0.1)
+    results = run_parallel(time.sleep, [(600,), (0,)], 2)
+    next(results)
+    threading.Thread(target=released.wait, name=lost, daemon=True).start()
+    results.close()
+    assert lost in {thread.name for thread in threading.enumerate()}
+    released.set()
 
 
 @pytest.mark.filterwarnings(STOPPED)
