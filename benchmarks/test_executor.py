@@ -21,11 +21,10 @@ from typing import Any
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from sqlalchemy import RowMapping, select
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
 from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.database import Row
 from hetopt.executor.engines.engine import Engine, Grant, Node, Phase
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slurm import SlurmEngine
@@ -139,15 +138,15 @@ class Lab:
         self.driver = self.controller()
         self.driver.step()
 
-    def leases(self) -> list[RowMapping]:
+    def leases(self) -> list[Row]:
         """All that are open."""
         with self.store.reading() as connection:
-            return list(connection.execute(select(tables.leases).where(tables.leases.c.state != "sealed")).mappings())
+            return connection.rows("SELECT * FROM leases WHERE state != 'sealed'")
 
     def check(self) -> None:
         """The cluster is full of leases on GPUs that it has, and every job that has ended is done."""
         with self.store.reading() as connection:
-            held = connection.execute(select(tables.seats).where(tables.seats.c.held)).mappings().all()
+            held = connection.rows("SELECT * FROM seats WHERE held")
         seats = {(seat["node"], seat["gpu_type"], seat["number"]) for seat in held}
         there = {(seat.node, seat.gpu_type, seat.index) for host in self.engine.hosts for seat in host.seats}
         assert len(seats) == len(held)
@@ -232,7 +231,7 @@ def test_restart_of_a_process(benchmark: BenchmarkFixture, full: bool, tmp_path:
             cancel(store, "sleeper")
             soon(lambda: [row["state"] for row in rows(store)] == ["cancelled"])
             with store.reading() as connection:
-                outcomes = list(connection.execute(select(tables.leases.c.outcome)).scalars())
+                outcomes = connection.column("SELECT outcome FROM leases")
         finally:
             driver.send_signal(signal.SIGTERM)
             driver.wait()
@@ -344,7 +343,7 @@ def test_latencies(
             cancel(store, own.name)
             soon(lambda: not driver.tender.leases(), driver.step)
             with store.reading() as connection:
-                row = connection.execute(select(tables.leases).order_by(tables.leases.c.id.desc())).mappings().first()
+                row = connection.row("SELECT * FROM leases ORDER BY id DESC")
             assert row is not None
             assert (row["outcome"], row["tag"]) == ("stopped", lease.tag)
             free.append(row["sealed"] - row["stop_asked"])

@@ -202,7 +202,6 @@ class MissingPackage(HetoptError, ImportError):  # type: ignore[misc]
     EXTRAS: ClassVar = {
         "hypothesis": "prove",
         "sklearn": "predict",
-        "sqlalchemy": "run",
         "pynvml": "run",
         "prometheus_client": "run",
         "networkx": "graphs",

@@ -38,7 +38,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from hetopt.checks import choices, shown
-from hetopt.errors import HetoptError, InvalidOption, UnknownName
+from hetopt.errors import HetoptError, InvalidOption, MissingPackage, UnknownName
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -89,6 +89,8 @@ class PluginGroup:
             Nothing is registered under that name, or the module or the attribute does not exist.
         InvalidOption
             The module cannot be imported.
+        MissingPackage
+            A package of an extra is not installed.
         """
         if not isinstance(name, str):
             raise InvalidOption(f"the {self.what} is {shown(name)}; it must be a name, or module:Name")
@@ -105,6 +107,8 @@ class PluginGroup:
         try:
             return point.load()
         except (ImportError, AttributeError) as problem:
+            if missing := MissingPackage.of(problem):
+                raise missing from None
             source = "" if point.value == name else f" from {point.value!r}"
             raise UnknownName(f"{self.what} {name!r} cannot be loaded{source}: {problem}") from None
         except Exception as problem:  # a user's module may raise anything

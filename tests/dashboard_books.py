@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from executor_scenes import form
-from sqlalchemy import Connection, insert
 
-from hetopt.executor import tables
 from hetopt.executor.clock import Clock
 from hetopt.executor.dashboard.reader import ClusterState, Reader
+from hetopt.executor.database import Connection
 from hetopt.executor.lease_directory import LOSSES, PROGRESS
 from hetopt.executor.store import LEASES, StateStore
 
@@ -51,11 +50,10 @@ class Books:
             finally:
                 self._open = None
 
-    def insert(self, where: Any, **row: Any) -> int:
+    def insert(self, where: str, **row: Any) -> int:
         """A row; its number."""
         with self.writing() as connection:
-            made = connection.execute(insert(where).values(row)).inserted_primary_key
-            return int(made[0]) if made and isinstance(made[0], int) else 0
+            return connection.insert(where, **row)
 
     def facts(self, **said: str) -> None:
         """Single facts."""
@@ -76,19 +74,19 @@ class Books:
     ) -> None:
         """A host."""
         content = json.dumps({"gpus": gpus, "up": up, "note": note})
-        self.insert(tables.nodes, name=name, drained=drained, content=content)
+        self.insert("nodes", name=name, drained=drained, content=content)
 
     def job(self, name: str, submitted: float = 0.0, *, of: Mapping[str, Any] | None = None, **row: Any) -> int:
         """A job; ``of`` is what its file says."""
         made = form(name, **{"tenant": "default", **(of or {})})
         known = {"tenant": made.tenant, "form": made.model_dump_json(), "state": "queued", "committed": 0}
         known |= {"submitted_at": "2026-01-01T00:00:00+00:00"}
-        return self.insert(tables.jobs, **{"name": name, "submitted": submitted, **known, **row})
+        return self.insert("jobs", **{"name": name, "submitted": submitted, **known, **row})
 
     def speed(self, job: int, **rates: float) -> None:
         """Measured steps per second on GPU types."""
         for kind, rate in rates.items():
-            self.insert(tables.speeds, job=job, gpu_type=kind, feasible=True, steps=8.0 * rate, seconds=8.0)
+            self.insert("speeds", job=job, gpu_type=kind, feasible=True, steps=8.0 * rate, seconds=8.0)
 
     def lease(self, job: int, seats: Seats, granted: float, sealed: float | None = None, **row: Any) -> int:
         """A lease on (node, GPU type, number)."""
@@ -108,16 +106,16 @@ class Books:
             "granted": granted,
             "sealed": sealed,
         }
-        own = self.insert(tables.leases, **{**known, **row})
+        own = self.insert("leases", **{**known, **row})
         for node, kind, index in seats:
             held = sealed is None
-            self.insert(tables.seats, lease=own, node=node, gpu_type=kind, number=index, device="", held=held)
+            self.insert("seats", lease=own, node=node, gpu_type=kind, number=index, device="", held=held)
         return own
 
     def round(self, number: int, time: float, capacity: int, **row: Any) -> None:
         """A decision."""
         known = {"policy": "fft", "jobs": 1, "placed": 1, "gpus": 1, "seconds": 0.25}
-        self.insert(tables.rounds, **{"number": number, "time": time, "capacity": capacity, **known, **row})
+        self.insert("rounds", **{"number": number, "time": time, "capacity": capacity, **known, **row})
 
     def progress(self, job: int, lease: int, epoch: int, step: int, losses: Sequence[tuple[int, float]] = ()) -> None:
         """What a job tells in the directory of its lease."""

@@ -15,12 +15,10 @@ from typing import Any
 
 from executor_invariants import violations_of
 from slurm_cluster import SlurmCluster
-from sqlalchemy import select
 from waiting import PATIENCE
 
 from hetopt.errors import UnknownName
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.processes import tagged
 from hetopt.executor.queue import drain, submit
@@ -233,8 +231,7 @@ class Trial:
     def _uncommitted(self) -> list[Path]:
         """The newest checkpoint of a lease that runs: what is committed must not be damaged, or the job is lost."""
         with self.store.reading() as connection:
-            opened = select(tables.leases.c.tag).where(tables.leases.c.state != "sealed")
-            tags = list(connection.execute(opened).scalars())
+            tags = connection.column("SELECT tag FROM leases WHERE state != 'sealed'")
         newest = [next(iter(files.published(self.store.folder / "leases" / tag)), None) for tag in tags]
         return [folder / "model.json" for _, folder in filter(None, newest)]
 
@@ -334,14 +331,14 @@ class Trial:
         self._running_controller()
         self._others_go()
         with self.store.reading() as connection:
-            drained = connection.execute(select(tables.nodes.c.name).where(tables.nodes.c.drained)).scalars().all()
+            drained = connection.column("SELECT name FROM nodes WHERE drained")
         for node in drained:
             drain(self.store, node, undo=True)
 
         def over() -> bool:
             if not self.alive():
                 with self.store.reading() as connection:
-                    left = connection.execute(select(tables.jobs.c.id).where(tables.jobs.c.state == "queued")).first()
+                    left = connection.value("SELECT id FROM jobs WHERE state = 'queued'")
                 if left is None:
                     return True
                 self.start()

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from executor_job import model_after
-from sqlalchemy import select
 
-from hetopt.executor import tables
 from hetopt.executor.processes import tagged
 from hetopt.executor.store import EVENTS, StateStore
 
@@ -29,10 +27,10 @@ def violations_of(store: StateStore, witness: Path, steps_of: Mapping[str, int])
         Job -> its steps.
     """
     with store.reading() as connection:
-        jobs = connection.execute(select(tables.jobs)).mappings().all()
-        leases = connection.execute(select(tables.leases).order_by(tables.leases.c.id)).mappings().all()
-        seats = connection.execute(select(tables.seats)).mappings().all()
-        events = connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings().all()
+        jobs = connection.rows("SELECT * FROM jobs")
+        leases = connection.rows("SELECT * FROM leases ORDER BY id")
+        seats = connection.rows("SELECT * FROM seats")
+        events = connection.column("SELECT id FROM events ORDER BY id")
     found = []
     for job in jobs:
         steps = steps_of[job["name"]]
@@ -51,7 +49,7 @@ def violations_of(store: StateStore, witness: Path, steps_of: Mapping[str, int])
     found += [f"a process of {tag} lives" for tag in own]
     written = (store.folder / EVENTS).read_text().splitlines()
     numbers = [json.loads(line)["id"] for line in written]
-    if numbers != [event["id"] for event in events]:
+    if numbers != events:
         found.append("the event log differs from the books")
     return found
 

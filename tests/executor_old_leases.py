@@ -7,11 +7,10 @@ from typing import Any
 
 from executor_leases import checkpoint
 from executor_scenes import opened, rows
-from sqlalchemy import RowMapping, select
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
 from hetopt.executor.clock import Clock
+from hetopt.executor.database import Row
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.leases import Ending, grant, seal
 from hetopt.executor.leases_folder import make_leases_folder
@@ -70,15 +69,16 @@ def tree(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def leases_of_books(store: StateStore) -> list[RowMapping]:
+def leases_of_books(store: StateStore) -> list[Row]:
     with store.reading() as connection:
-        query = select(tables.leases, tables.jobs.c.state.label("job_state"), tables.jobs.c.finished)
-        return list(connection.execute(query.join(tables.jobs)).mappings())
+        return connection.rows(
+            "SELECT leases.*, jobs.state AS job_state, jobs.finished FROM leases JOIN jobs ON jobs.id = leases.job"
+        )
 
 
-def events(store: StateStore) -> list[RowMapping]:
+def events(store: StateStore) -> list[Row]:
     with store.reading() as connection:
-        return list(connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings())
+        return connection.rows("SELECT * FROM events ORDER BY id")
 
 
 class Merging:

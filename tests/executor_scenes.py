@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import RowMapping, insert, select
+import pytest
 
-from hetopt.executor import tables
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.deciding import Scene
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.job_file import JobForm
@@ -36,10 +36,10 @@ def form(name: str, **settings: Any) -> JobForm:
     return JobForm(**{"name": name, "command": ["true"], "steps": 1000, "cwd": "/", **settings})
 
 
-def rows(store: StateStore) -> list[RowMapping]:
+def rows(store: StateStore) -> list[Row]:
     """All jobs of the books."""
     with store.reading() as connection:
-        return list(connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings())
+        return connection.rows("SELECT * FROM jobs ORDER BY id")
 
 
 def opened(store: StateStore) -> list[Open]:
@@ -54,7 +54,7 @@ def granted(store: StateStore, job: int, seats: Sequence[Seat]) -> str | None:
         return grant(connection, store, job, seats)
 
 
-def lab_of_jobs(store: StateStore, jobs: Sequence[JobForm]) -> list[RowMapping]:
+def lab_of_jobs(store: StateStore, jobs: Sequence[JobForm]) -> list[Row]:
     """Submit them; their rows."""
     for one in jobs:
         submit(store, one)
@@ -80,5 +80,22 @@ def with_speeds(store: StateStore, job: int, rates: Mapping[str, float]) -> None
     """Put measured speeds into the books."""
     with store.writing() as connection:
         for kind, rate in rates.items():
-            row = {"job": job, "gpu_type": kind, "feasible": True, "steps": 10 * rate, "seconds": 10.0}
-            connection.execute(insert(tables.speeds), [row])
+            connection.insert("speeds", job=job, gpu_type=kind, feasible=True, steps=10 * rate, seconds=10.0)
+
+
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """All that is executed from now on: SQL and its values, of many rows those of the first."""
+    executed: list[tuple[str, Any]] = []
+    execute, executemany = Connection.execute, Connection.executemany
+
+    def one(connection: Connection, sql: str, values: Any = ()) -> Any:
+        executed.append((sql, values))
+        return execute(connection, sql, values)
+
+    def many(connection: Connection, sql: str, rows: Sequence[Any]) -> Any:
+        executed.extend((sql, values) for values in rows[:1])
+        return executemany(connection, sql, rows)
+
+    monkeypatch.setattr(Connection, "execute", one)
+    monkeypatch.setattr(Connection, "executemany", many)
+    return executed

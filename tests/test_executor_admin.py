@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
 from executor_scenes import granted
-from sqlalchemy import insert, select
 from waiting import until
 
 from hetopt.errors import InvalidOption
-from hetopt.executor import leases, tables
+from hetopt.executor import leases
 from hetopt.executor.controller import check_same
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.kept import Kept
@@ -166,10 +165,9 @@ def test_a_cancelled_job_whose_copies_do_not_fit_is_cancelled(lab: Path, run: Ru
     run("submit", job_file(lab))
     with StateStore(lab / "state") as store:
         with store.writing() as connection:
-            connection.execute(tables.jobs.update().values(cancelled=True))
+            connection.update("jobs", {"cancelled": True})
             parts = json.dumps([[str(lab / "a"), 1.0], [str(lab / "b"), 1.0]])
-            row = {"job": 1, "step": 5, "parts": parts, "folder": str(lab / "m" / "step-5")}
-            connection.execute(insert(tables.merges).values(row))
+            connection.insert("merges", job=1, step=5, parts=parts, folder=str(lab / "m" / "step-5"))
         for name, file in (("a", "x.npz"), ("b", "y.npz")):
             (lab / name).mkdir()
             (lab / name / file).write_bytes(b"")
@@ -179,10 +177,10 @@ def test_a_cancelled_job_whose_copies_do_not_fit_is_cancelled(lab: Path, run: Ru
         job = jobs_of(run)["train"]
         assert (job["state"], job["reason"]) == ("cancelled", "cancelled")
         with store.writing() as connection:
-            connection.execute(tables.jobs.update().values(state="failed"))
+            connection.update("jobs", {"state": "failed"})
         retry(store, "train")
         with store.reading() as connection:
-            assert connection.execute(select(tables.jobs.c.cancelled)).scalar() is False
+            assert connection.value("SELECT cancelled FROM jobs") is False
 
 
 SABOTAGE = {

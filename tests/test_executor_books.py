@@ -12,19 +12,15 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Timer
-from typing import Any
 
 import pytest
 from effort import examples
-from executor_scenes import form, granted, lab_of_jobs, opened, rows
+from executor_scenes import form, granted, lab_of_jobs, opened, rows, statements
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sqlalchemy import event, select
-from sqlalchemy.exc import IntegrityError
 
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
-from hetopt.executor import tables
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, Ending, StopReason, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
@@ -158,7 +154,7 @@ class Books(RuleBasedStateMachine):
         held = [seat for lease in opened(self.store) for seat in lease.seats]
         assert len(held) == len(set(held))
         with self.store.reading() as connection:
-            assert len(connection.execute(select(tables.seats).where(tables.seats.c.held)).all()) == len(held)
+            assert connection.value("SELECT count(*) FROM seats WHERE held") == len(held)
 
     @invariant()
     def jobs_are_where_they_must_be(self) -> None:
@@ -179,9 +175,8 @@ def test_the_database_itself_refuses_a_seat_twice(store: StateStore) -> None:
     """Even if the code above were wrong."""
     lab_of_jobs(store, [form("a"), form("b")])
     granted(store, 1, SEATS[:1])
-    row = {"lease": 99, "node": "a", "gpu_type": "slow", "number": 0, "device": "", "held": True}
-    with store.writing() as connection, pytest.raises(IntegrityError):
-        connection.execute(tables.seats.insert(), [row])
+    with store.writing() as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.insert("seats", lease=99, node="a", gpu_type="slow", number=0, device="", held=True)
 
 
 def test_a_gpu_whose_number_has_changed_is_still_held(store: StateStore) -> None:
@@ -191,9 +186,8 @@ def test_a_gpu_whose_number_has_changed_is_still_held(store: StateStore) -> None
     renumbered = Node("a", (Seat("a", "H200", 0, "GPU-B"),))
     assert free_seats([renumbered], opened(store)) == []
     assert granted(store, 2, renumbered.seats) is None
-    row = {"lease": 99, "node": "a", "gpu_type": "H200", "number": 0, "device": "GPU-B", "held": True}
-    with store.writing() as connection, pytest.raises(IntegrityError):
-        connection.execute(tables.seats.insert(), [row])
+    with store.writing() as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.insert("seats", lease=99, node="a", gpu_type="H200", number=0, device="GPU-B", held=True)
     seal(store, opened(store)[0], Ending("stopped"))
     assert granted(store, 2, renumbered.seats) is not None
 
@@ -204,9 +198,9 @@ def test_a_gpu_whose_host_was_renamed_is_still_held(store: StateStore, device: s
     lab_of_jobs(store, [form("a"), form("b")])
     assert granted(store, 1, [Seat("desk", "H200", 1, device)]) is not None
     assert (granted(store, 2, [Seat("renamed", "H200", 1, device)]) is None) is unique
-    row = {"lease": 1, "node": "again", "gpu_type": "H200", "number": 1, "device": device, "held": True}
-    with store.writing() as connection, pytest.raises(IntegrityError, match="UNIQUE") if unique else nullcontext():
-        connection.execute(tables.seats.insert(), [row])
+    refused = pytest.raises(sqlite3.IntegrityError, match="UNIQUE") if unique else nullcontext()
+    with store.writing() as connection, refused:
+        connection.insert("seats", lease=1, node="again", gpu_type="H200", number=1, device=device, held=True)
 
 
 def _submit_many(folder: str, number: int) -> None:
@@ -322,14 +316,10 @@ def test_many_events_are_read_in_portions(store: StateStore, monkeypatch: pytest
     for i in range(5):
         submit(store, form(f"j{i}"))
     monkeypatch.setattr("hetopt.executor.store.PORTION", 2)
-    fetched = []
-
-    @event.listens_for(store.database, "before_cursor_execute")
-    def _asked(*said: Any) -> None:
-        fetched.extend([said[3]] * ("LIMIT" in said[2]))
-
+    asked = statements(monkeypatch)
     store.write_events()
-    assert fetched == [(0, 2, 0), (2, 2, 0), (4, 2, 0), (5, 2, 0)]
+    fetched = [values for sql, values in asked if "LIMIT" in sql]
+    assert fetched == [{"last": last, "portion": 2} for last in (0, 2, 4, 5)]
     assert _numbers(store.folder / EVENTS) == [1, 2, 3, 4, 5]
 
 

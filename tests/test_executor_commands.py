@@ -51,14 +51,12 @@ def test_forked_copies_share_the_steps(lab: Path, run: Run) -> None:
     code, _, err = run("run", "--policy", "hadare", "--round", "10s", "--no-profile", *QUICK)
     assert code == 0, err
     with StateStore(lab / "state") as store, store.reading() as connection:
-        leases = connection.exec_driver_sql(
-            "SELECT copy, forked, from_step, end_step, gpu_types FROM leases ORDER BY id"
-        ).all()
+        leases = connection.tuples("SELECT copy, forked, from_step, end_step, gpu_types FROM leases ORDER BY id")
         assert all(forked for _, forked, *_ in leases)
         assert sum(end - start for _, _, start, end, _ in leases) == 900
         by_type = {kind: sum(e - s for _, _, s, e, k in leases if k == kind) for kind in ("slow", "fast")}
         assert min(by_type.values()) > 0
-        assert connection.exec_driver_sql("SELECT count(*) FROM events WHERE kind = 'merging'").scalar()
+        assert connection.value("SELECT count(*) FROM events WHERE kind = 'merging'")
     assert jobs_of(run)["forked"]["state"] == "done"
 
 
@@ -67,9 +65,9 @@ def test_a_job_that_may_not_be_forked_runs_alone(lab: Path, run: Run) -> None:
     assert run("submit", job_file(lab, "alone", fork=False, steps=400, gpu_types=["fast"]))[0] == 0
     assert run("run", "--policy", "hadare", "--round", "1s", "--no-profile", *QUICK)[0] == 0
     with StateStore(lab / "state") as store, store.reading() as connection:
-        assert not connection.exec_driver_sql("SELECT count(*) FROM leases WHERE forked").scalar()
-        assert connection.exec_driver_sql("SELECT count(*) FROM leases").scalar() == 1
-        assert (connection.exec_driver_sql("SELECT count(*) FROM rounds").scalar() or 0) > 2
+        assert not connection.value("SELECT count(*) FROM leases WHERE forked")
+        assert connection.value("SELECT count(*) FROM leases") == 1
+        assert connection.value("SELECT count(*) FROM rounds") > 2
 
 
 def test_status_logs_and_cancel(lab: Path, run: Run) -> None:
@@ -201,7 +199,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
         if not outcomes(state) & {"fenced", "lost"}:
             break
     with StateStore(state) as store, store.reading() as connection:
-        number = connection.exec_driver_sql("SELECT max(id) FROM leases").scalar()
+        number = connection.value("SELECT max(id) FROM leases")
     gate.touch()
     step = jobs_of(run)["long"]["step"]
     assert 5 < step < 400
@@ -209,8 +207,8 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
     job = jobs_of(run)["long"]
     assert (job["state"], job["lost"]) == ("done", 0)
     with StateStore(state) as store, store.reading() as connection:
-        query = "SELECT outcome, end_step FROM leases WHERE id = ?"
-        outcome, end = connection.exec_driver_sql(query, (number,)).one()
+        query = "SELECT outcome, end_step FROM leases WHERE id = :number"
+        ((outcome, end),) = connection.tuples(query, number=number)
     assert outcome in ("fenced", "ended"), "the runner or the job itself has seen it first"
     assert end == step
 
@@ -218,7 +216,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
 def outcomes(state: Path) -> set[str]:
     """How leases of the state have ended."""
     with StateStore(state) as store, store.reading() as connection:
-        return {word for (word,) in connection.exec_driver_sql("SELECT outcome FROM leases") if word}
+        return {word for word in connection.column("SELECT outcome FROM leases") if word}
 
 
 BAD = [

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from executor_scenes import LAB, form, rows
-from sqlalchemy import select
 from waiting import until
 
 from hetopt.errors import InvalidPlan, Item, UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import leases, rounds, tables, tending
+from hetopt.executor import leases, rounds, tending
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
 from hetopt.executor.lease_timeouts import LeaseTimeouts
@@ -219,7 +218,7 @@ def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeyp
     for _ in range(3):
         driven.controller.step()
     with driven.store.reading() as connection:
-        outcomes = list(connection.execute(select(tables.leases.c.outcome)).scalars())
+        outcomes = connection.column("SELECT outcome FROM leases")
     assert outcomes[0] == "revoked"
     assert rows(driven.store)[0]["state"] == "queued"
 
@@ -340,13 +339,13 @@ def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_ou
     assert tried
     assert states(driven) == {}
     with driven.store.reading() as connection:
-        assert connection.execute(select(tables.rounds.c.placed, tables.rounds.c.gpus)).all() == [(0, 0)]
-        assert connection.execute(select(tables.jobs.c.reason)).all() == [("jobs['a'] cannot be remembered",)]
+        assert connection.tuples("SELECT placed, gpus FROM rounds") == [(0, 0)]
+        assert connection.column("SELECT reason FROM jobs") == ["jobs['a'] cannot be remembered"]
 
 
 def test_damaged_books_are_told_of(driven: Driven) -> None:
     driven.controller.step()
-    driven.store.database.dispose()
+    driven.store.disconnect()
     path = driven.store.folder / "state.db"
     for more in ("-wal", "-shm"):
         path.with_name(path.name + more).unlink(missing_ok=True)
@@ -377,13 +376,13 @@ def test_a_job_that_the_engine_refuses_rests_before_the_next_try(
     assert job["reason"] == "refused 1 of 10 times: no such partition; it rests for 2 s"
     assert job["not_before"] > driven.store.now() + 1.0
     with driven.store.writing() as connection:
-        connection.execute(tables.jobs.update().values(not_before=0.0, losses=8))
+        connection.update("jobs", {"not_before": 0.0, "losses": 8})
     for _ in range(5):
         driven.controller.step()
     assert rows(driven.store)[0]["reason"].endswith("; it rests for 60 s")
     monkeypatch.setattr(leases, "MOST_REST", 0.0)
     with driven.store.writing() as connection:
-        connection.execute(tables.jobs.update().values(not_before=0.0))
+        connection.update("jobs", {"not_before": 0.0})
     for _ in range(5):
         driven.controller.step()
     (job,) = rows(driven.store)

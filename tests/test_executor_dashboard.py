@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from dashboard_books import Books, seen
 from metric_cases import log_of
-from sqlalchemy import update
 
 from hetopt import Cluster, Instance, Job
-from hetopt.executor import tables
 from hetopt.executor.dashboard import history, pictures
 from hetopt.executor.dashboard.job_fairness import fairness
 from hetopt.executor.lease_directory import LOSSES
@@ -53,7 +51,7 @@ def test_gpus_that_are_counted_anew_keep_their_rows(tmp_path: Path) -> None:
     for number, device, granted in [(1, "GPU-1", 10.0), (1, "GPU-2", 30.0), (0, "GPU-1", 60.0), (0, "GPU-0", 80.0)]:
         lease = books.lease(job, [("n", "H200", number)], granted, granted + 40.0)
         with books.writing() as connection:
-            connection.execute(update(tables.seats).where(tables.seats.c.lease == lease).values(device=device))
+            connection.update("seats", {"device": device}, "lease = :lease", lease=lease)
     with books.store.reading() as connection:
         spans, _ = history.spans(connection, 0.0, 300.0)
     assert [span.number for span in spans] == [1, 0, 1, 2]
@@ -104,7 +102,7 @@ def test_rounds_from_the_one_before_on(tmp_path: Path) -> None:
         books.round(number, time, capacity, policy="p")
     with books.store.reading() as connection:
         found = history.rounds(connection, 150.0)
-    assert [one.number for one in found] == [2, 3, 4]
+    assert [one["number"] for one in found] == [2, 3, 4]
 
 
 def test_the_engine_is_that_of_the_newest_controller(tmp_path: Path) -> None:

@@ -162,12 +162,12 @@ def test_books_that_are_damaged_or_gone(books: Books, server: DashboardServer) -
 @pytest.mark.parametrize("content", ["{", "[]", '{"gpus": 3, "up": true, "note": ""}', "[" * 100_000])
 def test_books_with_rubbish_in_them(books: Books, server: DashboardServer, content: str) -> None:
     with books.store.writing() as connection:
-        connection.execute(tables.nodes.update().values(content=content))
+        connection.update("nodes", {"content": content})
     status, _, text = ask(server)
     assert status == 503
     assert "what it holds cannot be shown" in text
     with books.store.writing() as connection:
-        connection.execute(tables.nodes.delete())
+        connection.change("DELETE FROM nodes")
     assert ask(server)[0] == 200
 
 
@@ -195,7 +195,7 @@ def test_reading_changes_nothing(books: Books) -> None:
     with closing(Reader(books.store.folder)) as reader:
         reader.read()
         with pytest.raises(UnusableFile, match="readonly"), reader.store.writing() as connection:
-            connection.execute(tables.jobs.delete())
+            connection.change("DELETE FROM jobs")
     assert sorted(path.name for path in books.store.folder.iterdir()) == ["state.db", "state.db-shm", "state.db-wal"]
 
 

@@ -207,7 +207,7 @@ def test_the_way_of_a_checkpoint_is_not_counted_twice(store: StateStore) -> None
     jobs = lab_of_jobs(store, [form("a")])
     granted(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
     with store.writing() as connection:
-        connection.exec_driver_sql("UPDATE jobs SET checkpoint_bytes = 1e11")
+        connection.update("jobs", {"checkpoint_bytes": 1e11})
     now = scene(store, {"a": RATES}, LAB, opened(store))
     instance, _ = RoundDecider(driving("fft", {}, 300.0), estimated).instance(now)
     assert instance is not None

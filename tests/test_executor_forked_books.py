@@ -13,10 +13,9 @@ from effort import examples
 from executor_scenes import form, opened, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import RowMapping, insert, select, update
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
+from hetopt.executor.database import Row
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
 from hetopt.executor.kept import Kept
@@ -65,12 +64,12 @@ def merges(store: StateStore) -> None:
     made.close()
 
 
-def begun(store: StateStore) -> list[RowMapping]:
+def begun(store: StateStore) -> list[Row]:
     made = Merges(store, store.folder / LEASES, Kept(store))
     for job in made._due():
         made._begin(job)
     with store.reading() as connection:
-        return list(connection.execute(select(tables.merges).where(~tables.merges.c.done)).mappings())
+        return connection.rows("SELECT * FROM merges WHERE NOT done")
 
 
 def test_the_whole_job_does_not_begin_before_what_its_copies_did_is_merged(store: StateStore) -> None:
@@ -103,8 +102,7 @@ def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, i
             if what == "begins":
                 open_copies = {lease.row["copy"] for lease in opened(store)}
                 with store.reading() as connection:
-                    mine = tables.leases.c.forked & ~tables.leases.c.merged
-                    had = set(connection.execute(select(tables.leases.c.copy).where(mine)).scalars())
+                    had = set(connection.column("SELECT copy FROM leases WHERE forked AND NOT merged"))
                 share = (STEPS - done) // 2
                 if n == 0 or (n not in had and share):
                     tag = begins(store, n, until=done + share if n else STEPS)
@@ -171,18 +169,18 @@ def test_copies_that_stay_are_no_switch(store: StateStore) -> None:
 
     def switches(*rounds: tuple[int, ...]) -> int:
         with store.writing() as connection:
-            connection.execute(tables.seats.delete())
-            connection.execute(tables.leases.delete())
-            connection.execute(update(tables.jobs).values(state="queued", epoch=0, losses=0))
-            connection.execute(tables.nodes.delete())
-            connection.execute(insert(tables.nodes).values(name="a", drained=False, content=NODE))
+            connection.change("DELETE FROM seats")
+            connection.change("DELETE FROM leases")
+            connection.update("jobs", {"state": "queued", "epoch": 0, "losses": 0})
+            connection.change("DELETE FROM nodes")
+            connection.insert("nodes", name="a", drained=False, content=NODE)
         begins(store, 0, kind=PROFILE, place=2)
         ends(store, 0)
         for number, places in enumerate(rounds, start=1):
             for copy, place in enumerate(places, start=1):
                 begins(store, copy, until=1, round_number=number, place=place)
             with store.writing() as connection:
-                connection.execute(update(tables.leases).values(running=1.0))
+                connection.update("leases", {"running": 1.0})
             ends(store, 0)
             merges(store)
         return int(log_of(store).jobs["switches"].iloc[0])

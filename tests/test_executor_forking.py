@@ -136,8 +136,7 @@ def job(folder: Path, kind: str, name: str, **settings: Any) -> Path:
 def _loss_in_the_end(kind: str, state: Path, name: str) -> float:
     """Of the checkpoint that the books name, merged or not."""
     with StateStore(state) as store, store.reading() as connection:
-        query = "SELECT checkpoint FROM jobs WHERE name = ?"
-        folder = Path(str(connection.exec_driver_sql(query, (name,)).scalar()))
+        folder = Path(connection.value("SELECT checkpoint FROM jobs WHERE name = :name", name=name))
     if kind == "numpy_mlp":
         return numpy_mlp.loss_of(numpy_mlp.load(folder))
     from hetopt.executor.demos import torch_mlp
@@ -162,8 +161,8 @@ def test_forked_training_beside_unforked(tmp_path: Path, monkeypatch: pytest.Mon
     with StateStore(tmp_path / "state") as store:
         found = {name: losses(store, name) for name in ("forked", "alone")}
         with store.reading() as connection:
-            merged = connection.exec_driver_sql("SELECT count(*) FROM events WHERE kind = 'merging'").scalar() or 0
-            leases = connection.exec_driver_sql("SELECT from_step, end_step FROM leases WHERE forked").all()
+            merged = connection.value("SELECT count(*) FROM events WHERE kind = 'merging'")
+            leases = connection.tuples("SELECT from_step, end_step FROM leases WHERE forked")
     assert merged > 0
     assert sum(end - start for start, end in leases) == 900
     assert set(found["forked"]["copy"]) == {1, 2}

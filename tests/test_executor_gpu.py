@@ -17,7 +17,6 @@ from executor_job import PRIME, advanced
 from executor_scenes import form, rows
 from waiting import PATIENCE
 
-from hetopt.executor import tables
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.engines.local import LocalEngine
@@ -66,7 +65,7 @@ class Driven:
         self.until(lambda: rows(self.store)[0]["state"] != "queued", "it is over")
         assert rows(self.store)[0]["state"] == "done", rows(self.store)[0]["reason"]
         with self.store.reading() as connection:
-            return list(connection.execute(tables.leases.select().order_by(tables.leases.c.id)).mappings())
+            return connection.rows("SELECT * FROM leases ORDER BY id")
 
     def ticked(self) -> bool:
         """Whether the job has told of steps."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from executor_scenes import form, opened, rows
-from sqlalchemy import event, update
+from executor_scenes import form, opened, rows, statements
 from test_executor_controller import Driven, Moody
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
 from hetopt.executor.job_side import list_files
 from hetopt.executor.leases import Ending, seal
 from hetopt.executor.queue import cancel, submit
@@ -26,14 +23,10 @@ def driven(tmp_path: Path) -> Iterator[Driven]:
     made.controller.close()
 
 
-def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(driven: Driven) -> None:
-    asked: dict[str, Any] = {}
-
-    @event.listens_for(driven.store.database, "before_cursor_execute")
-    def _asked(_: object, __: object, statement: str, given: Any, ___: object, many: bool) -> None:
-        if statement.startswith(("SELECT", "UPDATE", "DELETE")):
-            asked[statement] = given[0] if many else given
-
+def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = statements(monkeypatch)
     for name in ("a", "b"):
         submit(driven.store, form(name))
         driven.controller.step()
@@ -44,9 +37,10 @@ def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(driven: Drive
     driven.controller.step()
     with driven.store.reading() as connection:
         stopping(connection), starting(connection)
+        asked = {sql: values for sql, values in executed if sql.split()[0] in {"SELECT", "WITH", "UPDATE", "DELETE"}}
         plans = {
-            statement: [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)]
-            for statement, given in list(asked.items())
+            sql: [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+            for sql, values in asked.items()
         }
     through = [
         (*step.partition(" INDEX "), said) for said, plan in plans.items() for step in plan if "SCAN leases" in step
@@ -56,7 +50,7 @@ def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(driven: Drive
     assert {index for _, _, index, _ in through} == few
     assert sum("INDEX stopped_leases" in step for plan in plans.values() for step in plan) == 2
     assert sum("INDEX begun_leases" in step for plan in plans.values() for step in plan) == 1
-    open_of_a_job = next(plan for said, plan in plans.items() if said.startswith("SELECT leases.copy"))
+    open_of_a_job = next(plan for said, plan in plans.items() if said.startswith("SELECT copy, forked FROM leases"))
     assert open_of_a_job == ["SEARCH leases USING INDEX one_lease_of_a_copy (job=?)"]
 
 
@@ -74,7 +68,7 @@ def test_checkpoints_that_nobody_goes_on_from_are_cleared_away(driven: Driven, o
         list_files(folders[-1])
         if folders[1:]:
             with store.writing() as connection:
-                connection.execute(update(tables.jobs).values(state=over))
+                connection.update("jobs", {"state": over})
         seal(store, lease, Ending("stopped", step=step, checkpoint=folders[-1]))
     driven.controller.step()
     assert rows(store)[0]["checkpoint"] == (str(folders[1]) if committed else None)

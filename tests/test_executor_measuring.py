@@ -12,10 +12,8 @@ import pandas as pd
 import pytest
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
 from executor_scenes import form, rows, with_speeds
-from sqlalchemy import insert, update
 
 from hetopt.errors import InvalidInstance
-from hetopt.executor import tables
 from hetopt.executor.deciding import RoundDecider, Scene
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import SEALED, Ending, grant, open_leases, seal
@@ -43,16 +41,16 @@ def with_nodes(
 ) -> None:
     """An engine has told of them."""
     with store.writing() as connection:
-        connection.execute(tables.nodes.delete())
+        connection.change("DELETE FROM nodes")
         for name, gpus in nodes.items():
             said = json.dumps({"gpus": gpus, "up": True, "note": "", "memory_bytes": memory or {}})
-            connection.execute(insert(tables.nodes).values(name=name, drained=False, content=said))
+            connection.insert("nodes", name=name, drained=False, content=said)
 
 
 def with_round(store: StateStore) -> None:
     with store.writing() as connection:
         more = {"policy": "fft", "jobs": 1, "placed": 1, "gpus": 1, "capacity": 3, "seconds": 0.5}
-        connection.execute(insert(tables.rounds).values(time=store.now(), **more))
+        connection.insert("rounds", time=store.now(), **more)
 
 
 def number(store: StateStore, name: str) -> int:
@@ -68,8 +66,7 @@ def ran(store: StateStore, name: str, seats: Sequence[Seat], ending: Ending | No
             assert grant(connection, store, number(store, name), part, **more) is not None
     with store.writing() as connection:
         now = store.now()
-        begun = update(tables.leases).where(tables.leases.c.state != SEALED)
-        connection.execute(begun.values(running=now, first_tick=now))
+        connection.update("leases", {"running": now, "first_tick": now}, "state != :sealed", sealed=SEALED)
     with store.reading() as connection:
         leases = [lease for lease in open_leases(connection, store.folder) if lease.job["name"] == name]
     for lease in leases if ending is not None else ():
@@ -81,7 +78,7 @@ def out_of_memory(store: StateStore, name: str, *types: str) -> None:
     with store.writing() as connection:
         for kind in types:
             more = {"feasible": False, "steps": 0.0, "seconds": 0.0, "note": "out of memory"}
-            connection.execute(insert(tables.speeds).values(job=number(store, name), gpu_type=kind, **more))
+            connection.insert("speeds", job=number(store, name), gpu_type=kind, **more)
 
 
 def books(store: StateStore) -> None:

@@ -10,9 +10,7 @@ from executor_scenes import form, node
 from executor_stage import Stage
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import select, update
 
-from hetopt.executor import tables
 from hetopt.executor.engines.nvidia import type_name
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.speeds import read_speeds
@@ -23,10 +21,9 @@ Make = Callable[..., Stage]
 
 def runs(lab: Stage) -> Counter[tuple[str, str]]:
     """(job, GPU type) -> profiling runs that it had there."""
-    own = tables.leases.c
+    query = "SELECT jobs.name, gpu_types FROM leases JOIN jobs ON jobs.id = leases.job WHERE kind = 'profile'"
     with lab.store.reading() as connection:
-        query = select(tables.jobs.c.name, own.gpu_types).join(tables.jobs, tables.jobs.c.id == own.job)
-        return Counter((name, kind) for name, kind in connection.execute(query.where(own.kind == "profile")))
+        return Counter(connection.tuples(query))
 
 
 def test_jobs_of_one_kind_are_profiled_once_though_they_come_together(stage: Make) -> None:
@@ -91,8 +88,7 @@ def test_nobody_waits_for_a_run_that_does_not_come(stage: Make, how: str) -> Non
         submit(lab.store, form(name, model="bert"))
     if how == "rests":
         with lab.store.writing() as connection:
-            first = update(tables.jobs).where(tables.jobs.c.name == "a")
-            connection.execute(first.values(not_before=lab.store.now() + 1000.0))
+            connection.update("jobs", {"not_before": lab.store.now() + 1000.0}, "name = 'a'")
     else:
         cancel(lab.store, "a")
     lab.play(20)

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
 from executor_scenes import form, granted, lab_of_jobs, node, opened, rows
-from sqlalchemy import insert, select, update
 from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
 from hetopt.executor.kept import Kept
@@ -83,7 +81,7 @@ def test_a_job_that_rests_keeps_nothing_from_others(tmp_path: Path) -> None:
         assert rows(store)[0]["not_before"] > store.now()
         assert [row["name"] for row in survey.scene([])[0].jobs] == ["b"]
         with store.writing() as connection:
-            connection.execute(update(tables.jobs).values(not_before=store.now()))
+            connection.update("jobs", {"not_before": store.now()})
         assert [row["name"] for row in survey.scene([])[0].jobs] == ["a", "b"]
 
 
@@ -97,7 +95,7 @@ def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_p
         parts = json.dumps([[str(tmp_path / name), 1.0] for name in ("x", "y")])
         with store.writing() as connection:
             folder = tmp_path / "merged" / "step-9"
-            connection.execute(insert(tables.merges).values(**MERGING, parts=parts, folder=str(folder)))
+            connection.insert("merges", **MERGING, parts=parts, folder=str(folder))
         (tmp_path / "x").mkdir()
         (tmp_path / "y").mkdir()
         folder.parent.mkdir()
@@ -111,7 +109,7 @@ def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_p
         assert cancel(store, "a") == "queued"
         merges.step()
         with store.reading() as connection:
-            assert connection.execute(tables.merges.select()).mappings().one()["done"]
+            assert connection.column("SELECT done FROM merges") == [True]
         assert (rows(store)[0]["state"], rows(store)[0]["reason"]) == ("cancelled", "cancelled")
         merges.close()
 
@@ -136,8 +134,7 @@ def test_a_merge_whose_folder_cannot_be_used_keeps_nobody_waiting(
         folders = [tmp_path / "file" / "step-9", away, tmp_path / "there" / "step-9"]
         with store.writing() as connection:
             for job, folder in enumerate(folders, 1):
-                row = {**MERGING, "job": job, "parts": "[]", "folder": str(folder)}
-                connection.execute(insert(tables.merges).values(row))
+                connection.insert("merges", **MERGING | {"job": job}, parts="[]", folder=str(folder))
         merges = Merges(store, tmp_path / "leases", Kept(store))
         for _ in range(3):
             merges.step()
@@ -163,18 +160,15 @@ def test_checkpoints_of_merges_that_are_passed_are_cleared_away_and_forgotten(tm
             folder.write_text("no folder") if name == "stuck" else folder.mkdir()
 
         def merge(job: int, name: str, done: bool = True) -> None:
-            row = {"job": job, "step": 9, "parts": "[]", "folder": str(steps[name]), "done": done}
             with store.writing() as connection:
-                connection.execute(insert(tables.merges).values(row))
+                connection.insert("merges", job=job, step=9, parts="[]", folder=str(steps[name]), done=done)
 
         def left() -> list[str]:
             with store.reading() as connection:
-                folders = connection.execute(select(tables.merges.c.folder).order_by(tables.merges.c.id)).scalars()
-                return [Path(folder).name for folder in folders]
+                return [Path(folder).name for folder in connection.column("SELECT folder FROM merges ORDER BY id")]
 
         with store.writing() as connection:
-            changed = update(tables.jobs).where(tables.jobs.c.id == 1)
-            connection.execute(changed.values(checkpoint=str(steps["kept"])))
+            connection.update("jobs", {"checkpoint": str(steps["kept"])}, "id = 1")
         for name in ("old", "kept", "again", "stuck"):
             merge(1, name)
         merge(1, "again", done=False)
@@ -188,7 +182,7 @@ def test_checkpoints_of_merges_that_are_passed_are_cleared_away_and_forgotten(tm
         steps["stuck"].unlink()
         steps["stuck"].mkdir()
         with store.writing() as connection:
-            connection.execute(update(tables.merges).values(done=True))
+            connection.update("merges", {"done": True})
         Merges(store, tmp_path / "leases", Kept(store)).clear_away()
         assert (left(), steps["again"].exists(), steps["stuck"].exists()) == (["kept"], False, False)
 

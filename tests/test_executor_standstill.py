@@ -13,11 +13,10 @@ from executor_scenes import cards, form, node, rows, with_speeds
 from executor_stage import Stage
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import func, select
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables, tending
+from hetopt.executor import tending
 from hetopt.executor.leases import StopReason
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.queue import cancel, drain, retry, submit
@@ -151,7 +150,7 @@ def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, se
     lab.play(25, 30.0)
     assert lab.states() == {"a": "done"}
     with lab.store.reading() as connection:
-        leases = connection.execute(select(tables.leases.c.gpu_types, tables.leases.c.stop_reason)).all()
+        leases = connection.tuples("SELECT gpu_types, stop_reason FROM leases")
     assert leases.count(("V100", StopReason.NOT_STARTED)) == 1
     lab.engine.waits = set()
     submit(lab.store, form("b", gpu_types=["V100"]))
@@ -238,7 +237,7 @@ def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
     lab.play(1)
     lab.play(8)
     with lab.store.reading() as connection:
-        order = list(connection.execute(select(tables.leases.c.job).where(tables.leases.c.kind == "profile")).scalars())
+        order = connection.column("SELECT job FROM leases WHERE kind = 'profile'")
     assert order[:2] == [1, 2]
 
 
@@ -335,7 +334,7 @@ def test_once_all_is_well_all_jobs_come_to_their_end(
                 lab.play(10, 15.0)
             assert set(lab.states().values()) <= {"done", "cancelled"}, [dict(row) for row in rows(lab.store)]
             with lab.store.reading() as connection:
-                held = connection.execute(select(func.count()).where(tables.seats.c.held)).scalar()
+                held = connection.value("SELECT count(*) FROM seats WHERE held")
             assert held == 0
         finally:
             lab.close()

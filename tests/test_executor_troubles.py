@@ -106,7 +106,7 @@ def test_a_full_disk_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         told = f"the disk of {store.folder} is full"
         assert snapshot(store).troubles == [told]
         with pytest.raises(UnusableFile, match=f"^{told}; nothing has been changed$"), store.writing() as connection:
-            connection.exec_driver_sql("SELECT * FROM nowhere")
+            connection.execute("SELECT * FROM nowhere")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         assert snapshot(store).troubles == []
         room.f_blocks, room.f_bfree = 0, 0  # as a tmpfs without a limit has it
@@ -134,9 +134,8 @@ def test_who_was_given_gpus_on_which_others_still_run_is_told_so(stage: Make) ->
     lab.engine.stuck.add(lease.tag)
     submit(lab.store, form("b"))
     with lab.store.writing() as connection:
-        seats = '{"n": {"V100": 1}}'
-        connection.exec_driver_sql("INSERT INTO targets (job, copy, seats) VALUES (2, 0, ?)", (seats,))
-        connection.exec_driver_sql("UPDATE jobs SET reason = NULL")
+        connection.insert("targets", job=2, copy=0, seats='{"n": {"V100": 1}}')
+        connection.update("jobs", {"reason": None})
     assert [job["reason"] for job in snapshot(lab.store).jobs] == [None, GIVEN]
     folder = lab.store.folder
     lab.controller.close()

@@ -13,13 +13,11 @@ import pandas as pd
 import pytest
 from executor_scenes import form, granted, node, opened, rows, with_speeds
 from executor_stage import Stage
-from sqlalchemy import insert, update
 from waiting import PATIENCE
 
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.executor import clock as clocks
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.leases import PROFILE, Ending, StopReason, ask_stop, grant, seal, set_leases
@@ -56,10 +54,10 @@ def history(store: StateStore) -> None:
     with store.writing() as connection:
         for name, gpus in content:
             said = json.dumps({"gpus": gpus, "up": True, "note": ""})
-            connection.execute(insert(tables.nodes).values(name=name, drained=False, content=said))
+            connection.insert("nodes", name=name, drained=False, content=said)
         for number, begin in enumerate((0.0, 30.0, 60.0), start=1):
             more = {"policy": "fft", "jobs": 1, "placed": 1, "gpus": 1, "capacity": 2, "seconds": 0.5}
-            connection.execute(insert(tables.rounds).values(number=number, time=begin, **more))
+            connection.insert("rounds", number=number, time=begin, **more)
     run(store, 1, Seat("n", "slow", 0), 10.0, 12.0, 40.0, 28, stop=38.0)
     run(store, 1, Seat("m", "fast", 0), 41.0, 44.0, 60.0, 100)
     run(store, 2, Seat("n", "slow", 0), 45.0, 46.0, 145.0, 100)
@@ -72,8 +70,7 @@ def run(
     assert granted(store, job, [seat]) is not None
     lease = next(one for one in opened(store) if one.row["job"] == job)
     with store.writing() as connection:
-        mine = tables.leases.c.id == lease.row["id"]
-        connection.execute(update(tables.leases).where(mine).values(running=begin, first_tick=tick))
+        connection.update("leases", {"running": begin, "first_tick": tick}, "id = :id", id=lease.row["id"])
     if stop is not None:
         at(store, stop)
         ask_stop(store, [(lease, StopReason.MOVES)])

@@ -108,15 +108,28 @@ def test_a_plain_installation_does(tmp_path: Path, words: str) -> None:
 
 def test_help_names_the_extra(tmp_path: Path) -> None:
     done = plain(tmp_path, "--help")
-    assert " submit     Hand in a training job. (extra: run)" in done.stdout
+    assert re.search(r"^  verify (.|\n   )*\(extra: prove\)\n  reproduce ", done.stdout, re.MULTILINE)
+    assert done.stdout.count("(extra: ") == 1
+
+
+def test_a_plain_installation_runs_jobs_on_cpu_slots(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("{name: train, steps: 1, command: ['true']}")
+    (tmp_path / "slots.yaml").write_text("nodes: {desk: {slots: {cpu: 1}}}")
+    state = ["--state", "state"]
+    for words in (
+        ["submit", "job.yaml", *state],
+        ["run", "--slots", "slots.yaml", "--no-profile", "--poll", "0.05s", "--until-idle", *state],
+        ["status", *state],
+    ):
+        done = plain(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+    assert re.search(r"train +default +✓ done +1/1", done.stdout)
 
 
 @pytest.mark.parametrize(
     ("words", "package", "extra"),
     [
-        ("submit job.yaml", "sqlalchemy", "run"),
-        ("run --policy fft", "sqlalchemy", "run"),
-        ("dashboard", "sqlalchemy", "run"),
+        ("run --state state --policy fft", "pynvml", "run"),
         ("verify --quick", "hypothesis", "prove"),
     ],
 )

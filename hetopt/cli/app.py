@@ -36,8 +36,8 @@ HEADINGS = {
 }
 """Heading in the help -> module -> its commands, which are functions of these names."""
 
-NEEDS = {"hetopt.proofs.verify_command": "hypothesis", "hetopt.executor": "sqlalchemy"}
-"""Start of a module -> the package of an extra that its commands need."""
+NEEDS = {"hetopt.proofs.verify_command": "hypothesis"}
+"""Module -> the package of an extra without which its commands cannot run."""
 
 _MODULE = {name: module for part in HEADINGS.values() for module, names in part.items() for name in names}
 
@@ -62,9 +62,9 @@ class CommandGroup(TyperGroup):
         except HetoptError as problem:  # a broken package must not disable other commands
             console.note(str(problem))
             return None
-        needed = [package for start, package in NEEDS.items() if _MODULE.get(cmd_name, "").startswith(start)]
-        missing = [f" (extra: {MissingPackage(package).extra})" for package in needed if find_spec(package) is None]
-        command.short_help = command.get_short_help_str(1000) + "".join(missing)
+        needed = NEEDS.get(_MODULE.get(cmd_name, ""))
+        missing = f" (extra: {MissingPackage(needed).extra})" if needed and find_spec(needed) is None else ""
+        command.short_help = command.get_short_help_str(1000) + missing
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

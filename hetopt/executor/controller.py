@@ -13,21 +13,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import select, update
-
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
 from hetopt.executor.clock import Wall
 from hetopt.executor.complaints import Complaints
 from hetopt.executor.deciding import RoundDecider, Target
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.lease_timeouts import LeaseTimeouts
-from hetopt.executor.leases import SEALED, directory
+from hetopt.executor.leases import directory
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
-from hetopt.executor.queue import FAILED, QUEUED
 from hetopt.executor.reconciling import Reconciler, read_targets
 from hetopt.executor.rounds import UNDECIDED, WAITS, Rounds
 from hetopt.executor.speeds import Estimator
@@ -198,10 +194,11 @@ class Controller:
     def idle(self) -> bool:
         """Whether nothing is left to do."""
         with self.store.reading() as connection:
-            left = connection.execute(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)).first()
-            runs = connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first()
-            merges = connection.execute(select(tables.merges.c.id).where(~tables.merges.c.done)).first()
-        return left is None and runs is None and merges is None
+            return not connection.value(
+                """SELECT EXISTS (SELECT * FROM jobs WHERE state = 'queued')
+                OR EXISTS (SELECT * FROM leases WHERE state != 'sealed') OR EXISTS (SELECT * FROM merges WHERE done = 0)
+                """
+            )
 
     def _is_idle(self) -> bool:
         """Whether certainly nothing is left to do."""
@@ -214,18 +211,16 @@ class Controller:
         for number, folder in self.tender.kept.get("passed", self._passed):
             shutil.rmtree(folder / files.CHECKPOINTS, ignore_errors=True)
             with self.store.writing() as connection:
-                connection.execute(update(tables.leases).where(tables.leases.c.id == number).values(checkpoint=None))
+                connection.update("leases", {"checkpoint": None}, "id = :lease", lease=number)
 
     def _passed(self) -> list[tuple[int, Path]]:
         with self.store.reading() as connection:
-            rows = connection.execute(
-                select(tables.leases.c.id, tables.leases.c.tag, tables.leases.c.folder)
-                .join(tables.jobs, tables.jobs.c.id == tables.leases.c.job)
-                .where(tables.leases.c.state == SEALED, tables.leases.c.checkpoint.is_not(None))
-                .where(~tables.leases.c.forked | tables.leases.c.merged, tables.jobs.c.state != FAILED)
-                .where(tables.jobs.c.checkpoint.is_distinct_from(tables.leases.c.checkpoint))
+            rows = connection.rows(
+                """SELECT leases.id, tag, folder FROM leases JOIN jobs ON jobs.id = leases.job
+                WHERE leases.state = 'sealed' AND leases.checkpoint IS NOT NULL AND (forked = 0 OR merged = 1)
+                AND jobs.state != 'failed' AND jobs.checkpoint IS NOT leases.checkpoint"""
             )
-            return [(row["id"], directory(row, self.tender.folder)) for row in rows.mappings()]
+        return [(row["id"], directory(row, self.tender.folder)) for row in rows]
 
     def _tell_down(self, problem: EngineDown) -> None:
         self._asked = -math.inf  # at the next look, whether it answers again
@@ -259,7 +254,7 @@ def check_same(store: StateStore, engine: str, leases: Path | None) -> None:
     wanted = {"engine": engine, "leases": "" if leases is None else str(leases.absolute())}
     with store.writing() as connection:
         before = {key: store.fact(connection, key) for key in wanted}
-        if connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first() is not None:
+        if connection.rows("SELECT id FROM leases WHERE state != 'sealed'"):
             for key, value in wanted.items():
                 if before[key] is not None and before[key] != value:
                     raise InvalidOption(

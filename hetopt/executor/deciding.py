@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import RowMapping
-
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.decisions.system import Decision, DecisionSteps, OnChange, System, with_settings
 from hetopt.errors import InvalidPlan
+from hetopt.executor.database import Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.job_file import JobForm
@@ -89,13 +88,13 @@ class Scene:
 
     now: float
     nodes: Sequence[Node]
-    jobs: Sequence[RowMapping]
+    jobs: Sequence[Row]
     leases: Sequence[Open]
     speeds: Speeds
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
 
-    def steps_done(self, job: RowMapping) -> float:
+    def steps_done(self, job: Row) -> float:
         """Steps that are committed, and those that its leases have done since."""
         own = [lease for lease in self.leases if lease.row["job"] == job["id"]]
         more = 0
@@ -241,7 +240,7 @@ class RoundDecider:
 
 
 def speeds_of(
-    jobs: Sequence[RowMapping], speeds: Speeds, types: Sequence[str], estimator: Estimator
+    jobs: Sequence[Row], speeds: Speeds, types: Sequence[str], estimator: Estimator
 ) -> Mapping[str, Mapping[str, float]]:
     """Job -> GPU type -> steps per second, measured or estimated."""
     forms = {row["name"]: form_of(row) for row in jobs}
@@ -253,7 +252,7 @@ def speeds_of(
     return {name: {**estimated[name], **own[name]} for name in forms}
 
 
-def job_of(row: RowMapping, form: JobForm, rates: Mapping[str, float]) -> Job:
+def job_of(row: Row, form: JobForm, rates: Mapping[str, float]) -> Job:
     """A job of the books as policies see it, with these speeds."""
     return Job(
         form.name,

@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, RowMapping, bindparam, func, insert, select, update
-
-from hetopt.executor import tables
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.engines.engine import Grant, Seat
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED, form_of
 from hetopt.executor.store import StateStore
+from hetopt.executor.tables import HELD_DEVICE, HELD_NUMBER
 
 INTENT, STARTED, SEALED = "intent", "started", "sealed"
 TRAIN, PROFILE = "train", "profile"
@@ -53,32 +52,12 @@ MOST_REST = 60.0
 """Seconds that it rests at most."""
 
 
-# Statements of what happens to each lease in each round: put together once, they cost half as much.
-_WANTED: BindParameter[int] = bindparam("wanted")
-_JOB = select(tables.jobs).where(tables.jobs.c.id == _WANTED)
-_CHANGE_JOB = update(tables.jobs).where(tables.jobs.c.id == _WANTED)
-_OPEN = select(tables.leases).where(tables.leases.c.id == _WANTED, tables.leases.c.state != SEALED)
-_CHANGE_OPEN = update(tables.leases).where(tables.leases.c.id == _WANTED, tables.leases.c.state != SEALED)
-_COPIES = select(tables.leases.c.copy, tables.leases.c.forked).where(
-    tables.leases.c.job == _WANTED, tables.leases.c.state != SEALED
-)
-_MERGING = select(tables.merges.c.id).where(tables.merges.c.job == _WANTED, ~tables.merges.c.done)
-_UNMERGED = select(tables.leases.c.id).where(
-    tables.leases.c.job == _WANTED, tables.leases.c.forked, ~tables.leases.c.merged
-)
-_SEAT = tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number, tables.seats.c.device
-_NUMBERS = select(*_SEAT).where(tables.HELD_NUMBER, tables.seats.c.node.in_(bindparam("nodes", expanding=True)))
-_DEVICES = select(*_SEAT).where(tables.HELD_DEVICE, tables.seats.c.device.in_(bindparam("devices", expanding=True)))
-_NEW, _TAKE = insert(tables.leases), insert(tables.seats)
-_FREE = update(tables.seats).where(tables.seats.c.lease == _WANTED).values(held=False)
-
-
 @dataclass(frozen=True)
 class Open:
     """A lease that is not sealed, as it is in the books."""
 
-    row: RowMapping
-    job: RowMapping
+    row: Row
+    job: Row
     seats: tuple[Seat, ...]
     folder: Path
 
@@ -116,26 +95,27 @@ def by_node(seats: Sequence[Seat]) -> dict[str, dict[str, int]]:
 
 def open_leases(connection: Connection, folder: Path) -> list[Open]:
     """All leases that are not sealed, in the order in which they were granted; for ``folder`` see :func:`directory`."""
-    rows = connection.execute(select(tables.leases).where(tables.leases.c.state != SEALED)).mappings()
+    rows = connection.rows("SELECT * FROM leases WHERE state != 'sealed'")
     found = sorted(rows, key=lambda row: int(row["id"]))  # SQLite would go through the sealed ones for the order
     if not found:
         return []
-    jobs = {
-        row["id"]: row
-        for row in connection.execute(
-            select(tables.jobs).where(
-                tables.jobs.c.id.in_(select(tables.leases.c.job).where(tables.leases.c.state != SEALED))
-            )
-        ).mappings()
-    }
+    query = "SELECT * FROM jobs WHERE id IN (SELECT job FROM leases WHERE state != 'sealed')"
+    jobs = {row["id"]: row for row in connection.rows(query)}
     seats: dict[int, list[Seat]] = {}
-    for seat in connection.execute(select(tables.seats).where(tables.seats.c.held)).mappings():
-        own = Seat(seat["node"], seat["gpu_type"], seat["number"], seat["device"])
-        seats.setdefault(seat["lease"], []).append(own)
+    query = "SELECT * FROM seats WHERE lease IN (SELECT id FROM leases WHERE state != 'sealed') ORDER BY rowid"
+    for lease, *seat, _ in connection.tuples(query):
+        seats.setdefault(lease, []).append(Seat(*seat))
     return [Open(row, jobs[row["job"]], tuple(seats.get(row["id"], ())), directory(row, folder)) for row in found]
 
 
-def directory(row: RowMapping, folder: Path) -> Path:
+def job_numbered(connection: Connection, number: int) -> Row:
+    """The row of a job that is in the books."""
+    row = connection.row("SELECT * FROM jobs WHERE id = :number", number=number)
+    assert row is not None
+    return row
+
+
+def directory(row: Mapping[str, Any], folder: Path) -> Path:
     """Of a lease; ``folder`` has those that were not told to lie elsewhere."""
     told = row["folder"]
     return (Path(told) if told else folder) / str(row["tag"])
@@ -157,17 +137,24 @@ def grant(
 
     None where the job is no longer to run, or what it would have is not free any more: the books decide, not memory.
     """
-    row = connection.execute(_JOB, {"wanted": job}).mappings().one()
+    row = job_numbered(connection, job)
     if row["state"] != QUEUED or row["cancelled"]:
         return None
-    nodes = list({seat.node for seat in seats if not seat.device})
-    devices = [seat.device for seat in seats if seat.device]
-    held = [*connection.execute(_NUMBERS, {"nodes": nodes}), *connection.execute(_DEVICES, {"devices": devices})]
+    held = connection.tuples(
+        f"""SELECT node, gpu_type, number, device FROM seats
+            WHERE {HELD_NUMBER} AND node IN (SELECT value FROM json_each(:nodes))
+        UNION ALL SELECT node, gpu_type, number, device FROM seats
+            WHERE {HELD_DEVICE} AND device IN (SELECT value FROM json_each(:devices))""",
+        nodes={seat.node for seat in seats if not seat.device},
+        devices=[seat.device for seat in seats if seat.device],
+    )
     taken = {Seat(*seat).place for seat in held}
-    others = connection.execute(_COPIES, {"wanted": job}).all()
-    merging = connection.execute(_MERGING, {"wanted": job}).first()
-    unmerged = not forked and connection.execute(_UNMERGED, {"wanted": job}).first()
-    if merging or unmerged or any(other == copy or not (forked and one) for other, one in others):
+    others = connection.rows("SELECT copy, forked FROM leases WHERE job = :job AND state != 'sealed'", job=job)
+    if any(other["copy"] == copy or not (forked and other["forked"]) for other in others):
+        return None
+    if connection.rows("SELECT id FROM merges WHERE job = :job AND done = 0", job=job):
+        return None
+    if not forked and connection.rows("SELECT id FROM leases WHERE job = :job AND forked = 1 AND merged = 0", job=job):
         return None
     if any(seat.place in taken for seat in seats):
         return None
@@ -175,40 +162,27 @@ def grant(
     tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
     now = store.now()
     steps = form_of(row).steps
-    lease = {
-        "tag": tag,
-        "job": job,
-        "copy": copy,
-        "epoch": epoch,
-        "kind": kind,
-        "forked": forked,
-        "state": INTENT,
-        "gpu_types": "+".join(sorted({seat.gpu_type for seat in seats})),
-        "from_step": row["committed"],
-        "until_step": steps if until_step is None else min(steps, until_step),
-        "resume_dir": row["checkpoint"],
-        "folder": store.leases,
-        "round": round_number,
-        "granted": now,
-    }
-    made = connection.execute(_NEW, lease).inserted_primary_key
-    assert made is not None
-    connection.execute(
-        _TAKE,
-        [
-            {
-                "lease": made[0],
-                "node": seat.node,
-                "gpu_type": seat.gpu_type,
-                "number": seat.index,
-                "device": seat.device,
-                "held": True,
-            }
-            for seat in seats
-        ],
+    lease = connection.insert(
+        "leases",
+        tag=tag,
+        job=job,
+        copy=copy,
+        epoch=epoch,
+        kind=kind,
+        forked=forked,
+        state=INTENT,
+        gpu_types="+".join(sorted({seat.gpu_type for seat in seats})),
+        from_step=row["committed"],
+        until_step=steps if until_step is None else min(steps, until_step),
+        resume_dir=row["checkpoint"],
+        folder=store.leases,
+        round=round_number,
+        granted=now,
     )
+    places = [{"node": s.node, "gpu_type": s.gpu_type, "number": s.index, "device": s.device} for s in seats]
+    connection.insert_all("seats", [{"lease": lease, "held": True, **place} for place in places])
     changed = {"epoch": epoch, "reason": None, "started": row["started"] if row["started"] is not None else now}
-    connection.execute(_CHANGE_JOB, {"wanted": job, **changed})
+    connection.update("jobs", changed, "id = :job", job=job)
     store.note(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
     return tag
 
@@ -217,27 +191,26 @@ def set_leases(store: StateStore, leases: Iterable[Open], **values: Any) -> None
     """Change columns of leases that are still open; nothing happens to sealed ones."""
     own = [lease.row["id"] for lease in leases]
     with store.writing() as connection:
-        opened = tables.leases.c.id.in_(own) & (tables.leases.c.state != SEALED)
-        connection.execute(update(tables.leases).where(opened).values(values))
+        connection.update("leases", values, "id IN (SELECT value FROM json_each(:own)) AND state != 'sealed'", own=own)
 
 
 def mark_trained(store: StateStore, first: Mapping[int, float]) -> None:
     """Leases have done their first step: number -> the cluster's second; nothing happens to sealed ones."""
     with store.writing() as connection:
-        connection.execute(_CHANGE_OPEN, [{"wanted": own, "first_tick": second} for own, second in first.items()])
+        for lease, second in first.items():
+            connection.update("leases", {"first_tick": second}, "id = :lease AND state != 'sealed'", lease=lease)
 
 
 def mark_started(store: StateStore, leases: Sequence[Open]) -> None:
     """The engine has taken them."""
     own = {lease.row["id"]: lease for lease in leases}
     with store.writing() as connection:
-        changed = connection.execute(
-            update(tables.leases)
-            .where(tables.leases.c.id.in_(own), tables.leases.c.state == INTENT)
-            .values(state=STARTED)
-            .returning(tables.leases.c.id)
+        changed = connection.column(
+            """UPDATE leases SET state = 'started'
+            WHERE id IN (SELECT value FROM json_each(:own)) AND state = 'intent' RETURNING id""",
+            own=list(own),
         )
-        begun = [own[number] for number in sorted(changed.scalars())]
+        begun = [own[number] for number in sorted(changed)]
         store.note_all(connection, [("started", lease.job["name"], {"tag": lease.tag}) for lease in begun])
 
 
@@ -248,15 +221,15 @@ def ask_stop(store: StateStore, asked: Sequence[tuple[Open, StopReason]]) -> Non
         by_reason.setdefault(reason, {})[lease.row["id"]] = lease
     with store.writing() as connection:
         for reason, own in by_reason.items():
-            changed = connection.execute(
-                update(tables.leases)
-                .where(
-                    tables.leases.c.id.in_(own), tables.leases.c.state != SEALED, tables.leases.c.stop_asked.is_(None)
-                )
-                .values(stop_asked=store.now(), stop_reason=reason)
-                .returning(tables.leases.c.id)
+            changed = connection.column(
+                """UPDATE leases SET stop_asked = :now, stop_reason = :reason
+                WHERE id IN (SELECT value FROM json_each(:own)) AND state != 'sealed' AND stop_asked IS NULL
+                RETURNING id""",
+                now=store.now(),
+                reason=reason,
+                own=list(own),
             )
-            told = [own[number] for number in sorted(changed.scalars())]
+            told = [own[number] for number in sorted(changed)]
             notes = [("stopping", lease.job["name"], {"tag": lease.tag, "reason": reason}) for lease in told]
             store.note_all(connection, notes)
 
@@ -306,11 +279,11 @@ def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connec
         What else goes into the books with it.
     """
     with store.writing() as connection:
-        own = {"wanted": lease.row["id"]}
-        row = connection.execute(_OPEN, own).mappings().first()
+        number = lease.row["id"]
+        row = connection.row("SELECT * FROM leases WHERE id = :number AND state != 'sealed'", number=number)
         if row is None:
             return False
-        job = connection.execute(_JOB, {"wanted": row["job"]}).mappings().one()
+        job = job_numbered(connection, row["job"])
         now, steps = store.now(), steps_of(job)
         start = row["from_step"]
         end = start if ending.step is None else max(start, min(ending.step, row["until_step"]))
@@ -324,17 +297,17 @@ def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connec
             "ticked_step": ending.ticked,
             "checkpoint": None if ending.checkpoint is None else str(ending.checkpoint),
         }
-        connection.execute(_CHANGE_OPEN, own | values)
-        connection.execute(_FREE, own)
+        connection.update("leases", values, "id = :number", number=number)
+        connection.update("seats", {"held": False}, "lease = :number", number=number)
         changed: dict[str, Any] = {"lost": job["lost"] + max(0, (ending.ticked or end) - end)}
         if not row["forked"] and end > job["committed"]:
             changed |= {"committed": end, "checkpoint": values["checkpoint"] or job["checkpoint"]}
         if ending.checkpoint_bytes is not None:
             changed["checkpoint_bytes"] = ending.checkpoint_bytes
         changed |= _state_after(store, connection, job, row, ending, end)
-        connection.execute(_CHANGE_JOB, {"wanted": job["id"], **changed})
+        connection.update("jobs", changed, "id = :job", job=job["id"])
         if changed.get("state", QUEUED) != QUEUED:
-            connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
+            connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
         if learn is not None:
             learn(connection)
         told = {"from_step": start, "step": end, "failure": ending.failure}
@@ -349,16 +322,14 @@ FRESH = {"failures": 0, "losses": 0, "not_before": 0.0}
 
 
 def _state_after(
-    store: StateStore, connection: Connection, job: RowMapping, row: RowMapping, ending: Ending, end: int
+    store: StateStore, connection: Connection, job: Row, row: Row, ending: Ending, end: int
 ) -> dict[str, Any]:
     """What becomes of the job now that a lease of it is sealed."""
     now = store.now()
     if job["state"] != QUEUED:
         return {}
     if job["cancelled"]:
-        others = connection.execute(
-            select(func.count()).where(tables.leases.c.job == job["id"], tables.leases.c.state != SEALED)
-        ).scalar()
+        others = connection.rows("SELECT id FROM leases WHERE job = :job AND state != 'sealed'", job=job["id"])
         return {} if others else {"state": CANCELLED, "finished": now, "reason": "cancelled"}
     if not row["forked"] and ending.finished:
         return {"state": DONE, "finished": now, "reason": None, **FRESH}
@@ -384,7 +355,7 @@ def _failed(store: StateStore, ending: Ending, failures: int) -> dict[str, Any]:
     return {"failures": failures, "reason": f"{TRIED_AGAIN}{failures} of {MOST_FAILURES} times: {ending.failure}"}
 
 
-def is_tried_again(job: Mapping[str, Any] | RowMapping) -> bool:
+def is_tried_again(job: Mapping[str, Any]) -> bool:
     """Whether the stored reason of a job is its last failure, which a reason to wait must not replace."""
     return bool(job["failures"]) and (job["reason"] or "").startswith(TRIED_AGAIN)
 
@@ -410,6 +381,6 @@ def _lost(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:
     return {"losses": losses, "not_before": store.now() + rest, "reason": f"{often}; it rests for {rest:g} s"}
 
 
-def steps_of(job: RowMapping | Mapping[str, Any]) -> int:
+def steps_of(job: Mapping[str, Any]) -> int:
     """Training steps of the whole job."""
     return int(json.loads(job["form"])["steps"])

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import select
-
 from hetopt.errors import UnusableFile
-from hetopt.executor import tables
-from hetopt.executor.leases import SEALED, directory
-from hetopt.executor.queue import QUEUED
+from hetopt.executor.leases import directory
 from hetopt.executor.store import StateStore
 
 MARK = ".hetopt"
@@ -39,10 +35,8 @@ def make_leases_folder(store: StateStore, folder: Path) -> None:
 
 
 def _is_used(store: StateStore, folder: Path) -> bool:
-    own = tables.leases.c
     with store.reading() as connection:
-        opened = connection.execute(select(own.tag, own.folder).where(own.state != SEALED)).mappings()
-        used = [directory(row, folder) for row in opened]
-        jobs = select(tables.jobs.c.checkpoint).where(tables.jobs.c.state == QUEUED)
-        used += [Path(path) for path in connection.execute(jobs).scalars() if path is not None]
+        leases = connection.rows("SELECT tag, folder FROM leases WHERE state != 'sealed'")
+        kept = connection.column("SELECT checkpoint FROM jobs WHERE state = 'queued' AND checkpoint IS NOT NULL")
+    used = [directory(row, folder) for row in leases] + [Path(path) for path in kept]
     return any(path.is_relative_to(folder) for path in used)

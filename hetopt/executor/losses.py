@@ -10,11 +10,10 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from sqlalchemy import Connection, RowMapping, select
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
-from hetopt.executor.leases import TRAIN, directory
+from hetopt.executor.database import Connection, Row
+from hetopt.executor.leases import directory
 from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
 from hetopt.presentation.fonts import label
@@ -98,11 +97,13 @@ def _lines(path: Path, most: int | None) -> list[bytes]:
 
 def newest_leases(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str, list[tuple[int, Path]]]:
     """Job -> (first step, directory) of its newest leases that train, in order; of a forked job those of one copy."""
-    name, own = tables.jobs.c.name, tables.leases.c
-    query = select(name, own.tag, own.folder, own.from_step).join(tables.leases, own.job == tables.jobs.c.id)
-    query = query.where(name.in_(jobs), own.kind == TRAIN, own.copy <= 1).order_by(own.id)
-    found: dict[str, list[RowMapping]] = {}
-    for row in connection.execute(query).mappings():
+    query = """
+        SELECT jobs.name, leases.tag, leases.folder, leases.from_step
+        FROM jobs JOIN leases ON leases.job = jobs.id
+        WHERE jobs.name IN (SELECT value FROM json_each(:jobs)) AND leases.kind = 'train' AND leases.copy <= 1
+        ORDER BY leases.id"""
+    found: dict[str, list[Row]] = {}
+    for row in connection.rows(query, jobs=list(jobs)):
         found.setdefault(row["name"], []).append(row)
     return {job: [(row["from_step"], directory(row, folder)) for row in rows[-LEASES:]] for job, rows in found.items()}
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, RowMapping, func, select
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance
-from hetopt.executor import tables
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.deciding import cluster_of, distinct, job_of, speeds_of, with_tenants
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import TRAIN
@@ -36,11 +35,11 @@ def log_of(store: StateStore) -> Log:
     were committed. ``switches`` has profiling runs left out. ``estimated`` throughputs are not kept.
     """
     with store.reading() as connection:
-        jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
-        leases = connection.execute(select(tables.leases).order_by(tables.leases.c.id)).mappings().all()
-        seats = connection.execute(select(tables.seats)).mappings().all()
-        rounds = connection.execute(select(tables.rounds).order_by(tables.rounds.c.number)).mappings().all()
-        events = connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings().all()
+        jobs = connection.rows("SELECT * FROM jobs ORDER BY id")
+        leases = connection.rows("SELECT * FROM leases ORDER BY id")
+        seats = connection.rows("SELECT * FROM seats")
+        rounds = connection.rows("SELECT * FROM rounds ORDER BY number")
+        events = connection.rows("SELECT * FROM events ORDER BY id")
         _, speeds = _described(connection, jobs)
     jobs = [row for row in jobs if row["id"] in speeds]
     names = {row["id"]: row for row in jobs}
@@ -76,9 +75,9 @@ def log_of(store: StateStore) -> Log:
 
 
 def _jobs(
-    jobs: Sequence[RowMapping], leases: Sequence[RowMapping], where: Mapping[int, Mapping[str, Any]], end: float
+    jobs: Sequence[Row], leases: Sequence[Row], where: Mapping[int, Mapping[str, Any]], end: float
 ) -> pd.DataFrame:
-    own: dict[int, list[RowMapping]] = {}
+    own: dict[int, list[Row]] = {}
     for lease in leases:
         if lease["running"] is not None or lease["first_tick"] is not None:
             own.setdefault(lease["job"], []).append(lease)
@@ -111,7 +110,7 @@ def _jobs(
     return table
 
 
-def _switches(leases: Sequence[RowMapping], where: Mapping[int, Mapping[str, Any]]) -> int:
+def _switches(leases: Sequence[Row], where: Mapping[int, Mapping[str, Any]]) -> int:
     """How often a job, or one of the copies of a round, has begun to train on GPUs that it did not have before."""
     turns = [lease for lease in leases if lease["kind"] == TRAIN]
     places = []
@@ -122,8 +121,8 @@ def _switches(leases: Sequence[RowMapping], where: Mapping[int, Mapping[str, Any
 
 
 def _spans(
-    leases: Sequence[RowMapping],
-    jobs: Mapping[int, RowMapping],
+    leases: Sequence[Row],
+    jobs: Mapping[int, Row],
     where: Mapping[int, Mapping[str, Mapping[str, int]]],
     end: float,
 ) -> pd.DataFrame:
@@ -149,7 +148,7 @@ def _spans(
     return pd.DataFrame(found, columns=SPANS)
 
 
-def _rounds(rounds: Sequence[RowMapping], spans: pd.DataFrame, capacity: float, end: float) -> pd.DataFrame:
+def _rounds(rounds: Sequence[Row], spans: pd.DataFrame, capacity: float, end: float) -> pd.DataFrame:
     starts = np.array([row["time"] for row in rounds], dtype=float)
     stops = np.append(starts[1:], max(end, starts[-1])) if len(starts) else starts
     gpus = spans["gpus"].to_numpy(dtype=float)
@@ -171,7 +170,7 @@ def _rounds(rounds: Sequence[RowMapping], spans: pd.DataFrame, capacity: float, 
     return pd.DataFrame(columns, columns=ROUNDS)
 
 
-def _entities(jobs: Sequence[RowMapping]) -> dict[str, str]:
+def _entities(jobs: Sequence[Row]) -> dict[str, str]:
     """Job -> its tenant, or tenant and job type where the tenant has several, as :func:`instance_of` calls them."""
     names = distinct((row["tenant"] for row in jobs), (row["name"] for row in jobs))
     kinds: dict[str, dict[str, str]] = {}
@@ -224,7 +223,7 @@ def instance_of(store: StateStore) -> Instance:
         No node is known, or no job that could run.
     """
     with store.reading() as connection:
-        rows = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
+        rows = connection.rows("SELECT * FROM jobs ORDER BY id")
         cluster, rates = _described(connection, rows)
     if cluster is None:
         raise InvalidInstance(f"{store.folder} knows no node with a GPU yet; `hetopt run` asks an engine for them")
@@ -234,9 +233,7 @@ def instance_of(store: StateStore) -> Instance:
     return with_tenants(cluster, jobs, name=str(store.folder), source="measured by the executor")
 
 
-def _described(
-    connection: Connection, jobs: Sequence[RowMapping]
-) -> tuple[Cluster | None, dict[int, Mapping[str, float]]]:
+def _described(connection: Connection, jobs: Sequence[Row]) -> tuple[Cluster | None, dict[int, Mapping[str, float]]]:
     """The cluster, and the speeds of those jobs that it could run; None and what was measured while it is unknown."""
     speeds = read_speeds(connection, all_jobs=True)
     hosts = _hosts(connection)
@@ -256,11 +253,10 @@ def _described(
 
 def _hosts(connection: Connection) -> list[Node]:
     """Hosts that are known, and GPUs on which leases were: nodes go, and GPUs are split."""
-    own = tables.seats.c
-    query = select(own.node, own.gpu_type, func.count(own.number.distinct())).group_by(own.node, own.gpu_type)
+    query = "SELECT node, gpu_type, count(DISTINCT number) FROM seats GROUP BY node, gpu_type ORDER BY node, gpu_type"
     known = dict(sorted(known_nodes(connection).items()))
     gpus = {name: dict(told["gpus"]) for name, told in known.items()}
-    for name, kind, number in connection.execute(query.order_by(own.node, own.gpu_type)):
+    for name, kind, number in connection.execute(query):
         here = gpus.setdefault(name, {})
         here[kind] = max(number, here.get(kind, 0))
     found = []

@@ -7,23 +7,23 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import RowMapping, bindparam, func, insert, select, update
-
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.kept import Kept
-from hetopt.executor.leases import SEALED, steps_of
+from hetopt.executor.leases import job_numbered, steps_of
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.store import StateStore
 
 MOST_PAUSE = 60.0
 """Seconds at most between two attempts at a merge that fails, say of a full disk."""
+
+UNMERGED = "job = :job AND forked = 1 AND merged = 0"
+"""A job's copies whose steps are not committed yet."""
 
 
 class Merges:
@@ -60,32 +60,28 @@ class Merges:
             except OSError as problem:
                 self._later(row, f"{problem.filename or row['folder']}: {problem.strerror or problem}")
 
-    def _begun(self) -> Sequence[RowMapping]:
-        query = select(tables.merges, tables.jobs.c.state.label("job_state"))
-        query = query.join(tables.jobs, tables.jobs.c.id == tables.merges.c.job).where(~tables.merges.c.done)
+    def _begun(self) -> list[Row]:
+        query = """
+            SELECT merges.*, jobs.state AS job_state FROM merges JOIN jobs ON jobs.id = merges.job
+            WHERE merges.done = 0"""
         with self.store.reading() as connection:
-            return connection.execute(query).mappings().all()
+            return connection.rows(query)
 
     def _due(self) -> list[int]:
         """Forked jobs of which copies have ended, and none has a lease."""
-        unmerged = tables.leases.c.forked & ~tables.leases.c.merged & (tables.leases.c.state == SEALED)
-        busy = select(tables.leases.c.job).where(tables.leases.c.state != SEALED)
-        merging = select(tables.merges.c.job).where(~tables.merges.c.done)
+        query = """
+            SELECT DISTINCT job FROM leases
+            WHERE forked = 1 AND merged = 0 AND state = 'sealed'
+                AND job NOT IN (SELECT job FROM leases WHERE state != 'sealed')
+                AND job NOT IN (SELECT job FROM merges WHERE done = 0)"""
         with self.store.reading() as connection:
-            query = (
-                select(tables.leases.c.job)
-                .where(unmerged, tables.leases.c.job.not_in(busy), tables.leases.c.job.not_in(merging))
-                .distinct()
-            )
-            return [int(job) for job in connection.execute(query).scalars()]
+            return connection.column(query)
 
     def _begin(self, job: int) -> None:
         """Write down what is to be merged; where at most one copy has got anywhere, commit at once."""
         with self.store.writing() as connection:
-            row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
-            own = connection.execute(
-                select(tables.leases).where(tables.leases.c.job == job, tables.leases.c.forked, ~tables.leases.c.merged)
-            ).mappings()
+            row = job_numbered(connection, job)
+            own = connection.rows(f"SELECT * FROM leases WHERE {UNMERGED}", job=job)
             parts = [(copy["checkpoint"], copy["end_step"] - copy["from_step"]) for copy in own]
             parts = [(folder, steps) for folder, steps in parts if folder and steps > 0]
             step = row["committed"] + sum(steps for _, steps in parts)
@@ -93,11 +89,10 @@ class Merges:
                 self._commit(connection, row, step, parts[0][0] if parts else None)
                 return
             folder = self.folder / f"merged-{self.store.cluster}-{job}" / f"step-{step}"
-            values = {"job": job, "step": step, "parts": json.dumps(parts), "folder": str(folder)}
-            connection.execute(insert(tables.merges).values(values))
+            connection.insert("merges", job=job, step=step, parts=json.dumps(parts), folder=str(folder))
             self.store.note(connection, "merging", row["name"], step=step, copies=len(parts))
 
-    def _advance(self, row: RowMapping) -> None:
+    def _advance(self, row: Row) -> None:
         folder = Path(row["folder"])
         process = self._running.get(row["id"])
         if process is not None and process.poll() is None:
@@ -105,9 +100,8 @@ class Merges:
         self._running.pop(row["id"], None)
         if files.is_complete(folder):
             with self.store.writing() as connection:
-                job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
-                self._commit(connection, job, row["step"], row["folder"])
-                connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
+                self._commit(connection, job_numbered(connection, row["job"]), row["step"], row["folder"])
+                connection.update("merges", {"done": True}, "id = :merge", merge=row["id"])
         elif process is not None:
             self._failed(row, process.returncode, folder.parent / "merge.log")
         elif row["job_state"] == CANCELLED and row["id"] in self._failures:
@@ -120,7 +114,7 @@ class Merges:
             with log.open("wb") as file:
                 self._running[row["id"]] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
 
-    def _failed(self, row: RowMapping, code: int, log: Path) -> None:
+    def _failed(self, row: Row, code: int, log: Path) -> None:
         """Try again later, unless the copies do not fit together: then the job has failed."""
         why = (files.read_text(log) or "").strip().rpartition("\n")[2] or "the merging process died"
         if code == UNFIT:
@@ -128,7 +122,7 @@ class Merges:
         else:
             self._later(row, why)
 
-    def _later(self, row: RowMapping, why: str) -> None:
+    def _later(self, row: Row, why: str) -> None:
         """Try again later, for ever, unless the job is cancelled."""
         if row["job_state"] == CANCELLED:
             self._give_up(row, why)
@@ -139,31 +133,27 @@ class Merges:
         values: dict[str, Any] = {"reason": f"its copies cannot be merged now, which is tried again: {why}"}
         values |= {"not_before": self.store.now() + pause}  # until then others may have its GPUs
         with self.store.writing() as connection:
-            waits = (tables.jobs.c.id == row["job"]) & (tables.jobs.c.state == QUEUED)
-            connection.execute(update(tables.jobs).where(waits).values(values))
+            connection.update("jobs", values, "id = :job AND state = 'queued'", job=row["job"])
 
-    def _give_up(self, row: RowMapping, why: str) -> None:
+    def _give_up(self, row: Row, why: str) -> None:
         """What its copies have done since the last merge is lost; the job may go on from there."""
         with self.store.writing() as connection:
-            job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
-            connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
-            own = tables.leases.c
-            mine = (own.job == row["job"]) & own.forked & ~own.merged
-            steps = connection.execute(select(func.sum(own.end_step - own.from_step)).where(mine)).scalar()
-            connection.execute(update(tables.leases).where(mine).values(merged=True, end_step=own.from_step))
+            job = job_numbered(connection, row["job"])
+            connection.update("merges", {"done": True}, "id = :merge", merge=row["id"])
+            steps = connection.value(f"SELECT sum(end_step - from_step) FROM leases WHERE {UNMERGED}", job=job["id"])
+            connection.change(f"UPDATE leases SET merged = 1, end_step = from_step WHERE {UNMERGED}", job=job["id"])
             values = {"state": FAILED, "finished": self.store.now(), "reason": f"its copies cannot be merged: {why}"}
             if job["cancelled"]:
                 values |= {"state": CANCELLED, "finished": job["finished"] or self.store.now(), "reason": "cancelled"}
             values["lost"] = job["lost"] + (steps or 0)
-            connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(values))
-            connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
+            connection.update("jobs", values, "id = :job", job=job["id"])
+            connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
             self.store.note(connection, str(values["state"]), job["name"], reason=values["reason"])
 
-    def _commit(self, connection: Any, job: RowMapping, step: int, checkpoint: str | None) -> None:
+    def _commit(self, connection: Connection, job: Row, step: int, checkpoint: str | None) -> None:
         """The steps of all copies count, once; the job goes on from what was merged."""
-        mine = (tables.leases.c.job == job["id"]) & tables.leases.c.forked & ~tables.leases.c.merged
-        connection.execute(update(tables.leases).where(mine, tables.leases.c.state == SEALED).values(merged=True))
-        connection.execute(update(tables.targets).where(tables.targets.c.job == job["id"]).values(until_step=None))
+        connection.update("leases", {"merged": True}, f"{UNMERGED} AND state = 'sealed'", job=job["id"])
+        connection.update("targets", {"until_step": None}, "job = :job", job=job["id"])
         values: dict[str, Any] = {"committed": step}
         if checkpoint is not None:
             values["checkpoint"] = checkpoint
@@ -173,10 +163,10 @@ class Merges:
             values |= {"state": DONE, "finished": self.store.now(), "reason": None}
         elif job["state"] == QUEUED and job["cancelled"]:
             values |= {"state": CANCELLED, "finished": self.store.now(), "reason": "cancelled"}
-        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(values))
+        connection.update("jobs", values, "id = :job", job=job["id"])
         self.store.note(connection, "merged", job["name"], step=step)
         if "state" in values:
-            connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
+            connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
             self.store.note(connection, values["state"], job["name"])
 
     def clear_away(self) -> None:
@@ -186,24 +176,21 @@ class Merges:
             if number in self._left:
                 continue
             if _removed(folder):
-                gone.append({"wanted": number})
+                gone.append(number)
             else:
                 self._left.add(number)  # the next controller tries again
         if gone:
             with self.store.writing() as connection:
-                connection.execute(tables.merges.delete().where(tables.merges.c.id == bindparam("wanted")), gone)
+                connection.change("DELETE FROM merges WHERE id IN (SELECT value FROM json_each(:gone))", gone=gone)
 
     def _passed(self) -> list[tuple[int, str]]:
         """Merges that are over, with their folders; a merge that begins anew may have the same folder."""
-        begun = select(tables.merges.c.folder).where(~tables.merges.c.done)
+        query = """
+            SELECT merges.id, merges.folder FROM merges JOIN jobs ON jobs.id = merges.job
+            WHERE merges.done = 1 AND merges.folder IS NOT jobs.checkpoint
+                AND merges.folder NOT IN (SELECT folder FROM merges WHERE done = 0)"""
         with self.store.reading() as connection:
-            rows = connection.execute(
-                select(tables.merges.c.id, tables.merges.c.folder)
-                .join(tables.jobs, tables.jobs.c.id == tables.merges.c.job)
-                .where(tables.merges.c.done, tables.merges.c.folder.is_distinct_from(tables.jobs.c.checkpoint))
-                .where(tables.merges.c.folder.not_in(begun))
-            )
-            return [(number, folder) for number, folder in rows]
+            return list(connection.execute(query))
 
     def close(self) -> None:
         """End the processes; another controller begins them again."""

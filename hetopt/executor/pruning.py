@@ -15,14 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import Connection, bindparam, func, or_, select
-
-from hetopt.executor import tables
+from hetopt.executor.database import Connection
 from hetopt.executor.lease_directory import sync_folder
-from hetopt.executor.leases import SEALED
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.measured_log import KINDS
-from hetopt.executor.queue import QUEUED
 from hetopt.executor.store import EVENTS, LEASES, StateStore, last_logged
 
 ASIDE = ".pruned-"
@@ -71,7 +67,7 @@ def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
         # All of these stay so: what is sealed and merged is never resumed from, unless it is committed already.
         leases = old_leases(connection, limit)
         merges = old_merges(connection, store.cluster, limit)
-        told = connection.execute(select(tables.leases.c.folder).distinct()).scalars()
+        told = connection.column("SELECT DISTINCT folder FROM leases")
         folders = sorted({Path(folder) for folder in told if folder} | {store.folder / LEASES})
     for folder in folders:
         names = _directories(folder, found)
@@ -99,27 +95,21 @@ def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
 
 def old_leases(connection: Connection, limit: float) -> set[str]:
     """Tags of the leases whose directories nobody needs any more, by the books."""
-    rows = connection.execute(
-        select(tables.leases.c.tag)
-        .join(tables.jobs, tables.jobs.c.id == tables.leases.c.job)
-        .where(tables.leases.c.state == SEALED, tables.leases.c.sealed <= limit)
-        .where(~tables.leases.c.forked | tables.leases.c.merged)
-        .where(or_(tables.jobs.c.state == QUEUED, tables.jobs.c.finished <= limit))
-    )
-    return set(rows.scalars()) - _needed(connection)
+    query = """
+        SELECT leases.tag FROM leases JOIN jobs ON jobs.id = leases.job
+        WHERE leases.state = 'sealed' AND leases.sealed <= :limit AND (leases.forked = 0 OR leases.merged = 1)
+            AND (jobs.state = 'queued' OR jobs.finished <= :limit)"""
+    return set(connection.column(query, limit=limit)) - _needed(connection)
 
 
 def old_merges(connection: Connection, cluster: str, limit: float) -> set[str]:
     """Names that folders of merged checkpoints have, of which the same is true; a job that may run on keeps its own."""
-    copies = tables.leases.c.forked & ~tables.leases.c.merged
-    busy = select(tables.leases.c.job).where((tables.leases.c.state != SEALED) | copies)
-    merging = select(tables.merges.c.job).where(~tables.merges.c.done)
-    rows = connection.execute(
-        select(tables.jobs.c.id)
-        .where(tables.jobs.c.state != QUEUED, tables.jobs.c.finished <= limit)
-        .where(tables.jobs.c.id.not_in(busy), tables.jobs.c.id.not_in(merging))
-    )
-    return {f"merged-{cluster}-{job}" for job in rows.scalars()} - _needed(connection)
+    query = """
+        SELECT id FROM jobs
+        WHERE state != 'queued' AND finished <= :limit
+            AND id NOT IN (SELECT job FROM leases WHERE state != 'sealed' OR forked = 1 AND merged = 0)
+            AND id NOT IN (SELECT job FROM merges WHERE done = 0)"""
+    return {f"merged-{cluster}-{job}" for job in connection.column(query, limit=limit)} - _needed(connection)
 
 
 def _needed(connection: Connection) -> set[str]:
@@ -127,14 +117,11 @@ def _needed(connection: Connection) -> set[str]:
 
     Names, not paths: the state may have been called by another path when they were written.
     """
-    own, going = tables.leases.c, tables.leases.c.state != SEALED
-    queries = [
-        select(tables.jobs.c.checkpoint).where(tables.jobs.c.checkpoint.is_not(None)),
-        select(own.resume_dir).where(going, own.resume_dir.is_not(None)),
-        select(tables.merges.c.folder).where(~tables.merges.c.done),
-    ]
-    paths = [path for query in queries for path in connection.execute(query).scalars()]
-    for parts in connection.execute(select(tables.merges.c.parts).where(~tables.merges.c.done)).scalars():
+    paths = connection.column("""
+        SELECT checkpoint FROM jobs WHERE checkpoint IS NOT NULL
+        UNION ALL SELECT resume_dir FROM leases WHERE state != 'sealed' AND resume_dir IS NOT NULL
+        UNION ALL SELECT folder FROM merges WHERE done = 0""")
+    for parts in connection.column("SELECT parts FROM merges WHERE done = 0"):
         paths += [path for path, _ in json.loads(parts)]
     return {name for path in paths for name in Path(path).parts}
 
@@ -198,19 +185,20 @@ def _forget_events(store: StateStore, limit: float, *, dry_run: bool) -> int:
     Those stay that :func:`~hetopt.executor.measured_log.log_of` reads; the newest, by which the clock goes on after a
     restart of the machine; and the newest of a controller, which names the engine.
     """
-    own = tables.events.c
-    newest, latest = select(func.max(own.id)).scalar_subquery(), select(func.max(own.time)).scalar_subquery()
-    controller = select(func.coalesce(func.max(own.id), 0)).where(own.kind == "controller").scalar_subquery()
-    query = select(own.id).where(own.time <= limit, own.kind.not_in(KINDS), own.id <= _logged(store.folder))
+    query = """
+        SELECT id FROM events
+        WHERE time <= :limit AND kind NOT IN (SELECT value FROM json_each(:kept)) AND id <= :logged
+            AND id < (SELECT max(id) FROM events) AND time < (SELECT max(time) FROM events)
+            AND id != (SELECT coalesce(max(id), 0) FROM events WHERE kind = 'controller')
+        ORDER BY id"""
+    logged = _logged(store.folder)
     with store.reading() as connection:
-        query = query.where(own.id < newest, own.time < latest, own.id != controller)
-        old = connection.execute(query.order_by(own.id)).scalars().all()
-    wanted = [{"wanted": number} for number in old]
-    for begin in range(0, 0 if dry_run else len(wanted), AT_ONCE):
+        old = connection.column(query, limit=limit, kept=list(KINDS), logged=logged)
+    gone = "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:old))"
+    for begin in range(0, 0 if dry_run else len(old), AT_ONCE):
         with store.writing() as connection:
-            gone = tables.events.delete().where(own.id == bindparam("wanted"))
-            connection.execute(gone, wanted[begin : begin + AT_ONCE])
-    return len(wanted)
+            connection.change(gone, old=old[begin : begin + AT_ONCE])
+    return len(old)
 
 
 def _logged(folder: Path) -> int:

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
-
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnknownName
-from hetopt.executor import tables
 from hetopt.executor.clock import today
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.names import check_name
 from hetopt.executor.store import StateStore
 
@@ -41,7 +39,7 @@ def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
         The name is taken, or the cluster is known and could never run the job.
     """
     with store.writing() as connection:
-        taken = {str(name) for name in connection.execute(select(tables.jobs.c.name)).scalars()}
+        taken = set(connection.column("SELECT name FROM jobs"))
         if form.name in taken:
             if not again:
                 raise InvalidOption(
@@ -50,23 +48,22 @@ def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
             number = next(n for n in range(2, len(taken) + 3) if f"{form.name}.{n}" not in taken)
             form = form.model_copy(update={"name": check_name(f"{form.name}.{number}", "the name with its number")})
         check_runnable(form, known_nodes(connection), mixes=store.fact(connection, "mixes") != "no")
-        row = {
-            "name": form.name,
-            "tenant": form.tenant,
-            "form": form.model_dump_json(),
-            "state": QUEUED,
-            "submitted": store.now(),
-            "submitted_at": today(),
-            "committed": 0,
-        }
-        connection.execute(insert(tables.jobs), [row])
+        connection.insert(
+            "jobs",
+            name=form.name,
+            tenant=form.tenant,
+            form=form.model_dump_json(),
+            state=QUEUED,
+            submitted=store.now(),
+            submitted_at=today(),
+        )
         store.note(connection, "submitted", form.name, workers=form.workers, steps=form.steps, tenant=form.tenant)
     return form.name
 
 
 def known_nodes(connection: Connection) -> dict[str, dict[str, Any]]:
     """Node -> what an engine has last told of it: ``gpus`` (type -> number), ``memory_bytes`` (type -> of one), …."""
-    rows = connection.execute(select(tables.nodes.c.name, tables.nodes.c.content)).all()
+    rows = connection.execute("SELECT name, content FROM nodes")
     return {name: json.loads(content) for name, content in rows if content}
 
 
@@ -134,15 +131,13 @@ def cancel(store: StateStore, name: str) -> str:
             raise InvalidOption(
                 f"job {name!r} is {row['state']}; only a job that is queued or running can be cancelled"
             )
-        runs = connection.execute(
-            select(tables.leases.c.id).where(tables.leases.c.job == row["id"], tables.leases.c.state != "sealed")
-        ).first()
+        job = row["id"]
+        runs = bool(connection.rows("SELECT id FROM leases WHERE job = :job AND state != 'sealed'", job=job))
         over = {"state": CANCELLED, "finished": store.now(), "reason": "cancelled"}
-        changed = {"cancelled": True} | ({} if runs else over)
-        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(changed))
+        connection.update("jobs", {"cancelled": True} | ({} if runs else over), "id = :job", job=job)
         if not runs:
-            connection.execute(tables.targets.delete().where(tables.targets.c.job == row["id"]))
-        store.note(connection, "cancelled", name, running=runs is not None)
+            connection.change("DELETE FROM targets WHERE job = :job", job=job)
+        store.note(connection, "cancelled", name, running=runs)
     return "running" if runs else "queued"
 
 
@@ -162,9 +157,8 @@ def retry(store: StateStore, name: str) -> int:
             raise InvalidOption(f"job {name!r} is {row['state']}; only one that has failed can be tried again")
         values = {"state": QUEUED, "failures": 0, "losses": 0, "not_before": 0.0}
         values |= {"finished": None, "reason": None, "cancelled": False}
-        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
-        infeasible = (tables.speeds.c.job == row["id"]) & ~tables.speeds.c.feasible
-        connection.execute(tables.speeds.delete().where(infeasible))
+        connection.update("jobs", values, "id = :job", job=row["id"])
+        connection.change("DELETE FROM speeds WHERE job = :job AND NOT feasible", job=row["id"])
         store.note(connection, "retried", name)
         return int(row["committed"])
 
@@ -185,11 +179,11 @@ def drain(store: StateStore, node: str, *, undo: bool = False) -> None:
                 if known
                 else f"there is no node {node!r}: no engine has told of any yet; `hetopt run` asks it"
             )
-        connection.execute(update(tables.nodes).where(tables.nodes.c.name == node).values(drained=not undo))
+        connection.update("nodes", {"drained": not undo}, "name = :node", node=node)
         store.note(connection, "undrained" if undo else "drained", node=node)
 
 
-def job_row(connection: Connection, name: str) -> RowMapping:
+def job_row(connection: Connection, name: str) -> Row:
     """The row of a job.
 
     Raises
@@ -197,14 +191,13 @@ def job_row(connection: Connection, name: str) -> RowMapping:
     UnknownName
         There is none.
     """
-    row = connection.execute(select(tables.jobs).where(tables.jobs.c.name == name)).mappings().first()
+    row = connection.row("SELECT * FROM jobs WHERE name = :name", name=name)
     if row is None:
-        known = [str(other) for other in connection.execute(select(tables.jobs.c.name)).scalars()]
-        raise UnknownName(f"there is no job {name!r}; {choices(name, known)}")
+        raise UnknownName(f"there is no job {name!r}; {choices(name, connection.column('SELECT name FROM jobs'))}")
     return row
 
 
-def form_of(row: RowMapping) -> JobForm:
+def form_of(row: Row) -> JobForm:
     """The job's file as it was submitted."""
     return _form(row["form"])
 

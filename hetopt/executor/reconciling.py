@@ -10,13 +10,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
-
-from hetopt.executor import tables
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.deciding import Target, shares
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, StopReason, grant, steps_of
-from hetopt.executor.queue import QUEUED
+from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, StopReason, grant, job_numbered, steps_of
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Tender
 from hetopt.simulation.profiling import fewest
@@ -37,17 +34,15 @@ def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
         {"job": t.job, "copy": t.copy, "seats": json.dumps(t.seats), "work": t.work, "until_step": None}
         for t in targets
     ]
-    connection.execute(tables.targets.delete())
-    queued = set(connection.execute(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)).scalars())
-    if rows := [row for row in rows if row["job"] in queued]:
-        connection.execute(insert(tables.targets), rows)
+    connection.change("DELETE FROM targets")
+    queued = set(connection.column("SELECT id FROM jobs WHERE state = 'queued'"))
+    connection.insert_all("targets", [row for row in rows if row["job"] in queued])
 
 
 def read_targets(store: StateStore) -> list[Target]:
     """What the last decision wants."""
     with store.reading() as connection:
-        own = tables.targets.c
-        rows = connection.execute(select(own.job, own.copy, own.seats, own.work).order_by(own.job, own.copy))
+        rows = connection.execute("SELECT job, copy, seats, work FROM targets ORDER BY job, copy")
         return [Target(job, copy, json.loads(seats), work) for job, copy, seats, work in rows]
 
 
@@ -92,7 +87,7 @@ class Reconciler:
                 asked.append((lease, StopReason.MOVES))
         self.tender.stop(asked)
 
-    def _is_starting(self, row: RowMapping) -> bool:
+    def _is_starting(self, row: Row) -> bool:
         """Whether the first step may still come."""
         return bool(self.store.now() - row["granted"] < self.tender.terms.first_tick_seconds)
 
@@ -177,10 +172,8 @@ class Reconciler:
         return {job for job, second in until.items() if second > self.store.now()} if until else set()
 
     def _rests(self) -> dict[int, float]:
-        own = tables.jobs.c
         with self.store.reading() as connection:
-            rows = connection.execute(select(own.id, own.not_before).where(own.state == QUEUED, own.not_before > 0))
-            return {int(job): float(until) for job, until in rows}
+            return dict(connection.execute("SELECT id, not_before FROM jobs WHERE state = 'queued' AND not_before > 0"))
 
     def _grant(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> None:
         """Grant a target if that is possible; what it takes is ``free`` no longer."""
@@ -210,28 +203,20 @@ class Reconciler:
         The shares are settled once, when the first copy starts and the steps of the round before are committed; None
         for a copy that has ended its share, or has none.
         """
-        row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
-        mine = select(tables.targets).where(tables.targets.c.job == job).order_by(tables.targets.c.copy)
-        own = connection.execute(mine).mappings().all()
-        unmerged = connection.execute(
-            select(tables.leases.c.id)
-            .where(tables.leases.c.job == job, tables.leases.c.forked, ~tables.leases.c.merged)
-            .where(tables.leases.c.state == SEALED)
-        ).first()
+        row = job_numbered(connection, job)
+        own = connection.rows("SELECT * FROM targets WHERE job = :job ORDER BY copy", job=job)
+        unmerged = connection.rows(
+            "SELECT copy, state FROM leases WHERE job = :job AND forked = 1 AND merged = 0", job=job
+        )
         if all(target["until_step"] is None for target in own):
-            if unmerged:
+            if any(lease["state"] == SEALED for lease in unmerged):
                 return None
             parts = shares(steps_of(row) - row["committed"], [target["work"] for target in own])
             untils = {target["copy"]: row["committed"] + part for target, part in zip(own, parts, strict=True)}
             for other, until in untils.items():
-                where = (tables.targets.c.job == job) & (tables.targets.c.copy == other)
-                connection.execute(update(tables.targets).where(where).values(until_step=until))
+                connection.update("targets", {"until_step": until}, "job = :job AND copy = :copy", job=job, copy=other)
             return untils[copy] if untils[copy] > row["committed"] else None
-        begun = connection.execute(
-            select(tables.leases.c.id)
-            .where(tables.leases.c.job == job, tables.leases.c.copy == copy, tables.leases.c.forked)
-            .where(~tables.leases.c.merged)
-        ).first()
+        begun = any(lease["copy"] == copy for lease in unmerged)
         until = next(target["until_step"] for target in own if target["copy"] == copy)
         return None if begun or until is None or until <= row["committed"] else int(until)
 

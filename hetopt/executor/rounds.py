@@ -9,10 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import insert, select, update
-
 from hetopt.errors import HetoptError
-from hetopt.executor import tables
 from hetopt.executor.complaints import Complaints
 from hetopt.executor.deciding import RoundDecider, Scene, Target, fitted
 from hetopt.executor.evidence import Evidence
@@ -117,8 +114,7 @@ class Rounds:
             mixes = "yes" if self.decider.steps.mixes else "no"  # for who hands in jobs
             for key, value in {**chosen, "mixes": mixes}.items():
                 self.store.say(connection, key, value)
-            query = select(tables.memories.c.state).where(tables.memories.c.policy == self.policy)
-            state = connection.execute(query).scalar()
+            state = connection.value("SELECT state FROM memories WHERE policy = :policy", policy=self.policy)
         if state is not None and not self.decider.recall(state):
             self.complaints.say(f"what {self.policy} remembered is of another version of hetopt; it starts anew")
 
@@ -218,16 +214,18 @@ class Rounds:
             self.store.say(connection, "round", str(number))
             self.store.say(connection, "undecided", "")
             self.store.say(connection, "next_round", repr(following))
-            connection.exec_driver_sql(
-                "INSERT OR REPLACE INTO memories (policy, state) VALUES (?, ?)", (self.policy, answer.state)
+            connection.change(
+                "INSERT OR REPLACE INTO memories (policy, state) VALUES (:policy, :state)",
+                policy=self.policy,
+                state=answer.state,
             )
-            connection.execute(insert(tables.rounds).values(row))
+            connection.insert("rounds", **row)
             self.store.note(connection, "round", **row)
             for job in scene.jobs:
                 if job["id"] not in placed and not is_tried_again(job):
                     why = answer.waits.get(job["id"], "others come first this round" if placed else "the policy waits")
                     if why != job["reason"]:
-                        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
+                        connection.update("jobs", {"reason": why}, "id = :job", job=job["id"])
         self.number, self.next = number, following
         self._placed = frozenset(placed)
         self._tell_unable(scene, answer.unable)

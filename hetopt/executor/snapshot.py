@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import RowMapping, select
-
-from hetopt.executor import tables
+from hetopt.executor.database import Row
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import PROFILE, Open, directory, open_leases
 from hetopt.executor.queue import QUEUED, job_row
@@ -69,7 +67,7 @@ class Snapshot:
         return dict(vars(self))
 
 
-def leases_of(store: StateStore, job: str) -> tuple[RowMapping, Sequence[tuple[RowMapping, Path]]]:
+def leases_of(store: StateStore, job: str) -> tuple[Row, Sequence[tuple[Row, Path]]]:
     """The row of a job, and all leases that it had, in order, with their directories.
 
     Raises
@@ -79,8 +77,7 @@ def leases_of(store: StateStore, job: str) -> tuple[RowMapping, Sequence[tuple[R
     """
     with store.reading() as connection:
         row = job_row(connection, job)
-        query = select(tables.leases).where(tables.leases.c.job == row["id"]).order_by(tables.leases.c.id)
-        own = connection.execute(query).mappings().all()
+        own = connection.rows("SELECT * FROM leases WHERE job = :job ORDER BY id", job=row["id"])
     return row, [(lease, directory(lease, store.folder / LEASES)) for lease in own]
 
 
@@ -92,9 +89,9 @@ def snapshot(store: StateStore) -> Snapshot:
             for key in ("policy", "round", "round_seconds", "next_round", "undecided", "troubles")
         }
         opened = open_leases(connection, store.folder / LEASES)
-        jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
-        nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
-        given = set(connection.execute(select(tables.targets.c.job)).scalars())
+        jobs = connection.rows("SELECT * FROM jobs ORDER BY id")
+        nodes = connection.rows("SELECT * FROM nodes ORDER BY name")
+        given = set(connection.column("SELECT job FROM targets"))
         speeds = read_speeds(connection, all_jobs=True)
     now = store.now()
     by_job: dict[int, list[Open]] = {}
@@ -127,7 +124,7 @@ def snapshot(store: StateStore) -> Snapshot:
     )
 
 
-def _node(row: RowMapping, opened: list[Open]) -> dict[str, Any]:
+def _node(row: Row, opened: list[Open]) -> dict[str, Any]:
     said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
     used: dict[str, int] = {}
     for lease in opened:
@@ -140,7 +137,7 @@ def _node(row: RowMapping, opened: list[Open]) -> dict[str, Any]:
 
 
 def _job(
-    row: RowMapping, leases: list[Open], evidence: Mapping[str, Evidence], rates: Mapping[str, float], now: float
+    row: Row, leases: list[Open], evidence: Mapping[str, Evidence], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
     form = json.loads(row["form"])  # the whole form would need pydantic
     step = row["committed"]

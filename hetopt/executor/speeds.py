@@ -6,14 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, func, select
-from sqlalchemy.dialects.sqlite import insert
-
-from hetopt.executor import tables
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence, is_number
 from hetopt.executor.leases import Open
-from hetopt.executor.queue import QUEUED
 
 if TYPE_CHECKING:
     from hetopt.executor.job_file import JobForm
@@ -95,24 +91,12 @@ class Speeds:
 def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
     """From the books, of the jobs that are not over, or of all that ever were."""
     known: dict[int, dict[str, Speed]] = {}
-    own = tables.speeds.c
-    query = select(own.job, own.gpu_type, own.feasible, own.steps, own.seconds, own.memory_bytes, own.note)
+    query = "SELECT job, gpu_type, feasible, steps, seconds, memory_bytes, note FROM speeds"
     if not all_jobs:
-        query = query.where(own.job.in_(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)))
-    for job, gpu_type, *said in connection.execute(query).all():
+        query += " WHERE job IN (SELECT id FROM jobs WHERE state = 'queued')"
+    for job, gpu_type, *said in connection.execute(query):
         known.setdefault(job, {})[gpu_type] = Speed(*said)
     return Speeds(known)
-
-
-_NEW = insert(tables.speeds)
-_ADD = _NEW.on_conflict_do_update(
-    index_elements=["job", "gpu_type"],
-    set_={
-        "steps": tables.speeds.c.steps + _NEW.excluded.steps,
-        "seconds": tables.speeds.c.seconds + _NEW.excluded.seconds,
-        "memory_bytes": func.coalesce(_NEW.excluded.memory_bytes, tables.speeds.c.memory_bytes),
-    },
-)
 
 
 def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
@@ -124,24 +108,29 @@ def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
     memory = evidence.progress.get("memory_bytes")
     if evidence.out_of_memory:
         _infeasible(connection, lease.row["job"], kind, "out of memory")
-        connection.execute(tables.targets.delete().where(tables.targets.c.job == lease.row["job"]))  # not there again
+        connection.change("DELETE FROM targets WHERE job = :job", job=lease.row["job"])  # not there again
     elif steps > 0 and seconds > 0:
-        row = {
-            "job": lease.row["job"],
-            "gpu_type": kind,
-            "feasible": True,
-            "steps": steps,
-            "seconds": seconds,
-            "memory_bytes": memory if is_number(memory) else None,
-        }
-        connection.execute(_ADD, row)
+        connection.change(
+            """INSERT INTO speeds (job, gpu_type, feasible, steps, seconds, memory_bytes)
+            VALUES (:job, :gpu_type, TRUE, :steps, :seconds, :memory)
+            ON CONFLICT (job, gpu_type) DO UPDATE SET steps = steps + excluded.steps,
+            seconds = seconds + excluded.seconds, memory_bytes = coalesce(excluded.memory_bytes, memory_bytes)""",
+            job=lease.row["job"],
+            gpu_type=kind,
+            steps=steps,
+            seconds=seconds,
+            memory=memory if is_number(memory) else None,
+        )
 
 
 def _infeasible(connection: Connection, job: int, gpu_type: str, note: str) -> None:
-    row = {"job": job, "gpu_type": gpu_type, "feasible": False, "steps": 0.0, "seconds": 0.0, "note": note}
-    query = insert(tables.speeds).values(row)
-    connection.execute(
-        query.on_conflict_do_update(index_elements=["job", "gpu_type"], set_={"feasible": False, "note": note})
+    connection.change(
+        """INSERT INTO speeds (job, gpu_type, feasible, steps, seconds, note)
+        VALUES (:job, :gpu_type, FALSE, 0, 0, :note)
+        ON CONFLICT (job, gpu_type) DO UPDATE SET feasible = FALSE, note = :note""",
+        job=job,
+        gpu_type=gpu_type,
+        note=note,
     )
 
 
@@ -186,25 +175,24 @@ def kind_of(form: JobForm) -> Kind | None:
     return None if form.model is None else (form.tenant, form.model, form.workers)
 
 
-def measured_of(connection: Connection, kind: Kind) -> dict[str, RowMapping]:
+def measured_of(connection: Connection, kind: Kind) -> dict[str, Row]:
     """GPU type -> what was measured there of the newest job of a kind, also on hosts that are down now.
 
     Where one ran out of memory another may not: a batch size that was too large is what people change.
     """
     tenant, model, workers = kind
-    said, speed = tables.jobs.c.form, tables.speeds.c
-    rows = connection.execute(
-        select(tables.speeds)
-        .join(tables.jobs, tables.jobs.c.id == speed.job)
-        .where(tables.jobs.c.tenant == tenant, speed.feasible)
-        .where(func.json_extract(said, "$.model") == model, func.json_extract(said, "$.workers") == workers)
-        .order_by(speed.job)
+    rows = connection.rows(
+        """SELECT speeds.* FROM speeds JOIN jobs ON jobs.id = speeds.job WHERE tenant = :tenant AND feasible = 1
+        AND json_extract(form, '$.model') = :model AND json_extract(form, '$.workers') = :workers ORDER BY job""",
+        tenant=tenant,
+        model=model,
+        workers=workers,
     )
-    return {str(row["gpu_type"]): row for row in rows.mappings()}
+    return {str(row["gpu_type"]): row for row in rows}
 
 
-def take_over(connection: Connection, job: int, measured: Iterable[RowMapping]) -> None:
+def take_over(connection: Connection, job: int, measured: Iterable[Row]) -> None:
     """Let a job have speeds that were measured of others; what is known of itself stays."""
-    for row in measured:
-        copied = {**row, "job": job, "note": row["note"] or "as measured of another job of this kind"}
-        connection.execute(insert(tables.speeds).values(copied).on_conflict_do_nothing())
+    known = connection.column("SELECT gpu_type FROM speeds WHERE job = :job", job=job)
+    others = [row | {"job": job, "note": row["note"] or "as measured of another job of this kind"} for row in measured]
+    connection.insert_all("speeds", [row for row in others if row["gpu_type"] not in known])

@@ -7,16 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
 from hetopt.executor.snapshot import NOT_YET, Snapshot
 from hetopt.presentation import terminal, terminal_tables
 from hetopt.presentation.formatting import SPACE, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row as SqlRow
 
 Row = Mapping[str, Any]
 ColumnOf = tuple[Column | str, Callable[[Row], Cell | str]]
@@ -56,7 +53,7 @@ def status_of(
     now: Snapshot,
     *,
     engine: str | None = None,
-    last: SqlRow[Any] | None = None,
+    last: Row | None = None,
     rho: Mapping[str, Cell] | None = None,
     losses: Mapping[str, Sequence[tuple[int, float]]] | None = None,
     limits: Mapping[str, int] | None = None,
@@ -133,12 +130,14 @@ def jobs_by_phase(now: Snapshot) -> dict[str, list[Row]]:
     return phases
 
 
-def _headline(now: Snapshot, engine: str | None, last: SqlRow[Any] | None) -> str:
+def _headline(now: Snapshot, engine: str | None, last: Row | None) -> str:
     if now.policy is None:
         return "No controller has run yet."
     parts = [f"Policy {now.policy}" + (f" on engine {engine}" if engine else "")]
     if now.round:
-        decided = f" (decided in {format_duration(last.seconds)}: {last.placed} of {last.jobs} jobs)" if last else ""
+        decided = (
+            f" (decided in {format_duration(last['seconds'])}: {last['placed']} of {last['jobs']} jobs)" if last else ""
+        )
         parts.append(f"round {now.round}{decided}")
     long = now.round_seconds
     parts.append("decides when jobs or nodes come or go" if long is None else f"rounds of {format_duration(long)}")

@@ -14,13 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self
 
-from sqlalchemy import URL, Connection, RowMapping, create_engine, event, func, insert, select
-from sqlalchemy import Engine as Database
-from sqlalchemy.exc import DatabaseError, OperationalError
-
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock, today
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.state_folder import DATABASE
 
 LOCK, EVENTS, LEASES = "controller.lock", "events.jsonl", "leases"
@@ -42,9 +39,6 @@ LEAST_ROOM = 65536
 
 NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "fuse.sshfs", "9p", "afs"}
 """File systems on which SQLite's locks are not to be trusted."""
-
-
-_NOTE = insert(tables.events)
 
 
 class StateStore:
@@ -73,12 +67,14 @@ class StateStore:
                 f"{self.folder} has no state of a cluster; `hetopt submit` and `hetopt run` make it, --state names it"
             )
         self._make_folder()
-        self.database = _connected(path)
-        with self._said(), self.database.begin() as connection:
-            tables.metadata.create_all(connection)
+        self._read_only, self._wait_seconds = False, WAIT_SECONDS
+        self._free: list[Connection] = []
+        with self.writing() as connection:
+            for statement in tables.statements():
+                connection.execute(statement)
             self._begin(connection)
-            rows = dict(connection.execute(select(tables.meta.c.key, tables.meta.c.value)).all())
-            latest = connection.execute(select(func.max(tables.events.c.time))).scalar() or 0.0
+            rows = dict(connection.execute("SELECT key, value FROM meta"))
+            latest = connection.value("SELECT max(time) FROM events") or 0.0
         if rows["version"] != str(tables.VERSION):
             raise InvalidOption(f"{path} is of version {rows['version']}; this hetopt reads {tables.VERSION}")
         self.cluster = rows["cluster"]
@@ -111,10 +107,10 @@ class StateStore:
     @staticmethod
     def _begin(connection: Connection) -> None:
         """The facts of a new state."""
-        if connection.execute(select(func.count()).select_from(tables.meta)).scalar():
+        if connection.value("SELECT count(*) FROM meta"):
             return
         facts = {"version": str(tables.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
-        connection.execute(insert(tables.meta), [{"key": key, "value": value} for key, value in facts.items()])
+        connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
 
     # -- transactions
 
@@ -127,7 +123,7 @@ class StateStore:
         UnusableFile
             The disk is full or the file damaged; then nothing of it has happened.
         """
-        with self._said(), self.database.begin() as connection:
+        with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     @contextmanager
@@ -139,23 +135,45 @@ class StateStore:
         UnusableFile
             The file is damaged.
         """
-        with self._said(), self.database.connect() as connection:
-            connection = connection.execution_options(reads=True)
-            with connection.begin():
-                yield connection
+        with self._transaction("BEGIN") as connection:
+            yield connection
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        """On a connection that nobody else uses meanwhile; rolled back if anything is raised."""
+        path = self.folder / DATABASE
         try:
-            yield
-        except OperationalError as problem:
+            try:
+                connection = self._free.pop()
+            except IndexError:
+                connection = Connection.open(path, self._wait_seconds, read_only=self._read_only)
+            try:
+                connection.execute(begin)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.close()  # which rolls back
+                raise
+            self._free.append(connection)
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+            raise
+        except sqlite3.OperationalError as problem:
             if is_full(self.folder):  # SQLite often calls it an I/O error
                 raise UnusableFile(f"the disk of {self.folder} is full; nothing has been changed") from None
-            raise UnusableFile(f"{self.folder / DATABASE}: {problem.orig}; nothing has been changed") from None
-        except DatabaseError as problem:
-            if isinstance(problem.orig, sqlite3.IntegrityError):
-                raise
-            raise UnusableFile(f"{self.folder / DATABASE} is damaged: {problem.orig}") from None
+            raise UnusableFile(f"{path}: {problem}; nothing has been changed") from None
+        except sqlite3.DatabaseError as problem:
+            raise UnusableFile(f"{path} is damaged: {problem}") from None
+
+    def restrain(self, wait_seconds: float) -> None:
+        """Change nothing from now on, when no transaction is open, and wait for others for so long at most."""
+        self._read_only, self._wait_seconds = True, wait_seconds
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connections that are not in use; they are opened again when they are needed."""
+        free, self._free = self._free, []
+        for connection in free:
+            connection.close()
 
     def version(self) -> int:
         """A number that is another one as soon as anybody has changed the books.
@@ -187,17 +205,16 @@ class StateStore:
             {"time": now, "at": at, "kind": kind, "job": job, "content": json.dumps(content)}
             for kind, job, content in events
         ]
-        if rows:
-            connection.execute(_NOTE, rows)
+        connection.insert_all("events", rows)
 
     def fact(self, connection: Connection, key: str) -> str | None:
         """A single fact, None where it was never said."""
-        found = connection.execute(select(tables.meta.c.value).where(tables.meta.c.key == key)).scalar()
+        found = connection.value("SELECT value FROM meta WHERE key = :key", key=key)
         return None if found is None else str(found)
 
     def say(self, connection: Connection, key: str, value: str) -> None:
         """Keep a single fact."""
-        connection.exec_driver_sql("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+        connection.change("INSERT OR REPLACE INTO meta (key, value) VALUES (:key, :value)", key=key, value=value)
 
     # -- the one controller
 
@@ -263,14 +280,14 @@ class StateStore:
                     os.pwrite(number.fileno(), b"%020d\n" % last, 0)
         self._logged = version
 
-    def _events_after(self, last: int) -> Sequence[RowMapping]:
-        query = select(tables.events).where(tables.events.c.id > last).order_by(tables.events.c.id).limit(PORTION)
+    def _events_after(self, last: int) -> list[Row]:
+        query = "SELECT * FROM events WHERE id > :last ORDER BY id LIMIT :portion"
         with self.reading() as connection:
-            return connection.execute(query).mappings().all()
+            return connection.rows(query, last=last, portion=PORTION)
 
     def close(self) -> None:
         """Let go of the files, and of the lock."""
-        self.database.dispose()
+        self.disconnect()
         if self._watching is not None:
             self._watching.close()
             self._watching = None
@@ -283,25 +300,6 @@ class StateStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _connected(path: Path) -> Database:
-    """SQLite as it must be: every commit on the disk, every transaction exclusive from its begin."""
-    database = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
-
-    @event.listens_for(database, "connect")
-    def _open(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # transactions begin where we say
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-
-    @event.listens_for(database, "begin")
-    def _begin(connection: Connection) -> None:
-        reads = connection.get_execution_options().get("reads", False)
-        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
-
-    return database
 
 
 def _locked(handle: int) -> bool:

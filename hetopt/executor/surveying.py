@@ -8,15 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
-
-from hetopt.executor import tables
+from hetopt.executor.database import Connection, Row
 from hetopt.executor.deciding import Scene
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.kept import Kept
 from hetopt.executor.leases import INTENT, PROFILE, TRAIN, Open, StopReason
-from hetopt.executor.queue import FAILED, QUEUED, form_of
+from hetopt.executor.queue import FAILED, form_of
 from hetopt.executor.reconciling import Trial
 from hetopt.executor.speeds import (
     Kind,
@@ -124,15 +122,13 @@ class Survey:
         return found - taken
 
     def _read_in_vain(self) -> list[tuple[float, str, str, str]]:
-        own, seats = tables.leases.c, tables.seats.c
         with self.store.reading() as connection:
-            rows = connection.execute(
-                select(own.sealed, own.tag, seats.node, seats.gpu_type)
-                .join(tables.seats, seats.lease == own.id)
-                .where(own.outcome == "revoked", own.stop_reason == StopReason.NOT_STARTED)
-                .where(own.sealed > self.store.now() - IN_VAIN_SECONDS)
+            return connection.tuples(
+                """SELECT sealed, tag, node, gpu_type FROM leases JOIN seats ON seats.lease = leases.id
+                WHERE outcome = 'revoked' AND stop_reason = :reason AND sealed > :since""",
+                reason=StopReason.NOT_STARTED,
+                since=self.store.now() - IN_VAIN_SECONDS,
             )
-            return [(sealed, tag, node, gpu_type) for sealed, tag, node, gpu_type in rows]
 
     def look(self, leases: Sequence[Open]) -> None:
         """Ask the engine for its hosts, and write down what is new of them.
@@ -209,24 +205,23 @@ class Survey:
     def _write_down(self, said: Mapping[str, str]) -> frozenset[str]:
         """Write down what is new; names of the hosts that are drained."""
         with self.store.writing() as connection:
-            rows = connection.execute(select(tables.nodes)).mappings().all()
+            rows = connection.rows("SELECT * FROM nodes")
             known = {row["name"]: row["content"] for row in rows}
             drained = frozenset(str(row["name"]) for row in rows if row["drained"])
             for name, content in said.items():
                 if name not in known:
-                    connection.execute(insert(tables.nodes).values(name=name, drained=False, content=content))
+                    connection.insert("nodes", name=name, content=content)
                 elif known[name] != content:
-                    connection.execute(update(tables.nodes).where(tables.nodes.c.name == name).values(content=content))
+                    connection.update("nodes", {"content": content}, "name = :name", name=name)
                 if known.get(name) != content:
                     self.store.note(connection, "node", node=name, **json.loads(content))
             for name in known.keys() - said.keys():
                 if known[name] is None:
                     continue
-                own = tables.nodes.c.name == name
                 if name in drained:  # which it still is should it come back
-                    connection.execute(update(tables.nodes).where(own).values(content=None))
+                    connection.update("nodes", {"content": None}, "name = :name", name=name)
                 else:
-                    connection.execute(tables.nodes.delete().where(own))
+                    connection.change("DELETE FROM nodes WHERE name = :name", name=name)
                 self.store.note(connection, "node", node=name, gone=True)
         return drained
 
@@ -250,16 +245,15 @@ class Survey:
 
     def _jobs(
         self, capacity: Mapping[str, int], memory: Mapping[str, float]
-    ) -> tuple[list[RowMapping], list[tuple[RowMapping, Sequence[str]]], Speeds]:
+    ) -> tuple[list[Row], list[tuple[Row, Sequence[str]]], Speeds]:
         """Jobs that may be scheduled, those that must be profiled with the types, and what was measured."""
         with self.store.writing() as connection:
-            query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
-            jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
+            jobs = connection.rows("SELECT * FROM jobs WHERE state = 'queued' AND cancelled = 0 ORDER BY id")
             speeds, begun = read_speeds(connection), self._begun(connection)
             if self.profile and self._learn_from_others(connection, jobs, speeds, memory, capacity, begun):
                 speeds = read_speeds(connection)
             ready = []
-            wanted: list[tuple[RowMapping, Sequence[str]]] = []
+            wanted: list[tuple[Row, Sequence[str]]] = []
             for row in jobs:
                 form = form_of(row)
                 if self._is_impossible(form, speeds.of(row["id"]), memory):
@@ -273,14 +267,12 @@ class Survey:
         return ready, wanted, speeds
 
     @staticmethod
-    def _may_start(row: RowMapping, lease: Open | None, now: float) -> bool:
+    def _may_start(row: Row, lease: Open | None, now: float) -> bool:
         """Whether it does not rest, nor waits for ever for the end of what was given up long ago."""
         lost = None if lease is None else lease.row["lost_since"]
         return bool(row["not_before"] <= now and (lost is None or now - lost < GONE_SECONDS))
 
-    def _trials(
-        self, wanted: Sequence[tuple[RowMapping, Sequence[str]]], held: Mapping[int, Open], now: float
-    ) -> list[Trial]:
+    def _trials(self, wanted: Sequence[tuple[Row, Sequence[str]]], held: Mapping[int, Open], now: float) -> list[Trial]:
         """The next runs that are wanted; jobs of one kind wait for the first of them, if it will have its run soon."""
         trials, coming = [], set[tuple[Kind, str]]()
         for row, left in wanted:
@@ -293,7 +285,7 @@ class Survey:
         return trials
 
     @staticmethod
-    def _will_tell(row: RowMapping, lease: Open | None, now: float) -> bool:
+    def _will_tell(row: Row, lease: Open | None, now: float) -> bool:
         """Whether a job that is to be profiled is being so, or may begin to be."""
         if lease is None:
             return bool(row["not_before"] <= now)
@@ -303,14 +295,14 @@ class Survey:
     @staticmethod
     def _learn_from_others(
         connection: Connection,
-        jobs: Sequence[RowMapping],
+        jobs: Sequence[Row],
         speeds: Speeds,
         memory: Mapping[str, float],
         capacity: Mapping[str, int],
         begun: Collection[int],
     ) -> bool:
         """Let jobs that are to be profiled have what was measured of others of their kind; whether there was any."""
-        found: dict[Kind, Mapping[str, RowMapping]] = {}
+        found: dict[Kind, Mapping[str, Row]] = {}
         for row in jobs:
             form, known = form_of(row), speeds.of(row["id"])
             if (kind := kind_of(form)) is None or row["id"] in begun:
@@ -324,10 +316,12 @@ class Survey:
     @staticmethod
     def _begun(connection: Connection) -> set[int]:
         """Jobs that have trained: they were profiled when they came, and other types are measured as they train."""
-        own = tables.leases.c
-        trained = select(own.id).where(own.job == tables.jobs.c.id, own.kind == TRAIN, own.first_tick.is_not(None))
-        query = select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED, trained.exists())
-        return set(connection.execute(query).scalars())
+        return set(
+            connection.column(
+                """SELECT id FROM jobs WHERE state = 'queued' AND EXISTS
+                (SELECT * FROM leases WHERE job = jobs.id AND kind = 'train' AND first_tick IS NOT NULL)"""
+            )
+        )
 
     def _is_impossible(self, form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float]) -> bool:
         """Whether it has run out of memory, and there is no GPU type left, not even on hosts that are down."""
@@ -336,11 +330,11 @@ class Survey:
         types = {seat.gpu_type for node in self.nodes for seat in node.seats} | memory.keys()  # also of lost GPUs
         return bool(types) and not allowed_types(form, known, memory, types)
 
-    def _impossible(self, connection: Connection, row: RowMapping) -> None:
+    def _impossible(self, connection: Connection, row: Row) -> None:
         """A job that has run out of memory on every GPU type there is."""
         reason = "it ran out of memory on every GPU type that it may run on"
         values = {"state": FAILED, "finished": self.store.now(), "reason": reason}
-        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
+        connection.update("jobs", values, "id = :job", job=row["id"])
         self.store.note(connection, "failed", row["name"], reason=reason)
 
 

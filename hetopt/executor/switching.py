@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from sqlalchemy import Connection, select
-
-from hetopt.executor import tables
+from hetopt.executor.database import Connection
 from hetopt.executor.leases import StopReason
 
 NEWEST = 50
@@ -20,26 +18,22 @@ def stopping(connection: Connection) -> list[float]:
     """Seconds from the request to stop to the seal, of the newest leases that were to move."""
     found: list[tuple[float, float]] = []
     for reason in RESTARTS:  # one after another, each by the index: most leases may have ended for another reason
-        rows = connection.execute(
-            select(tables.leases.c.sealed, tables.leases.c.stop_asked)
-            .where(tables.leases.c.sealed.is_not(None), tables.leases.c.stop_reason == reason)
-            .where(tables.leases.c.outcome == "stopped")
-            .order_by(tables.leases.c.sealed.desc())
-            .limit(NEWEST)
+        found += connection.tuples(
+            """SELECT sealed, stop_asked FROM leases WHERE sealed IS NOT NULL AND stop_reason = :reason
+            AND outcome = 'stopped' ORDER BY sealed DESC LIMIT :newest""",
+            reason=reason,
+            newest=NEWEST,
         )
-        found += [(float(sealed), float(asked)) for sealed, asked in rows]
     return [sealed - asked for sealed, asked in sorted(found, reverse=True)[:NEWEST]]
 
 
 def starting(connection: Connection) -> list[float]:
     """Seconds from the grant to the first step, of the newest leases."""
-    rows = connection.execute(
-        select(tables.leases.c.first_tick - tables.leases.c.granted)
-        .where(tables.leases.c.first_tick.is_not(None))
-        .order_by(tables.leases.c.first_tick.desc())
-        .limit(NEWEST)
-    ).scalars()
-    return [float(value) for value in rows]
+    return connection.column(
+        """SELECT first_tick - granted FROM leases WHERE first_tick IS NOT NULL
+        ORDER BY first_tick DESC LIMIT :newest""",
+        newest=NEWEST,
+    )
 
 
 def restart_seconds(connection: Connection) -> float | None:

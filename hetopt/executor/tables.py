@@ -2,190 +2,168 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
-
-metadata = MetaData()
+from typing import Any
 
 VERSION = 2
 """Of these tables."""
 
-meta = Table("meta", metadata, Column("key", String, primary_key=True), Column("value", Text, nullable=False))
-"""Single facts: the version, the cluster's name, the clock, the policy."""
+HELD_NUMBER = "held = 1 AND device = ''"
+HELD_DEVICE = "held = 1 AND device != ''"
+"""Seats by their number, and by their device: a GPU's number changes where another one is lost, or split."""
 
-jobs = Table(
-    "jobs",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", String, nullable=False, unique=True),
-    Column("tenant", String, nullable=False),
-    Column("form", Text, nullable=False),  # JSON of JobForm
-    Column("state", String, nullable=False),  # queued, done, failed, cancelled; running is who has an open lease
-    Column("reason", Text),  # why it waits, or how it ended
-    Column("submitted", Float, nullable=False),
-    Column("submitted_at", String, nullable=False),  # date and time, for people
-    Column("started", Float),  # when it first ran
-    Column("finished", Float),
-    Column("committed", Integer, nullable=False, default=0),  # steps that will never be done again
-    Column("checkpoint", Text),  # folder of the state after them
-    Column("checkpoint_bytes", Float),
-    Column("lost", Integer, nullable=False, default=0),  # steps done and lost
-    Column("epoch", Integer, nullable=False, default=0),  # of its newest lease
-    Column("failures", Integer, nullable=False, default=0),  # in a row
-    Column("losses", Integer, nullable=False, default=0),  # in a row: leases that ended early, by nobody's wish
-    Column("not_before", Float, nullable=False, default=0.0),  # it rests until then
-    Column("cancelled", Boolean, nullable=False, default=False),  # asked for
-    sqlite_autoincrement=True,
-)
-Index("jobs_of_a_state", jobs.c.state)
+HELD_UUID = "held = 1 AND (device GLOB 'GPU-*' OR device GLOB 'MIG-*')"
+"""A UUID is that of one GPU in the world, whatever its host is called by now; an engine may also report numbers."""
 
-leases = Table(
-    "leases",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("tag", String, nullable=False, unique=True),
-    Column("job", Integer, ForeignKey("jobs.id"), nullable=False),
-    Column("copy", Integer, nullable=False),
-    Column("epoch", Integer, nullable=False),
-    Column("kind", String, nullable=False),  # train, profile
-    Column("forked", Boolean, nullable=False, default=False),
-    Column("state", String, nullable=False),  # intent, started, sealed
-    Column("gpu_types", String, nullable=False),  # joined by +
-    Column("from_step", Integer, nullable=False),
-    Column("until_step", Integer, nullable=False),
-    Column("resume_dir", Text),
-    Column("folder", Text),  # in which its directory is; NULL: with the state
-    Column("round", Integer, nullable=False),
-    Column("granted", Float, nullable=False),
-    Column("running", Float),  # when a process was first seen
-    Column("first_tick", Float),  # when the first step was done
-    Column("stop_asked", Float),
-    Column("stop_reason", String),
-    Column("lost_since", Float),  # no longer renewed: given up, but not certainly dead
-    Column("sealed", Float),
-    Column("outcome", String),
-    Column("ticked_step", Integer),  # as far as the job got
-    Column("end_step", Integer),  # as far as its last checkpoint is
-    Column("checkpoint", Text),
-    Column("steps_timed", Float),  # steps and seconds that tell its speed
-    Column("seconds_timed", Float),
-    Column("merged", Boolean, nullable=False, default=False),  # of a copy: its steps are committed
-    UniqueConstraint("job", "id"),  # comes with the table: of two indexes that serve, SQLite takes the later one
-    sqlite_autoincrement=True,
-)
-Index("one_lease_of_a_copy", leases.c.job, leases.c.copy, unique=True, sqlite_where=text("state != 'sealed'"))
-Index("open_leases", leases.c.state, sqlite_where=text("state != 'sealed'"))
-# So that a look costs the same however many leases there have been:
-Index("leases_with_checkpoints", leases.c.job, sqlite_where=text("checkpoint IS NOT NULL"))
-Index("unmerged_leases", leases.c.job, sqlite_where=text("forked = 1 AND merged = 0"))
-Index(
-    "stopped_leases", leases.c.outcome, leases.c.stop_reason, leases.c.sealed, sqlite_where=text("sealed IS NOT NULL")
-)
-Index("begun_leases", leases.c.first_tick, sqlite_where=text("first_tick IS NOT NULL"))
+TABLES = {
+    "meta": """ -- single facts: the version, the cluster's name, the clock, the policy
+        key TEXT PRIMARY KEY NOT NULL,
+        value TEXT NOT NULL""",
+    "jobs": """
+        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+        name TEXT NOT NULL UNIQUE,
+        tenant TEXT NOT NULL,
+        form TEXT NOT NULL, -- JSON of JobForm
+        state TEXT NOT NULL, -- queued, done, failed, cancelled; a job with an open lease is running
+        reason TEXT, -- why it waits, or how it ended
+        submitted FLOAT NOT NULL,
+        submitted_at TEXT NOT NULL, -- date and time, for people
+        started FLOAT, -- when it first ran
+        finished FLOAT,
+        committed INTEGER NOT NULL, -- steps that will never be done again
+        checkpoint TEXT, -- folder of the state after them
+        checkpoint_bytes FLOAT,
+        lost INTEGER NOT NULL, -- steps done and lost
+        epoch INTEGER NOT NULL, -- of its newest lease
+        failures INTEGER NOT NULL, -- in a row
+        losses INTEGER NOT NULL, -- in a row: leases that ended early though nobody asked
+        not_before FLOAT NOT NULL, -- it rests until then
+        cancelled BOOLEAN NOT NULL -- asked for""",
+    "leases": """
+        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+        tag TEXT NOT NULL UNIQUE,
+        job INTEGER NOT NULL REFERENCES jobs (id),
+        copy INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        kind TEXT NOT NULL, -- train, profile
+        forked BOOLEAN NOT NULL,
+        state TEXT NOT NULL, -- intent, started, sealed
+        gpu_types TEXT NOT NULL, -- joined by +
+        from_step INTEGER NOT NULL,
+        until_step INTEGER NOT NULL,
+        resume_dir TEXT,
+        folder TEXT, -- in which its directory is; NULL: with the state
+        round INTEGER NOT NULL,
+        granted FLOAT NOT NULL,
+        running FLOAT, -- when a process was first seen
+        first_tick FLOAT, -- when the first step was done
+        stop_asked FLOAT,
+        stop_reason TEXT,
+        lost_since FLOAT, -- no longer renewed: given up, but not certainly dead
+        sealed FLOAT,
+        outcome TEXT,
+        ticked_step INTEGER, -- as far as the job got
+        end_step INTEGER, -- as far as its last checkpoint is
+        checkpoint TEXT,
+        steps_timed FLOAT, -- steps and seconds that tell its speed
+        seconds_timed FLOAT,
+        merged BOOLEAN NOT NULL, -- of a copy: its steps are committed
+        UNIQUE (job, id) -- comes with the table: of two indexes that serve, SQLite takes the later one""",
+    "seats": """
+        lease INTEGER NOT NULL REFERENCES leases (id),
+        node TEXT NOT NULL,
+        gpu_type TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        device TEXT NOT NULL,
+        held BOOLEAN NOT NULL,
+        PRIMARY KEY (lease, node, gpu_type, number)""",
+    "targets": """ -- what the last decision wants to run
+        job INTEGER NOT NULL REFERENCES jobs (id),
+        copy INTEGER NOT NULL,
+        seats TEXT NOT NULL, -- JSON: node -> GPU type -> how many
+        work FLOAT, -- of a forked copy: its part of the steps, in any unit
+        until_step INTEGER, -- of a forked copy, once it is known where the round begins
+        PRIMARY KEY (job, copy)""",
+    "speeds": """ -- what is measured of jobs on GPU types
+        job INTEGER NOT NULL REFERENCES jobs (id),
+        gpu_type TEXT NOT NULL,
+        feasible BOOLEAN NOT NULL,
+        steps FLOAT NOT NULL,
+        seconds FLOAT NOT NULL,
+        memory_bytes FLOAT, -- of one worker
+        note TEXT,
+        PRIMARY KEY (job, gpu_type)""",
+    "nodes": """
+        name TEXT PRIMARY KEY NOT NULL,
+        drained BOOLEAN NOT NULL,
+        content TEXT -- JSON: what the engine last said of it""",
+    "rounds": """
+        number INTEGER PRIMARY KEY NOT NULL,
+        time FLOAT NOT NULL,
+        policy TEXT NOT NULL,
+        jobs INTEGER NOT NULL,
+        placed INTEGER NOT NULL,
+        gpus INTEGER NOT NULL,
+        capacity INTEGER NOT NULL,
+        seconds FLOAT NOT NULL -- that the decision took""",
+    "merges": """
+        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, -- its row goes when its checkpoint does, but not its number
+        job INTEGER NOT NULL REFERENCES jobs (id),
+        step INTEGER NOT NULL, -- committed once it is done
+        parts TEXT NOT NULL, -- JSON: list of [folder, weight]
+        folder TEXT NOT NULL,
+        done BOOLEAN NOT NULL""",
+    "memories": """ -- what a policy wants to remember, under its name and settings
+        policy TEXT PRIMARY KEY NOT NULL,
+        state BLOB NOT NULL""",
+    "events": """ -- what happened, in the same transaction; from here it goes to the log file
+        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+        time FLOAT NOT NULL,
+        at TEXT NOT NULL, -- date and time, for people
+        kind TEXT NOT NULL,
+        job TEXT,
+        content TEXT NOT NULL -- JSON""",
+}
+"""Table -> its columns."""
 
-seats = Table(
-    "seats",
-    metadata,
-    Column("lease", Integer, ForeignKey("leases.id"), primary_key=True),
-    Column("node", String, primary_key=True),
-    Column("gpu_type", String, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("device", String, nullable=False),
-    Column("held", Boolean, nullable=False),
-)
-HELD_NUMBER = text("held = 1 AND device = ''")
-Index("one_lease_on_a_seat", seats.c.node, seats.c.gpu_type, seats.c.number, unique=True, sqlite_where=HELD_NUMBER)
-HELD_DEVICE = text("held = 1 AND device != ''")  # a GPU's number changes where another one is lost, or split
-Index("one_lease_on_a_device", seats.c.device, seats.c.node, unique=True, sqlite_where=HELD_DEVICE)
-# A UUID is that of one GPU in the world, whatever its host is called by now; an engine may also tell plain numbers.
-HELD_UUID = text("held = 1 AND (device GLOB 'GPU-*' OR device GLOB 'MIG-*')")
-Index("one_lease_on_a_uuid", seats.c.device, unique=True, sqlite_where=HELD_UUID)
+UNIQUE_INDEXES = {
+    "one_lease_of_a_copy": "leases (job, copy) WHERE state != 'sealed'",
+    "one_lease_on_a_seat": f"seats (node, gpu_type, number) WHERE {HELD_NUMBER}",
+    "one_lease_on_a_device": f"seats (device, node) WHERE {HELD_DEVICE}",
+    "one_lease_on_a_uuid": f"seats (device) WHERE {HELD_UUID}",
+    "one_merge_of_a_job": "merges (job) WHERE done = 0",
+}
+INDEXES = {
+    "jobs_of_a_state": "jobs (state)",
+    "open_leases": "leases (state) WHERE state != 'sealed'",
+    # so that a look costs the same however many leases there have been:
+    "leases_with_checkpoints": "leases (job) WHERE checkpoint IS NOT NULL",
+    "unmerged_leases": "leases (job) WHERE forked = 1 AND merged = 0",
+    "stopped_leases": "leases (outcome, stop_reason, sealed) WHERE sealed IS NOT NULL",
+    "begun_leases": "leases (first_tick) WHERE first_tick IS NOT NULL",
+}
 
-targets = Table(
-    "targets",
-    metadata,
-    Column("job", Integer, ForeignKey("jobs.id"), primary_key=True),
-    Column("copy", Integer, primary_key=True),
-    Column("seats", Text, nullable=False),  # JSON: node -> GPU type -> how many
-    Column("work", Float),  # of a forked copy: its part of the steps, in any unit
-    Column("until_step", Integer),  # of a forked copy, once it is known where the round begins
-)
-"""What the last decision wants to run."""
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "jobs": {
+        "committed": 0,
+        "lost": 0,
+        "epoch": 0,
+        "failures": 0,
+        "losses": 0,
+        "not_before": 0.0,
+        "cancelled": False,
+    },
+    "leases": {"forked": False, "merged": False},
+    "speeds": {"steps": 0.0, "seconds": 0.0},
+    "nodes": {"drained": False},
+    "merges": {"done": False},
+}
+"""Table -> values of a new row; they are not in the columns, since older databases do not have them there."""
 
-speeds = Table(
-    "speeds",
-    metadata,
-    Column("job", Integer, ForeignKey("jobs.id"), primary_key=True),
-    Column("gpu_type", String, primary_key=True),
-    Column("feasible", Boolean, nullable=False),
-    Column("steps", Float, nullable=False, default=0.0),
-    Column("seconds", Float, nullable=False, default=0.0),
-    Column("memory_bytes", Float),  # of one worker
-    Column("note", Text),
-)
-"""What is measured of jobs on GPU types."""
 
-nodes = Table(
-    "nodes",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("drained", Boolean, nullable=False, default=False),
-    Column("content", Text),  # JSON: what the engine last said of it
-)
-
-rounds = Table(
-    "rounds",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    Column("time", Float, nullable=False),
-    Column("policy", String, nullable=False),
-    Column("jobs", Integer, nullable=False),
-    Column("placed", Integer, nullable=False),
-    Column("gpus", Integer, nullable=False),
-    Column("capacity", Integer, nullable=False),
-    Column("seconds", Float, nullable=False),  # that the decision took
-)
-
-merges = Table(
-    "merges",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("job", Integer, ForeignKey("jobs.id"), nullable=False),
-    Column("step", Integer, nullable=False),  # committed once it is done
-    Column("parts", Text, nullable=False),  # JSON: list of [folder, weight]
-    Column("folder", Text, nullable=False),
-    Column("done", Boolean, nullable=False, default=False),
-    sqlite_autoincrement=True,  # its row goes when its checkpoint does, but not its number
-)
-Index("one_merge_of_a_job", merges.c.job, unique=True, sqlite_where=text("done = 0"))
-
-memories = Table(
-    "memories", metadata, Column("policy", String, primary_key=True), Column("state", LargeBinary, nullable=False)
-)
-"""What a policy wants to remember, under its name and settings."""
-
-events = Table(
-    "events",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("time", Float, nullable=False),
-    Column("at", String, nullable=False),  # date and time, for people
-    Column("kind", String, nullable=False),
-    Column("job", String),
-    Column("content", Text, nullable=False),  # JSON
-    sqlite_autoincrement=True,
-)
-"""What happened, in the same transaction; from here it goes to the log file."""
+def statements() -> list[str]:
+    """SQL that makes what is absent."""
+    return [
+        *(f"CREATE TABLE IF NOT EXISTS {name} ({columns}\n)" for name, columns in TABLES.items()),
+        *(f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {what}" for name, what in UNIQUE_INDEXES.items()),
+        *(f"CREATE INDEX IF NOT EXISTS {name} ON {what}" for name, what in INDEXES.items()),
+    ]

@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import Any
 
 from matplotlib.axes import Axes
-from sqlalchemy import Row
 
 from hetopt.executor.dashboard.history import Span
 from hetopt.executor.dashboard.reader import ClusterState
+from hetopt.executor.database import Row
 from hetopt.executor.leases import PROFILE
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
@@ -97,7 +97,7 @@ def leases(state: ClusterState) -> Picture | None:
             bars.append(GanttBar(*place, style, span.job, lease_tip(run, now), begun, profiles))
     total = sum(shown.values())
     height = max(min(MAX_LINE, CHART_HEIGHT / total), MIN_LINE, ROW_HEIGHT / min(shown.values()))
-    rounds = [one for one in state.rounds if since <= one.time <= now]
+    rounds = [one for one in state.rounds if since <= one["time"] <= now]
     every = max(1, -(-len(rounds) // MAX_MARKS))
     caption = [
         f"A line for each GPU over the last {format_duration(round(now - since))}; point at a bar for its lease.",
@@ -121,18 +121,18 @@ def leases(state: ClusterState) -> Picture | None:
         return picture(figure, "leases over time by GPU", " ".join(filter(None, caption)), keys, tips)
 
 
-def _draw_rounds(axes: Axes, rounds: Sequence[Row[Any]], height: float, tips: list[str]) -> None:
+def _draw_rounds(axes: Axes, rounds: Sequence[Row], height: float, tips: list[str]) -> None:
     """A line down from each round with a handle that has a tip, and its number where there is room."""
     (since, now), lines = axes.get_xlim(), axes.get_ylim()[0]
-    axes.vlines([one.time for one in rounds], 0, lines, colors=QUIET, linewidth=0.7, linestyles="dotted", zorder=2.5)
+    axes.vlines([one["time"] for one in rounds], 0, lines, colors=QUIET, linewidth=0.7, linestyles="dotted", zorder=2.5)
     half, room, free = 0.002 * (now - since), MIN_DISTANCE * (now - since), since
     for one in rounds:
-        handle = one.time - half, one.time + half, -0.1 / height, 0.0
+        handle = one["time"] - half, one["time"] + half, -0.1 / height, 0.0
         draw_boxes(axes, [handle], facecolor=QUIET, linewidth=0).set_gid(f"tip{len(tips)}")
         tips.append(
-            f"round {one.number}: {one.placed} of {one.jobs} jobs on {one.gpus} of {one.capacity} GPUs, decided in "
-            f"{format_duration(one.seconds)} by {one.policy}"
+            f"round {one['number']}: {one['placed']} of {one['jobs']} jobs on {one['gpus']} of {one['capacity']} GPUs, "
+            f"decided in {format_duration(one['seconds'])} by {one['policy']}"
         )
-        if one.time >= free:
-            axes.text(one.time, -0.13 / height, str(one.number), ha="center", va="bottom", color=QUIET)
-            free = one.time + room
+        if one["time"] >= free:
+            axes.text(one["time"], -0.13 / height, str(one["number"]), ha="center", va="bottom", color=QUIET)
+            free = one["time"] + room

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from sqlalchemy import Row, event
 
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock
 from hetopt.executor.dashboard import history
 from hetopt.executor.dashboard.job_fairness import fairness
+from hetopt.executor.database import Row
 from hetopt.executor.lease_directory import boot_id
 from hetopt.executor.losses import newest_leases, recent_curve
 from hetopt.executor.snapshot import Snapshot, snapshot
@@ -42,7 +40,7 @@ class ClusterState:
     engine: str | None
     since: float
     spans: list[history.Span]
-    rounds: Sequence[Row[Any]]
+    rounds: list[Row]
     usage: history.Usage
     fairness: pd.DataFrame
     losses: dict[str, list[tuple[int, float]]]
@@ -67,15 +65,9 @@ class Reader:
     def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS, max_age: float = MAX_AGE) -> None:
         self.lock_seconds, self.max_age = lock_seconds, max_age
         self.store = StateStore(folder, make=False)
+        self.store.restrain(lock_seconds)
         self._lock = threading.Lock()
         self._last: tuple[float, ClusterState | HetoptError] | None = None
-
-        @event.listens_for(self.store.database, "connect", insert=True)  # before the statements of the store
-        def _restrain(connection: Any, _: object) -> None:
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute(f"PRAGMA busy_timeout = {round(1000 * lock_seconds)}")
-
-        self.store.database.dispose()
 
     def read(self) -> ClusterState:
         """The state now, or less than ``max_age`` seconds ago; errors are raised as often.
@@ -108,7 +100,7 @@ class Reader:
             text = f"{type(problem).__name__}: {problem}"[:300]
             return UnusableFile(f"{self.store.folder / DATABASE}: what it holds cannot be shown ({text})")
         finally:
-            self.store.database.dispose()
+            self.store.disconnect()
 
     def _read(self) -> ClusterState:
         if not (self.store.folder / DATABASE).is_file():

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from hetopt.checks import choices, shown
-from hetopt.errors import HetoptError, InvalidOption
+from hetopt.errors import HetoptError, InvalidOption, MissingPackage
 from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase
 from hetopt.plugins import ENGINES, parameters, raised
 
@@ -63,6 +63,8 @@ def make_engine(
     except HetoptError:
         raise
     except Exception as problem:  # whatever the code of somebody else does
+        if missing := MissingPackage.of(problem):
+            raise missing from None
         raise InvalidOption(f"{called} cannot be made with {given}: {raised(problem)}") from problem
     lacks = [key for key in METHODS if not callable(getattr(engine, key, None))]
     lacks += [key for key in ATTRIBUTES if not hasattr(engine, key)]

@@ -12,15 +12,17 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
-from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
-from hetopt.executor.engines.nvidia_watch import GpuWatch
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.names import check_name
 from hetopt.executor.processes import send, tagged, with_tag
+
+if TYPE_CHECKING:
+    from hetopt.executor.engines.nvidia_watch import GpuWatch
 
 OWN = (files.TAG_VARIABLE, "HETOPT_TOKEN")
 """Variables that are not a job's business; the token opens the dashboard, and jobs print what they have."""
@@ -149,9 +151,14 @@ def this_machine(cluster: str, slots: Path | None = None) -> LocalEngine:
     ------
     UnusableFile, InvalidOption
         See :func:`~hetopt.executor.engines.slots.read_slots`; or there are no GPUs.
+    MissingPackage
+        Without slots: nvidia-ml-py is not installed.
     """
     if slots is not None:
         return LocalEngine(read_slots(Path(slots)), cluster)
+    from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
+    from hetopt.executor.engines.nvidia_watch import GpuWatch
+
     host = check_name(socket.gethostname().partition(".")[0], "this machine's name")
     if (found := find_gpus(host)) is None:
         raise InvalidOption(f"{why_no_gpus()}; declare CPU slots in a file and name it by --slots")
