@@ -5,6 +5,7 @@ The exit code is 2 for bad input, 1 for a program without a solution, and 130 af
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 import warnings
@@ -19,7 +20,8 @@ from hetopt.presentation import console
 
 def main() -> None:
     """Run the command; print errors of hetopt as one line, and exit with a code."""
-    gc.set_threshold(50_000)  # imports leave no garbage, and a fifth of their time was to look for it
+    gc.set_threshold(50_000)  # imports leave no garbage: looking for it took a fifth of their time
+    atexit.register(gc.freeze)  # nor is a last look at all objects worth its time
     console.forgive_encodings()
     try:
         with _warnings_as_notes():

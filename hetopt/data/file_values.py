@@ -94,7 +94,7 @@ Speeds: TypeAlias = dict[Name, Speed]
 class Part(BaseModel):
     """A mapping in the file; the error for an unknown key names the nearest known one."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="wrap")
     @classmethod

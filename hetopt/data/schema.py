@@ -39,7 +39,13 @@ EITHER: Any = {
 """For the JSON Schema: the two ways to describe a cluster."""
 
 
-class GPUTypePart(Part):
+class DescribedPart(Part):
+    """A part whose docstrings are the descriptions in the JSON Schema."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class GPUTypePart(DescribedPart):
     """A model of GPU."""
 
     name: Name
@@ -47,7 +53,7 @@ class GPUTypePart(Part):
     """Memory of one GPU in bytes; leave it out where unknown."""
 
 
-class ServerPart(Part):
+class ServerPart(DescribedPart):
     """A host."""
 
     name: Name
@@ -61,7 +67,7 @@ class ServerPart(Part):
     """Local disk for datasets in bytes; leave it out for no limit."""
 
 
-class ClusterPart(Part):
+class ClusterPart(DescribedPart):
     """The cluster: either ``gpu_types`` and ``servers``, or ``capacity`` and the properties common to all servers."""
 
     model_config = ConfigDict(json_schema_extra=EITHER)
@@ -83,7 +89,7 @@ class ClusterPart(Part):
     """With ``capacity``: of every server, in bytes."""
 
 
-class JobTypePart(Part):
+class JobTypePart(DescribedPart):
     """A kind of jobs of a tenant: ``speedup`` or ``throughput``, not both."""
 
     model_config = ConfigDict(json_schema_extra=exactly_one("speedup", "throughput"))
@@ -97,7 +103,7 @@ class JobTypePart(Part):
     """Memory that one worker needs, in bytes."""
 
 
-class TenantPart(Part):
+class TenantPart(DescribedPart):
     """A tenant: ``job_types``, or for a single one ``speedup`` or ``throughput`` alone."""
 
     model_config = ConfigDict(json_schema_extra=exactly_one("speedup", "throughput", "job_types"))
@@ -113,7 +119,7 @@ class TenantPart(Part):
     job_types: list[JobTypePart] | None = None
 
 
-class StagePart(Part):
+class StagePart(DescribedPart):
     """A stage of a pipeline-parallel job."""
 
     replicas: Natural
@@ -136,7 +142,7 @@ class StagePart(Part):
     """Tokens that two replicas exchange in one iteration on average, in bytes (expert parallelism)."""
 
 
-class JobPart(Part):
+class JobPart(DescribedPart):
     """A training job."""
 
     name: Name
@@ -173,7 +179,7 @@ class JobPart(Part):
     """Largest number of servers on which it may run at once, each copy with a part of its work."""
 
 
-class InstancePart(Part):
+class InstancePart(DescribedPart):
     """An instance file of hetopt: a cluster, its tenants and jobs, and its state now."""
 
     schema_: Literal["hetopt/instance/1"] = Field(alias="schema")
