@@ -49,7 +49,7 @@ def test_start_up(
     printed: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else Python compiles anew each time
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else every process compiles all modules
     Path("job.json").write_text(json.dumps({"name": "job", "command": ["true"], "steps": 1}))
     own, peer = list[float](), list[float]()
 

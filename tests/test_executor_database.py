@@ -250,13 +250,13 @@ def test_threads_may_use_one_store_at_once(store: StateStore) -> None:
                 seen.append(connection.value("SELECT count(*) FROM nodes WHERE name LIKE :own", own=f"{thread}-%"))
         return seen
 
-    often = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 5000)
     try:
         with ThreadPoolExecutor(4) as pool:
             assert list(pool.map(write, range(4))) == [list(range(1, 21))] * 4
     finally:
-        sys.setswitchinterval(often)
+        sys.setswitchinterval(usual)
     assert len(nodes(store)) == 80
 
 
