@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from hetopt.checks import shown
 from hetopt.data.documents import DocumentError, from_json_or_yaml
 from hetopt.data.standard_input import read_bytes
-from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -31,18 +31,18 @@ def read_form(form: type[Form], path: Path) -> Form:
     try:
         content = read_bytes(path, MOST_BYTES)
         if len(content) > MOST_BYTES:
-            raise InvalidOption(f"{path} has more than {MOST_BYTES} bytes; such a file never has")
+            raise InvalidOption(f"has more than {MOST_BYTES} bytes; such a file never has").in_file(str(path))
         text = content.decode()
     except OSError as problem:
         raise UnusableFile.of(problem, path, "read") from None
     except UnicodeDecodeError:
-        raise InvalidOption(f"{path} is no text in UTF-8") from None
+        raise InvalidOption("is not text in UTF-8").in_file(str(path)) from None
     try:
         return as_form(form, from_json_or_yaml(text))
     except DocumentError as error:
-        line = error.found_line(text)
-        where = str(path) if line is None else f"{path}, line {line}"
-        raise InvalidOption(f"{where}: {error}") from None
+        cause = error.problem
+        found = InvalidOption(cause.problem, cause.path) if isinstance(cause, HetoptError) else InvalidOption(cause)
+        raise found.in_file(str(path), error.found_line(text)) from None
 
 
 def as_form(form: type[Form], content: Any) -> Form:

@@ -126,10 +126,11 @@ def read_job(path: Path) -> JobForm:
     folder = Path(os.path.abspath(path)).parent
     cwd = Path(os.path.normpath(folder / os.path.expanduser(form.cwd))) if form.cwd else folder  # never raises
     if not cwd.is_dir():
-        raise InvalidOption(f"{path}: cwd is {form.cwd!r}, and {cwd} is no folder")
+        raise InvalidOption(f"is {form.cwd!r}, and {cwd} is no folder", "cwd").in_file(str(path))
     for name, value in form.environment.items():
         if not name.isidentifier() or "\0" in value:
-            raise InvalidOption(f"{path}: environment has {name!r}; it must be the name of a variable")
+            problem = InvalidOption(f"has {name!r}; it must be the name of a variable", "environment")
+            raise problem.in_file(str(path))
     if form.steps > MOST_COUNTED:
-        raise InvalidOption(f"{path}: steps is {form.steps}; it may be {MOST_COUNTED} at most")
+        raise InvalidOption(f"is {form.steps}; it may be {MOST_COUNTED} at most", "steps").in_file(str(path))
     return form.model_copy(update={"cwd": str(cwd)})

@@ -50,13 +50,12 @@ def read_slots(path: Path) -> tuple[Node, ...]:
     for name, host in said.nodes.items():
         for gpu_type, number in host.slots.items():
             if number > MOST_SLOTS:
-                raise InvalidOption(
-                    f"{path}: nodes.{name}.slots.{gpu_type} is {number}; it may be {MOST_SLOTS} at most"
-                )
+                problem = InvalidOption(f"is {number}; it may be {MOST_SLOTS} at most")
+                raise problem.at(("nodes", name, "slots", gpu_type)).in_file(str(path))
         seats = [Seat(name, gpu_type, i) for gpu_type, number in host.slots.items() for i in range(number)]
         memory = {gpu_type: said.memory[gpu_type] for gpu_type in host.slots if said.memory.get(gpu_type)}
         nodes.append(Node(name, tuple(seats), memory_bytes=memory))
     types = {gpu_type for host in said.nodes.values() for gpu_type in host.slots}
     if unknown := sorted(set(said.memory) - types):
-        raise InvalidOption(f"{path}: memory names {unknown[0]!r}, of which no host has a slot")
+        raise InvalidOption(f"names {unknown[0]!r}, of which no host has a slot", "memory").in_file(str(path))
     return tuple(nodes)
