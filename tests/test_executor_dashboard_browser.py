@@ -72,7 +72,7 @@ def test_the_page_reports_that_the_server_does_not_answer(
             server.server_close()
         else:
             monkeypatch.setattr(server.reader, "read", fails)
-        text = {"stops": "The server has not answered since ", "fails": "the disk <b>is</b> gone"}[what]
+        text = {"stops": "The server does not answer.", "fails": "the disk <b>is</b> gone"}[what]
         wait_for(tab, "#problem", text)
         assert tab.get_attribute("#live", "class") == "stale"
         assert "early-bird" in tab.inner_text("#running"), "the last state stays"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
@@ -18,11 +20,8 @@ from hetopt.presentation.style import GRID, INK, PAGE, REST, SeriesStyle
 LETTER = 0.08
 """Width of a digit in inches."""
 
-NAME = 24
-"""Most letters of the name of a row."""
-
-SHORT = 6
-"""Least letters of a label that is cut."""
+NAME, SHORT = 24, 6
+"""Most letters of the name of a row, and least letters of a label that is cut."""
 
 LABELLED = 0.15
 """Least height in inches of a bar with a label."""
@@ -91,46 +90,42 @@ def draw_bars(
     whole:
         Whether labels with too little room are left out rather than cut, e.g. numbers.
     """
-    tops, top = [], 0
-    for row in rows:
-        tops.append(top)
-        axes.axhline(top, color=GRID, linewidth=0.6, zorder=0)
-        top += row.lines
-    axes.set(xlim=window, ylim=(max(top, 1), 0))
-    middles = [y + row.lines / 2 for y, row in zip(tops, rows, strict=True)]
+    tops = [0, *accumulate(row.lines for row in rows)]
+    axes.hlines(tops, *window, colors=GRID, linewidth=0.6, zorder=0)
+    axes.set(xlim=window, ylim=(max(tops[-1], 1), 0))
+    middles = [(top + below) / 2 for top, below in pairwise(tops)]
     axes.set_yticks(middles, [label(row.name, i, NAME) for i, row in enumerate(rows, 1)])
     across = axes.bbox.width / axes.figure.dpi / (window[1] - window[0])  # inches per unit
-    down = axes.bbox.height / axes.figure.dpi / max(top, 1)
-    high = min((row.lines for row in rows), default=1) * down
-    axes.tick_params(axis="y", length=0, labelsize=min(9.0, max(5.0, 72 * high * 0.95)))
+    down = axes.bbox.height / axes.figure.dpi / max(tops[-1], 1)
+    axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", zorder=0)
     axes.spines["left"].set_visible(False)
-    shapes: dict[tuple[str, str, float], list[Box]] = {}
+    shapes, dark = dict[tuple[str, str, float], list[Box]](), list[Box]()
     for bar in bars:
         start, end = max(bar.start, window[0]), min(bar.end, window[1])
         if start >= end:
             continue
         low = tops[bar.row] + bar.line
         box = (start, end, low + 0.04, low + bar.lines - 0.04)
-        colour, hatch = (REST, "") if bar.style is None else (bar.style.colour, bar.style.hatch)
-        key = (colour, "////" if bar.pale else hatch, 0.55 if bar.pale else 1.0)
+        colour, hatch = (bar.style.colour, bar.style.hatch) if bar.style else (REST, "")
+        key = (colour, "////", 0.55) if bar.pale else (colour, hatch, 1.0)
         if tips is None:
             shapes.setdefault(key, []).append(box)
         else:
             _draw(axes, [box], *key).set_gid(f"tip{len(tips)}")
             tips.append(bar.tip)
-        if bar.begun is not None and bar.begun > start:
-            begun = min(bar.begun, end)
-            shapes.setdefault((INK, "", 0.6), []).append((start, begun, *box[2:]))
-            start = begun
-        room = int(((end - start) * across - 0.08) / LETTER)
+        begun = start if bar.begun is None else min(max(start, bar.begun), end)
+        if begun > start:
+            dark.append((start, begun, *box[2:]))
+        room = int(((end - begun) * across - 0.08) / LETTER)
         least = text_width(bar.label) if whole else min(text_width(bar.label), SHORT)
         fits = bar.lines * down >= LABELLED and room >= least
         if bar.label and bar.style is not None and not key[1] and fits:
-            at = start + 0.04 / across, low + bar.lines / 2
+            at = begun + 0.04 / across, low + bar.lines / 2
             axes.text(*at, cut(bar.label, room), va="center", color=bar.style.letters, zorder=3)
-    for key, boxes in sorted(shapes.items(), key=lambda item: item[0][0] == INK):
-        _draw(axes, boxes, *key)
+    for key, boxes in (*shapes.items(), ((INK, "", 0.6), dark)):
+        if boxes:
+            _draw(axes, boxes, *key)
 
 
 def _draw(axes: Axes, boxes: list[Box], colour: str, hatch: str, alpha: float) -> PathPatch:
@@ -145,8 +140,7 @@ def time_axis(axes: Axes, begin: float, end: float, *, ago: bool = False) -> Non
     step = size * next(s for s in steps if end - begin <= (7 if ago else 12) * s * size)
     axes.set_xlim(begin, end)
     if ago:
-        ticks = [end - i * step for i in range(int((end - begin) / step) + 1)]
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_major_locator(FixedLocator(np.arange(end, begin, -step).tolist()))
         shown = FuncFormatter(lambda at, _: "now" if end - at < step / 2 else f"{format_duration(end - at)} ago")
     else:
         axes.xaxis.set_major_locator(MultipleLocator(step))

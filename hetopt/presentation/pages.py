@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -18,9 +17,8 @@ from hetopt.presentation import formatting, style
 @cache
 def environment(package: str = "hetopt.presentation") -> Environment:
     """The templates of a package (in its folder ``templates``), which may extend and import those of this package."""
-    folders = dict.fromkeys((package, "hetopt.presentation"))
     made = Environment(
-        loader=ChoiceLoader([PackageLoader(folder) for folder in folders]),
+        loader=ChoiceLoader([PackageLoader(folder) for folder in (package, "hetopt.presentation")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -31,7 +29,7 @@ def environment(package: str = "hetopt.presentation") -> Environment:
         "duration": formatting.format_duration,
         "counted": lambda items, word: counted(items if isinstance(items, int) else len(items), word),
     }
-    made.globals |= {"style": stylesheet(), "script": script}
+    made.globals |= {"style": stylesheet, "script": script}
     return made
 
 
@@ -57,21 +55,15 @@ def fragment(macro: str, value: object) -> str:
 @cache
 def stylesheet() -> Markup:
     """The style of all pages."""
-    source = Environment(autoescape=False, loader=PackageLoader("hetopt.presentation")).get_template("style.css.j2")
-    return Markup(_compact(source.render(light=style.declared(0), dark=style.declared(1))))
+    return Markup(render("style.css.j2", light=style.declared(0), dark=style.declared(1)))
 
 
 @cache
 def script(name: str) -> Markup:
     """A script from the folder of templates."""
-    loader = PackageLoader("hetopt.presentation")
-    return Markup(loader.get_source(environment(), name)[0])
+    return Markup(render(name))
 
 
 def source_hash(text: str) -> str:
     """The source of a Content-Security-Policy that allows this style or script."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
-def _compact(css: str) -> str:
-    return re.sub(r"\s*\n\s*", "\n", re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)).strip()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+from matplotlib.colors import to_rgb
 
 from hetopt.presentation.fonts import families, letters_may_lack
 from hetopt.presentation.tables import Key
@@ -53,9 +54,8 @@ def declared(scheme: int) -> str:
 
 def luminance(colour: str) -> float:
     """Relative luminance of ``#rrggbb`` by WCAG 2."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def contrast(one: str, other: str) -> float:
@@ -81,11 +81,6 @@ class SeriesStyle:
         return LIGHT[self.number % len(LIGHT)]
 
     @property
-    def variable(self) -> str:
-        """The variable of its colour on pages."""
-        return f"s{self.number % len(LIGHT)}"
-
-    @property
     def dash(self) -> tuple[float, ...]:
         """On and off in line widths; empty for a solid line."""
         return DASHES[self.number // len(LIGHT) % len(DASHES)]
@@ -102,7 +97,8 @@ class SeriesStyle:
 
     def key(self, label: str, *, line: bool = False) -> Key:
         """The entry of a legend: a bar, or a line."""
-        return Key(label, self.variable, self.dash if line else (), line=line, hatched=not line and bool(self.hatch))
+        variable, dash = f"s{self.number % len(LIGHT)}", self.dash if line else ()
+        return Key(label, variable, dash, line=line, hatched=not line and bool(self.hatch))
 
     def line(self) -> dict[str, Any]:
         """Settings of a line."""
@@ -121,10 +117,9 @@ def series_styles(names: Iterable[str]) -> dict[str, SeriesStyle]:
 @contextmanager
 def canvas(names: Iterable[str]) -> Iterator[None]:
     """Matplotlib settings to draw and write a picture with these names."""
-    ink: Sequence[str] = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
     settings: dict[str, Any] = {
         **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), QUIET),
-        **dict.fromkeys(ink, INK),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), INK),
         **dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor"), "none"),
         **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
         **dict.fromkeys(("font.size", "xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 9),

@@ -18,14 +18,11 @@ from hetopt.presentation.pictures import Picture, draw_boxes, picture
 from hetopt.presentation.style import LIGHT, QUIET, SOFT, SeriesStyle, canvas, series_styles
 from hetopt.presentation.tables import Key
 
-MAX_GPUS = 400
-"""Lines of the Gantt chart."""
+MAX_GPUS, MAX_MARKS = 400, 80
+"""Lines of the Gantt chart, and rounds that are marked."""
 
-CHART_HEIGHT, ROW_HEIGHT, MIN_LINE, MAX_LINE = 10.0, 0.12, 0.07, 0.2
+CHART_HEIGHT, ROW_HEIGHT, MIN_LINE, MAX_LINE = 10.0, 0.13, 0.07, 0.2
 """Inches: most height of the Gantt chart unless lines become too small, least height of a row, heights of a line."""
-
-MAX_MARKS = 80
-"""Rounds that are marked."""
 
 MIN_DISTANCE, MIN_LENGTH = 0.03, 0.001
 """Of the numbers of two rounds, and of a bar, as parts of the time axis."""
@@ -33,11 +30,8 @@ MIN_DISTANCE, MIN_LENGTH = 0.03, 0.001
 
 def runs(spans: Sequence[Span]) -> list[list[Span]]:
     """Spans of one lease on adjacent GPUs, which are one bar."""
-
-    def run(item: tuple[int, Span]) -> tuple[str, str, str, int]:
-        return item[1].tag, item[1].node, item[1].gpu_type, item[1].number - item[0]
-
-    return [[span for _, span in own] for _, own in groupby(enumerate(spans), run)]
+    numbered = groupby(enumerate(spans), lambda at: (at[1].tag, at[1].node, at[1].gpu_type, at[1].number - at[0]))
+    return [[span for _, span in own] for _, own in numbered]
 
 
 def gpu_rows(

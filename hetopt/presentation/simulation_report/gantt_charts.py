@@ -27,11 +27,14 @@ from hetopt.simulation.log import Log, training_begins
 Window = tuple[float, float]
 """Start and end in seconds."""
 
-SHORTEST, LONGEST = 3600.0, 4 * 3600.0
-"""Bounds in seconds of the length of the default window, in which rounds of some minutes are visible."""
+SHORTEST, LONGEST, STARTS = 3600.0, 4 * 3600.0, 181
+"""Bounds in seconds of the length of the default window, and the number of windows from which it is chosen."""
 
-STARTS = 181
-"""Number of windows from which the default is chosen."""
+MOST_ROWS, COLOURS = 40, 2 * len(LIGHT)
+"""Most rows of a chart, servers or jobs; tenants, jobs or GPU types with a style of their own (others are grey)."""
+
+LINE, LEAST_ROW = 0.062, 0.18
+"""Height in inches of a line, and of the lowest row, whose name is legible."""
 
 
 def parse_window(text: str) -> Window:
@@ -84,16 +87,6 @@ def busiest_window(logs: Collection[Log]) -> Window:
     return start, start + length
 
 
-MOST_ROWS = 40
-"""Most rows of a chart: servers, or jobs."""
-
-COLOURS = 2 * len(LIGHT)
-"""Number of tenants, jobs or GPU types with a style of their own; others are grey."""
-
-LINE, LEAST_ROW = 0.062, 0.18
-"""Height in inches of a line, and of the lowest row, whose name is legible."""
-
-
 def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[str, Any]]:
     """Charts with a row for each server, and for systems without servers (or with too many) a row for each job.
 
@@ -114,20 +107,18 @@ def gantt_charts(loaded: LoadedRuns, window: Window, where: str) -> list[dict[st
         own = spans_in(log, window)
         on_servers = 0 < len(servers) <= MOST_ROWS and not (own["servers"] == "").any()
         (placed if on_servers else others)[system] = own
-    return [_charts(own, to, loaded, window, where) for own, to in ((placed, sizes), (others, None)) if own]
+    return [_charts(own, to, loaded, window, where) for own, to in ((placed, sizes), (others, {})) if own]
 
 
 def _charts(
-    spans: Mapping[str, pd.DataFrame], sizes: Mapping[str, int] | None, loaded: LoadedRuns, window: Window, where: str
+    spans: Mapping[str, pd.DataFrame], sizes: Mapping[str, int], loaded: LoadedRuns, window: Window, where: str
 ) -> dict[str, Any]:
     """Charts with a row for each server (name -> GPUs); without servers, for each of the jobs with most GPU time."""
-    colour = "gpu_type" if sizes is None else "owner"
     tenants = loaded.instance is not None and loaded.instance.tenants
-    colours = "GPU types" if sizes is None else "tenants" if tenants else "jobs"
-    names = list(sizes or ())
-    if sizes is None:
-        arrival = {str(name): float(at) for log in loaded.logs.values() for name, at in log.jobs["arrival"].items()}
-        names = sorted(largest(spans.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
+    colour, colours = ("owner", "tenants" if tenants else "jobs") if sizes else ("gpu_type", "GPU types")
+    arrival = pd.concat([log.jobs["arrival"] for log in loaded.logs.values()]).to_dict()
+    by_arrival = sorted(largest(spans.values(), "job", MOST_ROWS), key=lambda name: (arrival[name], name))
+    names = list(sizes) or by_arrival
     styles = series_styles(largest(spans.values(), colour, COLOURS))
     keys = [style.key(name) for name, style in styles.items()]
     if any(not own[colour].isin(styles).all() for own in spans.values()):
@@ -135,16 +126,16 @@ def _charts(
     pictures = []
     for system, own in spans.items():
         with canvas([system, *names, *own["job"].unique()]):
-            if sizes is None:
-                figure = job_timeline(loaded.logs[system], names, window, styles)
-            else:
+            if sizes:
                 rows = [GanttRow(name, gpus) for name, gpus in sizes.items()]
                 figure = _timeline(rows, bars_of(own, sizes, styles), window)
+            else:
+                figure = job_timeline(loaded.logs[system], names, window, styles)
             figure.axes[0].set_title(heading(system, WIDE - 2))
             text = f"Timeline of {system} on {where}: {counted(len(own), 'span')} in {counted(len(names), 'row')}"
             pictures.append(picture(figure, text))
     keys.append(Key("starting or moving", "ink", opacity=0.6))
-    rows_are = "job" if sizes is None else "server"
+    rows_are = "server" if sizes else "job"
     return {"rows": rows_are, "colours": colours, "keys": keys, "pictures": pictures, "shown": len(names)}
 
 

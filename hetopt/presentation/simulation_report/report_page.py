@@ -83,7 +83,7 @@ def page(
         if systems:
             compared = part.statistics.baseline(baseline if baseline in systems else None)
             facts |= _numbers(part.statistics, compared, fairness, styles)
-            facts |= _distributions(runs, styles, name) | _over_time(runs, compared, styles, name)
+            facts |= _charts(runs, compared, styles, name)
             facts |= {"window": within, "gantt": gantt_charts(runs, within, name) if within else []}
         workloads.append(facts)
     claims = compare_with_papers(folder.table, clusters=folder.clusters)
@@ -119,20 +119,8 @@ def _numbers(statistics: SeedStatistics, baseline: str, fairness: str, styles: r
     }
 
 
-def _distributions(loaded: LoadedRuns, styles: result_tables.Styles, where: str) -> dict[str, Any]:
-    """Distributions over the jobs of all seeds."""
-    return {
-        "legend": [styles[name].key(name, line=True) for name in loaded.jct],
-        "distributions": [
-            charts.distribution(loaded.jct, "completion time", styles, where, ideal=False),
-            charts.distribution(loaded.rho, "finish-time fairness", styles, where, ideal=True),
-        ],
-        "without": by_reason(loaded.without),
-    }
-
-
-def _over_time(loaded: LoadedRuns, baseline: str, styles: result_tables.Styles, where: str) -> dict[str, Any]:
-    """Curves over time, with the length of their intervals in seconds."""
+def _charts(loaded: LoadedRuns, baseline: str, styles: result_tables.Styles, where: str) -> dict[str, Any]:
+    """Distributions over the jobs of all seeds, and curves over time with the length of their intervals in seconds."""
     logs = loaded.logs
     edges = np.linspace(*over_time.extent(logs.values()), INTERVALS + 1)
 
@@ -145,6 +133,12 @@ def _over_time(loaded: LoadedRuns, baseline: str, styles: result_tables.Styles, 
     estimated, actual = ({name: pair[i] for name, pair in tenants.items()} for i in range(2))
     what = "Estimated and actual throughput"
     return {
+        "legend": [styles[name].key(name, line=True) for name in loaded.jct],
+        "distributions": [
+            charts.distribution(loaded.jct, "completion time", styles, where, ideal=False),
+            charts.distribution(loaded.rho, "finish-time fairness", styles, where, ideal=True),
+        ],
+        "without": by_reason(loaded.without),
         "seed": loaded.seed,
         "interval": edges[1] - edges[0],
         "compared": baseline in logs and len(logs) > 1,

@@ -38,24 +38,22 @@
   const renew = async () => {
     if (busy || document.hidden) return;
     busy = true;
-    const time = () => last.toLocaleTimeString();
+    let wrong = "";
     try {
       const options = {cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(15000)};
       const answer = await fetch("fragment", options), text = await answer.text();
       if (answer.ok) {
         put(text);
         last = new Date();
-        report("");
-      } else if (answer.status === 401) {
-        report(`The server requires its token: open the page with ?token=... again. This is the state at ${time()}.`);
       } else {
-        report(`The server cannot read the state: ${text} This is the state at ${time()}.`);
+        const token = "The server requires its token: open the page with ?token=... again.";
+        wrong = answer.status === 401 ? token : `The server cannot read the state: ${text}`;
       }
     } catch (error) {
-      report(`The server has not answered since ${time()}; this is the state at that time.`);
-    } finally {
-      busy = false;
+      wrong = "The server does not answer.";
     }
+    report(wrong && `${wrong} This is the state at ${last.toLocaleTimeString()}.`);
+    busy = false;
   };
 
   report("");

@@ -2,26 +2,19 @@
 (() => {
   "use strict";
   const key = (row, column) => {
-    const cell = row.cells[column];
-    const value = cell.dataset.value;
-    return value === undefined ? cell.textContent.trim() : Number(value.replace("inf", "Infinity"));
+    const {dataset: {value}, textContent} = row.cells[column];
+    return value === undefined ? textContent.trim() : Number(value.replace("inf", "Infinity"));
   };
-  const compare = (a, b) => {
-    const numbers = typeof a === "number" && typeof b === "number";
-    if (numbers) return a - b;
+  const order = (a, b, sign) => {
     if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;  // rows without a number come last
-    return a.localeCompare(b, undefined, {numeric: true});
+    return sign * (typeof a === "number" ? a - b : a.localeCompare(b, undefined, {numeric: true}));
   };
-  const sort = (table, column, heading) => {
-    const down = heading.ariaSort === "ascending";
-    for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-    heading.ariaSort = down ? "descending" : "ascending";
-    const body = table.tBodies[0], rows = [...body.rows];
-    rows.sort((a, b) => {
-      const [x, y] = [key(a, column), key(b, column)];
-      return typeof x === typeof y && down ? compare(y, x) : compare(x, y);
-    });
-    body.append(...rows);
+  const sort = (heading) => {
+    const column = heading.cellIndex, sign = heading.ariaSort === "ascending" ? -1 : 1;
+    for (const other of heading.parentNode.cells) other.removeAttribute("aria-sort");
+    heading.ariaSort = sign > 0 ? "ascending" : "descending";
+    const body = heading.closest("table").tBodies[0];
+    body.append(...[...body.rows].sort((a, b) => order(key(a, column), key(b, column), sign)));
   };
   const unfold = () => {  // a link to a folded part, or into one, opens it
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -29,27 +22,21 @@
   };
   window.addEventListener("hashchange", unfold);
   unfold();
-  for (const table of document.querySelectorAll("table.sortable")) {
-    [...table.tHead.rows[0].cells].forEach((heading, column) => {
-      heading.tabIndex = 0;
-      heading.addEventListener("click", () => sort(table, column, heading));
-      heading.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        sort(table, column, heading);
-      });
+  for (const heading of document.querySelectorAll("table.sortable > thead th")) {
+    heading.tabIndex = 0;
+    heading.addEventListener("click", () => sort(heading));
+    heading.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      sort(heading);
     });
   }
+  const make = (tag, settings) => Object.assign(document.createElement(tag), settings);
   for (const list of document.querySelectorAll("table.sortable > tbody, .claims")) {
     const rows = [...list.children], shown = (row) => (row.querySelector(":scope > summary") || row).textContent.toLowerCase();
     if (rows.length < 15) continue;
-    const box = document.createElement("input");
-    box.type = "search";
-    box.className = "filter";
-    box.placeholder = box.ariaLabel = "Filter rows";
-    const none = document.createElement("span");
-    none.className = "quiet";
-    none.role = "status";
+    const box = make("input", {type: "search", className: "filter", placeholder: "Filter rows", ariaLabel: "Filter rows"});
+    const none = make("span", {className: "quiet", role: "status"});
     box.addEventListener("input", () => {
       const wanted = box.value.toLowerCase();
       for (const row of rows) row.hidden = !shown(row).includes(wanted);
