@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import AsJson, Parallel, Settings, listed, policy_option
@@ -30,24 +31,24 @@ if TYPE_CHECKING:
 def verify(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             help="Keys of claims; * is a wildcard: 'oef/*' has the claims of OEF.",
             show_default="all",
             autocompletion=lambda incomplete: [f"{name}/*" for name in CLAIMS.points if name.startswith(incomplete)],
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option(help="Stored counterexamples and 50 instances per claim.")] = False,
+    quick: Annotated[bool, Option(help="Stored counterexamples and 50 instances per claim.")] = False,
     instances: Annotated[
-        int | None, typer.Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
+        int | None, Option(help="Instances drawn per claim.", show_default="200; 50 with --quick")
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Search for counterexamples per claim or property; 0: none.",
             show_default="60; 4 with --policy; 0 with --quick",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of drawing and searching.")] = 0,
+    seed: Annotated[int, Option(help="Seed of drawing and searching.")] = 0,
     jobs: Parallel = -1,
     policy: Annotated[
         list[str] | None,
@@ -57,17 +58,16 @@ def verify(
         ),
     ] = None,
     settings: Settings = None,
-    markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
+    markdown: Annotated[Path | None, Option(help="With --policy: write the matrix as Markdown.")] = None,
     show: Annotated[
-        bool,
-        typer.Option("--list/--no-list", help="List the claims and their expected verdicts, without deciding them."),
+        bool, Option("--list/--no-list", help="List the claims and their expected verdicts, without deciding them.")
     ] = False,
     as_json: AsJson = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with pictures of counterexamples; an existing file is replaced.")
+        Path | None, Option(help="Write a page with pictures of counterexamples; an existing file is replaced.")
     ] = None,
     keep: Annotated[
-        Path | None, typer.Option(help="Folder for instance files of counterexamples that are new or smaller.")
+        Path | None, Option(help="Folder for instance files of counterexamples that are new or smaller.")
     ] = None,
 ) -> None:
     """Decide the claims of the papers: theorems, tables of properties, printed numbers; print verdicts and evidence.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hetopt.cli.options import INSTANCE, POLICY, AsJson, File, Moment, Overwrite, Plot, PolicyName, Settings, names_of
 from hetopt.errors import InvalidOption
@@ -24,10 +24,10 @@ def solve(
     moment: Moment = None,
     as_json: AsJson = False,
     plot: Plot = None,
-    exact: Annotated[bool, typer.Option(help="Prove the optimum in rational numbers.")] = False,
-    solver: Annotated[str, typer.Option(help="highs, gurobi, or the name of a solver of Pyomo.")] = "highs",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds.")] = None,
-    gap: Annotated[float | None, typer.Option(help="Relative gap at which to stop.")] = None,
+    exact: Annotated[bool, Option(help="Prove the optimum in rational numbers.")] = False,
+    solver: Annotated[str, Option(help="highs, gurobi, or the name of a solver of Pyomo.")] = "highs",
+    time_limit: Annotated[float | None, Option(help="Seconds.")] = None,
+    gap: Annotated[float | None, Option(help="Relative gap at which to stop.")] = None,
 ) -> None:
     """Allocate GPUs by a policy; print shares, rates and the certificate."""
     from hetopt.cli.arguments import error_context, load_at, parse_settings, save_picture
@@ -35,10 +35,6 @@ def solve(
     from hetopt.registry import make_policy
     from hetopt.solving.options import Options
 
-    if plot is not None:
-        from hetopt.presentation.allocation_pictures import check_picture_path, draw
-
-        check_picture_path(plot)
     limits: dict[str, Any] = {} if gap is None else {"gap": gap}
     options = Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
     chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
@@ -50,6 +46,8 @@ def solve(
     else:
         _show(result, policy)
     if plot is not None:
+        from hetopt.presentation.allocation_pictures import draw
+
         save_picture(draw(result, f"{policy} on {name}"), plot, quiet=as_json)
 
 
@@ -59,7 +57,7 @@ def audit(
     settings: Settings = None,
     moment: Moment = None,
     as_json: AsJson = False,
-    search: Annotated[float, typer.Option(help="Seconds to search for misreports that pay; 0 for none.")] = 20.0,
+    search: Annotated[float, Option(help="Seconds to search for misreports that pay; 0 for none.")] = 20.0,
 ) -> None:
     """Check the fairness properties of a policy's result; print a witness for each that fails."""
     from dataclasses import replace
@@ -90,18 +88,18 @@ def place(
     policy: Annotated[str | None, POLICY] = None,
     method: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--method", "-m", help="Method that maps stages to GPUs, see `methods`.", autocompletion=names_of(MAPPERS)
         ),
     ] = None,
     settings: Settings = None,
     moment: Moment = None,
     as_json: AsJson = False,
-    job: Annotated[str | None, typer.Option(help="Map the stages of this job only.")] = None,
+    job: Annotated[str | None, Option(help="Map the stages of this job only.")] = None,
     gpu_type: Annotated[
-        str | None, typer.Option(help="GPU type to map to; default: the fastest with enough free GPUs.")
+        str | None, Option(help="GPU type to map to; default: the fastest with enough free GPUs.")
     ] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Time limit of the method for each job, in seconds.")] = None,
+    time_limit: Annotated[float | None, Option(help="Time limit of the method for each job, in seconds.")] = None,
     plot: Plot = None,
 ) -> None:
     """Place jobs on servers by a policy, with reasons for waiting jobs; map their stages to GPUs by a method.
@@ -126,10 +124,6 @@ def place(
             raise InvalidOption("needs a --method, which maps stages to GPUs", f"--{key}")
     if policy is not None and gpu_type is not None:
         raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
-    if plot is not None:
-        from hetopt.presentation.allocation_pictures import check_picture_path
-
-        check_picture_path(plot)
     given = parse_settings(settings)
     mapper = None if method is None else named_mapper(method, given if policy is None else {}, time_limit)
     chosen = None if policy is None else make_policy(policy, given)
@@ -160,19 +154,18 @@ def place(
         if mapped is not None:
             _show(mapped)
     if plot is not None and mapped is not None:
+        if not mapped.mappings:
+            console.note(f"no stages are mapped, so {plot} is not drawn")
+            return
         from hetopt.presentation.job_graph_pictures import draw_mapping
 
-        if mapped.mappings:
-            picture = draw_mapping(mapped.mappings.values(), f"{name}: stages by server")
-            save_picture(picture, plot, quiet=as_json)
-        else:
-            console.note(f"no stages are mapped, so {plot} is not drawn")
+        save_picture(draw_mapping(mapped.mappings.values(), f"{name}: stages by server"), plot, quiet=as_json)
 
 
 def export(
     file: File,
     policy: PolicyName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .lp, .mps or .json.")],
+    out: Annotated[Path, Option("--out", "-o", help="File to write: .lp, .mps or .json.")],
     settings: Settings = None,
     moment: Moment = None,
     overwrite: Overwrite = False,
@@ -194,16 +187,14 @@ def export(
 def show(
     name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="A program, a policy or a method that has one, or module:Name.",
             autocompletion=names_of(PROGRAMS, POLICIES, MAPPERS),
         ),
     ],
     settings: Settings = None,
-    kind: Annotated[
-        str | None, typer.Option(help="For a formulation of both kinds: tenants (the default) or jobs.")
-    ] = None,
-    as_latex: Annotated[bool, typer.Option("--latex/--no-latex", help="Print LaTeX.")] = False,
+    kind: Annotated[str | None, Option(help="For a formulation of both kinds: tenants (the default) or jobs.")] = None,
+    as_latex: Annotated[bool, Option("--latex/--no-latex", help="Print LaTeX.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
@@ -224,9 +215,9 @@ def show(
 
 def instances(
     name: Annotated[
-        str | None, typer.Argument(help="Show this one: a name, a file, or - for standard input.", **INSTANCE)
+        str | None, Argument(help="Show this one: a name, a file, or - for standard input.", **INSTANCE)
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to a file (.yaml, .json).")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write it to a file (.yaml, .json).")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -294,13 +285,11 @@ def _show(value: object, name: str = "") -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report.")] = Path("demo"),
+    out: Annotated[Path, Option("--out", "-o", help="Folder of the report.")] = Path("demo"),
     instance: Annotated[
-        str, typer.Option(help="Another instance: a file, - for standard input, or a name.", **INSTANCE)
+        str, Option(help="Another instance: a file, - for standard input, or a name.", **INSTANCE)
     ] = "lab36/jobs",
-    moment: Annotated[
-        float | None, typer.Option("--time", help="Seconds; default: when the last job has arrived.")
-    ] = None,
+    moment: Annotated[float | None, Option("--time", help="Seconds; default: when the last job has arrived.")] = None,
 ) -> None:
     """Solve, round and place the lab cluster with every policy; print tables, write a report with pictures."""
     from hetopt.cli.arguments import load_at

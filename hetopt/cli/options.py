@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hetopt.data.standard_input import STANDARD_INPUT
 from hetopt.errors import InvalidOption
@@ -29,22 +30,15 @@ def names_of(*groups: PluginGroup) -> Callable[[str], Iterator[str]]:
 
 def instances_and_files(incomplete: str) -> Iterator[str]:
     """Complete the name of an included instance, an instance file, or a folder."""
+    from glob import escape, glob
+
     names = {name for group in INSTANCES.points for name in INSTANCES.load(group).names()}
     yield from sorted(name for name in names if name.startswith(incomplete))
-    yield from files(incomplete, INSTANCE_ENDINGS)
-
-
-def files(incomplete: str, endings: tuple[str, ...]) -> Iterator[str]:
-    """Complete the path of a folder, or of a file with one of these endings."""
-    folder, _, start = incomplete.rpartition("/")
-    there = Path(folder or ("/" if incomplete.startswith("/") else "."))
-    for path in sorted(there.iterdir()) if there.is_dir() else ():
-        if path.name.startswith(start) and (start or not path.name.startswith(".")):
-            text = incomplete.removesuffix(start) + path.name
-            if path.is_dir():
-                yield text + "/"
-            elif path.suffix.lower() in endings:
-                yield text
+    for path in sorted(glob(f"{escape(incomplete)}*")):
+        if Path(path).is_dir():
+            yield f"{path}/"
+        elif path.lower().endswith(INSTANCE_ENDINGS):
+            yield path
 
 
 def listed(values: Collection[str] | None, option: str) -> list[str]:
@@ -61,16 +55,21 @@ def listed(values: Collection[str] | None, option: str) -> list[str]:
     return names
 
 
+def picture_path(ctx: typer.Context, path: Path | None) -> Path | None:
+    """The path, to which a picture can be written; checked before any work."""
+    if path is not None and not ctx.resilient_parsing:
+        from hetopt.presentation.allocation_pictures import check_picture_path
+
+        check_picture_path(path)
+    return path
+
+
 def or_standard_input(path: str) -> str:
     """The path, or the name of standard input for ``-``."""
     return STANDARD_INPUT if path == "-" else path
 
 
-INSTANCE: dict[str, Any] = {
-    "parser": or_standard_input,
-    "metavar": "INSTANCE",
-    "autocompletion": instances_and_files,
-}
+INSTANCE: dict[str, Any] = {"parser": or_standard_input, "metavar": "INSTANCE", "autocompletion": instances_and_files}
 """What options and arguments that name an instance have in common."""
 
 INPUT: dict[str, Any] = {"parser": lambda path: Path(or_standard_input(path)), "metavar": "FILE"}
@@ -78,7 +77,7 @@ INPUT: dict[str, Any] = {"parser": lambda path: Path(or_standard_input(path)), "
 
 File = Annotated[
     str,
-    typer.Argument(
+    Argument(
         help="An instance file (.yaml, .json), - for standard input, a folder of CSV files, or the name of an "
         "included instance.",
         **INSTANCE,
@@ -88,19 +87,21 @@ File = Annotated[
 
 def policy_option(help_text: str, *groups: PluginGroup, **more: Any) -> Any:
     """The option that names one policy or several."""
-    return typer.Option("--policy", "-p", help=help_text, autocompletion=names_of(*groups), **more)
+    return Option("--policy", "-p", help=help_text, autocompletion=names_of(*groups), **more)
 
 
 POLICY = policy_option("A name that `hetopt policies` lists, or module:Name.", POLICIES)
 PolicyName = Annotated[str, POLICY]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of the policy or method, key=value; repeatable.")
+    list[str] | None, Option("--set", help="A setting of the policy or method, key=value; repeatable.")
 ]
 Moment = Annotated[
-    float | None,
-    typer.Option("--time", help="Current time in seconds; later jobs are left out. Default: the instance's."),
+    float | None, Option("--time", help="Current time in seconds; later jobs are left out. Default: the instance's.")
 ]
-Plot = Annotated[Path | None, typer.Option(help="Draw a picture: .png, .svg, .pdf; an existing file is replaced.")]
-Overwrite = Annotated[bool, typer.Option(help="Replace an existing file.")]
-AsJson = Annotated[bool, typer.Option("--json/--no-json", help="Print JSON instead of tables.")]
-Parallel = Annotated[int, typer.Option("--jobs", "-j", help="Parallel processes; -1: one per core.")]
+Plot = Annotated[
+    Path | None,
+    Option(help="Draw a picture: .png, .svg, .pdf; an existing file is replaced.", callback=picture_path),
+]
+Overwrite = Annotated[bool, Option(help="Replace an existing file.")]
+AsJson = Annotated[bool, Option("--json/--no-json", help="Print JSON instead of tables.")]
+Parallel = Annotated[int, Option("--jobs", "-j", help="Parallel processes; -1: one per core.")]

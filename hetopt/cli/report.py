@@ -8,7 +8,7 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hetopt.cli.options import listed, policy_option
 from hetopt.errors import InvalidOption
@@ -17,32 +17,27 @@ from hetopt.presentation import console
 
 
 def report(
-    runs: Annotated[Path, typer.Argument(help="A folder of results of `hetopt simulate`.")],
+    runs: Annotated[Path, Argument(help="A folder of results of `hetopt simulate`.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", help="The page; an existing file is replaced.", show_default="report.html in the folder"
-        ),
+        Option("--out", "-o", help="The page; an existing file is replaced.", show_default="report.html in the folder"),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="The system that others are compared with.", show_default="fft, else the first")
+        str | None, Option(help="The system that others are compared with.", show_default="fft, else the first")
     ] = None,
     policy: Annotated[
         list[str] | None,
         policy_option("Only these systems; separated by commas, or repeatable.", SYSTEMS, POLICIES, show_default="all"),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest period")
+        str | None, Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest period")
     ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(help="Seed of the timelines.", show_default="the first of those with most systems"),
+        int | None, Option(help="Seed of the timelines.", show_default="the first of those with most systems")
     ] = None,
-    fairness: Annotated[
-        str, typer.Option(help="Finish-time fairness of pictures: exclusive, themis or gavel.")
-    ] = "themis",
-    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json/--no-json", help="Print the numbers as JSON, too.")] = False,
+    fairness: Annotated[str, Option(help="Finish-time fairness of pictures: exclusive, themis or gavel.")] = "themis",
+    show: Annotated[bool, Option("--open/--no-open", help="Open the page in the browser.")] = False,
+    as_json: Annotated[bool, Option("--json/--no-json", help="Print the numbers as JSON, too.")] = False,
 ) -> None:
     """Write one HTML page about stored simulations: tables, charts, Gantt charts, comparison with the papers."""
     from hetopt.data.saving import check_writable, save

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of, policy_option
@@ -29,9 +29,8 @@ def _traces(incomplete: str) -> Iterator[str]:
 def simulate(
     trace: Annotated[
         str,
-        typer.Argument(
-            help="A generator, a file of a trace, or an instance with jobs (file or name).",
-            autocompletion=_traces,
+        Argument(
+            help="A generator, a file of a trace, or an instance with jobs (file or name).", autocompletion=_traces
         ),
     ],
     policy: Annotated[
@@ -44,50 +43,46 @@ def simulate(
     ] = ["fft,gavel,oef-cooperative,hadar,asrpt,tiresias"],  # noqa: B006
     cluster: Annotated[
         str | None,
-        typer.Option(help="Servers of this instance (name or file), e.g. lab36.", autocompletion=instances_and_files),
+        Option(help="Servers of this instance (name or file), e.g. lab36.", autocompletion=instances_and_files),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of seeds: 0, 1, ….")] = 1,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")
-    ] = Path("runs"),
+    seeds: Annotated[int, Option(help="Number of seeds: 0, 1, ….")] = 1,
+    out: Annotated[Path, Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")] = Path(
+        "runs"
+    ),
     jobs: Parallel = 1,
     count: Annotated[
-        int | None, typer.Option(help="Number of jobs to generate, or to take from the start of the trace.")
+        int | None, Option(help="Number of jobs to generate, or to take from the start of the trace.")
     ] = None,
-    load: Annotated[
-        float | None, typer.Option(help="Scale arrival times to this load, as a fraction of all GPUs.")
-    ] = None,
+    load: Annotated[float | None, Option(help="Scale arrival times to this load, as a fraction of all GPUs.")] = None,
     reference: Annotated[
-        str | None, typer.Option(help="GPU type to which durations refer; default: the catalogue's.")
+        str | None, Option(help="GPU type to which durations refer; default: the catalogue's.")
     ] = None,
     too_large: Annotated[
-        str, typer.Option(help="Jobs with more GPUs than any type has: drop, or cut to the number available.")
+        str, Option(help="Jobs with more GPUs than any type has: drop, or cut to the number available.")
     ] = "drop",
     models: Annotated[
-        str | None, typer.Option(help="Catalogue of trained models: fft, gavel, hadar, oef, a CSV file, module:Name.")
+        str | None, Option(help="Catalogue of trained models: fft, gavel, hadar, oef, a CSV file, module:Name.")
     ] = None,
     unknown_models: Annotated[
-        str, typer.Option(help="Jobs whose model is not in the catalogue: refuse, or draw another.")
+        str, Option(help="Jobs whose model is not in the catalogue: refuse, or draw another.")
     ] = "refuse",
-    tenants: Annotated[str, typer.Option(help="What a tenant is: models, users, virtual clusters, none.")] = "models",
+    tenants: Annotated[str, Option(help="What a tenant is: models, users, virtual clusters, none.")] = "models",
     round_seconds: Annotated[
-        float | None, typer.Option("--round", help="Round length in seconds; default: each policy's.")
+        float | None, Option("--round", help="Round length in seconds; default: each policy's.")
     ] = None,
     environment: Annotated[
         list[str] | None,
-        typer.Option(
-            "--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."
-        ),
+        Option("--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
+        list[str] | None, Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
     ] = None,
     trace_settings: Annotated[
-        list[str] | None, typer.Option("--trace-set", help="A setting of the generator or reader; repeatable.")
+        list[str] | None, Option("--trace-set", help="A setting of the generator or reader; repeatable.")
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="Kind of the trace file, if it is not detected.")] = None,
-    until: Annotated[float | None, typer.Option(help="Stop every run after this simulated time, in seconds.")] = None,
-    table_format: Annotated[str, typer.Option("--format", help="Format of the tables: csv or parquet.")] = "csv",
+    kind: Annotated[str | None, Option(help="Kind of the trace file, if it is not detected.")] = None,
+    until: Annotated[float | None, Option(help="Stop every run after this simulated time, in seconds.")] = None,
+    table_format: Annotated[str, Option("--format", help="Format of the tables: csv or parquet.")] = "csv",
     as_json: AsJson = False,
 ) -> None:
     """Simulate several policies on the same jobs, and store the results.
@@ -121,11 +116,7 @@ def simulate(
     )
     environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
     experiment = Experiment(
-        (workload,),
-        system_variants(policy, settings, round_seconds),
-        tuple(range(seeds)),
-        environment_settings,
-        until,
+        (workload,), system_variants(policy, settings, round_seconds), tuple(range(seeds)), environment_settings, until
     )
     store = RunStore(out, table_format)  # type: ignore[arg-type]
     instance = workload.instance(0)  # reports errors before anything runs

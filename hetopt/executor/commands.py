@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
@@ -43,14 +43,14 @@ def stored(table: str) -> Callable[[typer.Context, str], list[str]]:
 
 StateFolder = Annotated[
     Path,
-    typer.Option(
+    Option(
         "--state",
         help="Folder of the cluster's state.",
         default_factory=default_folder,
         show_default="$HETOPT_STATE, or in ~/.local",
     ),
 ]
-JobName = Annotated[str, typer.Argument(help="Its name.", autocompletion=stored("jobs"))]
+JobName = Annotated[str, Argument(help="Its name.", autocompletion=stored("jobs"))]
 
 
 def opened(state: Path, *, make: bool = False) -> StateStore:
@@ -61,10 +61,10 @@ def opened(state: Path, *, make: bool = False) -> StateStore:
 
 
 def submit(
-    job: Annotated[Path, typer.Argument(help="The job's file, or - for standard input.", **INPUT)],
+    job: Annotated[Path, Argument(help="The job's file, or - for standard input.", **INPUT)],
     state: StateFolder,
-    name: Annotated[str | None, typer.Option(help="Another name than the file's.")] = None,
-    again: Annotated[bool, typer.Option(help="Add a number to the name where it is taken.")] = False,
+    name: Annotated[str | None, Option(help="Another name than the file's.")] = None,
+    again: Annotated[bool, Option(help="Add a number to the name where it is taken.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hand in a training job."""
@@ -94,42 +94,36 @@ def run(
     settings: Settings = None,
     engine: Annotated[
         str,
-        typer.Option(
-            "--engine",
-            "-e",
-            help="local, slurm, or module:Name of one of your own.",
-            autocompletion=names_of(ENGINES),
+        Option(
+            "--engine", "-e", help="local, slurm, or module:Name of one of your own.", autocompletion=names_of(ENGINES)
         ),
     ] = "local",
     round_length: Annotated[
-        str | None, typer.Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
+        str | None, Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
     ] = None,
     slots: Annotated[
         Path | None,
-        typer.Option(help="local: a file that declares CPU slots in place of GPUs; - for standard input.", **INPUT),
+        Option(help="local: a file that declares CPU slots in place of GPUs; - for standard input.", **INPUT),
     ] = None,
-    partition: Annotated[str | None, typer.Option(help="slurm: partition; default: Slurm's default one.")] = None,
+    partition: Annotated[str | None, Option(help="slurm: partition; default: Slurm's default one.")] = None,
     engine_settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--engine-set", help="A setting of the engine; slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."
-        ),
+        Option("--engine-set", help="A setting of the engine; slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."),
     ] = None,
     leases: Annotated[
-        Path | None, typer.Option(help="Folder of lease directories, which all hosts see; default: with the state.")
+        Path | None, Option(help="Folder of lease directories, which all hosts see; default: with the state.")
     ] = None,
     profile: Annotated[
-        bool, typer.Option(help="Run new jobs for a short time on each GPU type first; else speeds are estimated.")
+        bool, Option(help="Run new jobs for a short time on each GPU type first; else speeds are estimated.")
     ] = True,
-    profile_seconds: Annotated[str, typer.Option(help="Length of such a run.")] = "30s",
+    profile_seconds: Annotated[str, Option(help="Length of such a run.")] = "30s",
     strict_rounds: Annotated[
-        bool,
-        typer.Option(help="Whoever comes waits for the next round, as in simulations, also where nothing runs."),
+        bool, Option(help="Whoever comes waits for the next round, as in simulations, also where nothing runs.")
     ] = False,
-    ttl: Annotated[str, typer.Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
-    poll: Annotated[str, typer.Option(help="How often to look.")] = "1s",
-    until_idle: Annotated[bool, typer.Option(help="End when no job is left.")] = False,
-    metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
+    ttl: Annotated[str, Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
+    poll: Annotated[str, Option(help="How often to look.")] = "1s",
+    until_idle: Annotated[bool, Option(help="End when no job is left.")] = False,
+    metrics_port: Annotated[int | None, Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
 ) -> None:
     """Be the controller: let a policy schedule the jobs that are handed in, until Ctrl-C.
 
@@ -156,50 +150,43 @@ def run(
             ttl_seconds=live,
             strict_rounds=strict_rounds,
         )
-        stop = _Interrupt()
-        console.note(f"{driver.settings.policy} schedules the jobs of {store.folder} on {engine}; Ctrl-C ends it")
-        try:
+        with _interrupts() as asked, closing(driver):
+            console.note(f"{driver.settings.policy} schedules the jobs of {store.folder} on {engine}; Ctrl-C ends it")
             if metrics_port is not None:
                 from hetopt.executor.prometheus import serve
 
                 serve(store, metrics_port)
-            driver.run(until_idle=until_idle, poll=pause, stop=stop)
+            driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(asked))
             left = bool(driver.tender.leases())
-        finally:
-            driver.close()
-            stop.undo()
-    if stop():
+    if asked:
         goes_on = f"; jobs go on for {live:g} s, and `hetopt run` takes them over until then"
         console.note("stopped" + goes_on * left)
         raise typer.Exit(130)
 
 
-class _Interrupt:
-    """Whether somebody has asked this process to end; asked twice, it does at once."""
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """The signals that have asked this process to end; at the second it does at once."""
+    asked: list[int] = []
 
-    def __init__(self) -> None:
-        self._asked = False
-        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
+    def ask(number: int, _: object) -> None:
+        if asked:
             raise KeyboardInterrupt
-        self._asked = True
+        asked.append(number)
 
-    def __call__(self) -> bool:
-        return self._asked
-
-    def undo(self) -> None:
-        """Let signals be handled as before."""
-        for number, handler in self._before.items():
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def status(
     state: StateFolder,
-    watch: Annotated[bool, typer.Option("--watch/--no-watch", "-w", help="Stay, and show what changes.")] = False,
-    every: Annotated[str, typer.Option(help="How often, with --watch.")] = "2s",
-    everything: Annotated[bool, typer.Option("--all/--no-all", help="Also all jobs that are over.")] = False,
+    watch: Annotated[bool, Option("--watch/--no-watch", "-w", help="Stay, and show what changes.")] = False,
+    every: Annotated[str, Option(help="How often, with --watch.")] = "2s",
+    everything: Annotated[bool, Option("--all/--no-all", help="Also all jobs that are over.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show nodes and jobs."""
@@ -219,10 +206,8 @@ def status(
 def logs(
     job: JobName,
     state: StateFolder,
-    lines: Annotated[int, typer.Option("--lines", "-n", help="The last so many of each log; 0: all.")] = 50,
-    every_lease: Annotated[
-        bool, typer.Option("--all/--no-all", help="Of all its leases, not only the newest.")
-    ] = False,
+    lines: Annotated[int, Option("--lines", "-n", help="The last so many of each log; 0: all.")] = 50,
+    every_lease: Annotated[bool, Option("--all/--no-all", help="Of all its leases, not only the newest.")] = False,
 ) -> None:
     """Print what a job has printed."""
     from hetopt.executor.reading_logs import printed
@@ -235,7 +220,7 @@ def logs(
 
 
 def losses(
-    jobs: Annotated[list[str], typer.Argument(help="Names of jobs.", autocompletion=stored("jobs"))],
+    jobs: Annotated[list[str], Argument(help="Names of jobs.", autocompletion=stored("jobs"))],
     state: StateFolder,
     plot: Plot = None,
     as_json: AsJson = False,
@@ -243,10 +228,6 @@ def losses(
     """Show the losses that jobs have told, and draw them."""
     from hetopt.executor import losses as curves
 
-    if plot is not None:
-        from hetopt.presentation.allocation_pictures import check_picture_path
-
-        check_picture_path(plot)
     with opened(state) as store:
         found = [(job, curves.losses(store, job)) for job in jobs]
     if as_json:
@@ -284,9 +265,9 @@ def retry(job: JobName, state: StateFolder) -> None:
 
 
 def drain(
-    node: Annotated[str, typer.Argument(help="Its name, as `hetopt status` shows it.", autocompletion=stored("nodes"))],
+    node: Annotated[str, Argument(help="Its name, as `hetopt status` shows it.", autocompletion=stored("nodes"))],
     state: StateFolder,
-    undo: Annotated[bool, typer.Option(help="Let jobs start there again.")] = False,
+    undo: Annotated[bool, Option(help="Let jobs start there again.")] = False,
 ) -> None:
     """Empty a node: nothing new starts there, and what runs moves away."""
     from hetopt.executor import queue
@@ -297,9 +278,9 @@ def drain(
 
 
 def prune(
-    older: Annotated[str, typer.Option(help="Only of what is over for so long, e.g. 30d.")],
+    older: Annotated[str, Option(help="Only of what is over for so long, e.g. 30d.")],
     state: StateFolder,
-    dry_run: Annotated[bool, typer.Option(help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Option(help="Only say what would go.")] = False,
 ) -> None:
     """Remove the directories of old leases with their logs, and old events; the newest checkpoint of each job stays."""
     from hetopt.executor import pruning

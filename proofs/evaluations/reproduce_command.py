@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from hetopt.checks import counted, lookup
 from hetopt.cli.options import AsJson, Parallel, listed
@@ -36,17 +36,15 @@ def evaluation_of(paper: str) -> Evaluation:
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="fft, oef, hadar or asrpt.", autocompletion=lambda: PAPERS)],
-    scale: Annotated[float, typer.Option(help="Fraction of the paper's number of jobs, above 0, at most 1.")] = 0.05,
-    seeds: Annotated[int, typer.Option(help="Number of seeds of each experiment.")] = 1,
+    paper: Annotated[str, Argument(help="fft, oef, hadar or asrpt.", autocompletion=lambda: PAPERS)],
+    scale: Annotated[float, Option(help="Fraction of the paper's number of jobs, above 0, at most 1.")] = 0.05,
+    seeds: Annotated[int, Option(help="Number of seeds of each experiment.")] = 1,
     parts: Annotated[
-        list[str] | None, typer.Option(help="Only these parts, see --list; separated by commas, or repeatable.")
+        list[str] | None, Option(help="Only these parts, see --list; separated by commas, or repeatable.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")
-    ] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")] = None,
     jobs: Parallel = 1,
-    listing: Annotated[bool, typer.Option("--list/--no-list", help="List the parts, without running them.")] = False,
+    listing: Annotated[bool, Option("--list/--no-list", help="List the parts, without running them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Repeat the evaluation of a paper, and print our numbers next to the claimed ones.

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from hetopt.executor.commands import StateFolder
 
@@ -14,19 +14,17 @@ from hetopt.executor.commands import StateFolder
 def dashboard(
     state: StateFolder,
     host: Annotated[
-        str, typer.Option(help="Where to listen; another than this machine's loopback only with a token.")
+        str, Option(help="Where to listen; another than this machine's loopback only with a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes one that is free.")] = 8422,
+    port: Annotated[int, Option(help="Port; 0 takes one that is free.")] = 8422,
     token: Annotated[
         str | None,
-        typer.Option(
+        Option(
             envvar="HETOPT_TOKEN",
             help="Every request must have it. Others on this machine may see options: set it there.",
         ),
     ] = None,
-    once: Annotated[
-        Path | None, typer.Option(help="Write the page to this file (-: standard output), and end.")
-    ] = None,
+    once: Annotated[Path | None, Option(help="Write the page to this file (-: standard output), and end.")] = None,
 ) -> None:
     """Show the cluster in a browser, until Ctrl-C. It only reads: nothing can be changed there."""
     from hetopt.data.saving import save
