@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import AsJson, Parallel, Settings, listed, policy_option
+from hetopt.errors import InvalidOption
 from hetopt.plugins import CLAIMS, POLICIES
 from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
@@ -76,74 +78,37 @@ def verify(
     The exit code is 1 if a verdict differs from the expected one. After Ctrl-C the claims decided so far are printed.
     """
     from hetopt.checks import whole
-    from hetopt.data.saving import check_folder, check_writable, save
-    from hetopt.errors import InvalidOption
-    from hetopt.proofs.ledger import ledger_output
+    from hetopt.data.saving import check_writable
     from hetopt.proofs.ledger.claim import QUICK, Effort
-    from hetopt.proofs.ledger.counterexample_files import unreadable
     from hetopt.proofs.ledger.discovery import select_claims
 
     default = QUICK if quick else Effort() if policy is None else Effort(seconds=PER_CELL)
-    effort = Effort(
-        instances=default.instances if instances is None else instances,
-        seconds=default.seconds if seconds is None else seconds,
-        seed=seed,
-    )
+    given = {"instances": instances, "seconds": seconds, "seed": seed}
+    effort = replace(default, **{key: value for key, value in given.items() if value is not None})
     processes = whole(os.cpu_count() or 1 if jobs == -1 else jobs, "jobs", 1)
-    for path in (html, markdown):
-        if path is not None:
-            check_writable(path)
+    for path in filter(None, (html, markdown)):
+        check_writable(path)
     if policy is not None:
         if claims or show or keep:
             raise InvalidOption("--policy tests properties, not claims; leave out claims, --list and --keep")
-        _properties(
-            listed(policy, "--policy"), settings, effort, processes, as_json=as_json, html=html, markdown=markdown
-        )
-        return
-    if settings or markdown:
+        _test_policies(listed(policy, "--policy"), settings, effort, processes, as_json, html, markdown)
+    elif settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
-    selected = select_claims(claims or ())
-    if show:
-        _list_claims(selected, as_json=as_json)
-        return
-    new_folder = keep is not None and not keep.exists()
-    if keep is not None:
-        check_folder(keep)
-    began = time.perf_counter()
-    results, stopped = _decide(selected, effort, processes)
-    spent = time.perf_counter() - began
-    if html is not None and not stopped:  # a part of the claims does not replace a whole page
-        save(ledger_output.ledger_page(results, effort, spent), html, overwrite=True)
-    if as_json:
-        console.print_json([ledger_output.claim_as_dict(result) for result in results])
-    elif results:
-        _print_verdicts(results, spent)
-    if keep is not None:
-        stored = _store(results, keep)
-        if new_folder and not stored:
-            keep.rmdir()
-        if not as_json:
-            print("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
-    if html is not None and not stopped and not as_json:
-        print(f"page: {html}")
-    broken_files = unreadable()
-    for name in broken_files:
-        console.note(f"instance {name} cannot be read")
-    if stopped:
-        raise typer.Exit(130)
-    if broken_files or not all(result.as_expected for result in results):
-        raise typer.Exit(1)
+    elif show:
+        _list_claims(select_claims(claims or ()), as_json)
+    else:
+        _decide_claims(select_claims(claims or ()), effort, processes, as_json, html, keep)
 
 
-def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
+def _list_claims(claims: Sequence[Claim], as_json: bool) -> None:
     rows = [{"paper": c.paper, "place": c.place, "claim": c.key, "expected": c.label} for c in claims]
     if as_json:
         console.print_json(rows)
-    else:
-        from hetopt.presentation.terminal_tables import show
+        return
+    from hetopt.presentation import terminal_tables
 
-        columns = ["paper", "place", "claim", "expected"]
-        show(table_of(columns, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
+    columns = ["paper", "place", "claim", "expected"]
+    terminal_tables.show(table_of(columns, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
 
 
 @contextmanager
@@ -160,81 +125,61 @@ def _long_work(results: Generator[Any], steps: int, noun: str) -> Iterator[conso
         yield work
 
 
-def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
-    """The decided claims in the order of the ledger, and whether Ctrl-C interrupted the work."""
-    from hetopt.proofs.ledger import verification
+def _decide_claims(
+    claims: Sequence[Claim], effort: Effort, jobs: int, as_json: bool, html: Path | None, keep: Path | None
+) -> None:
+    """Decide claims, print the verdicts and write the files; after Ctrl-C those of the claims decided so far."""
+    from hetopt.data.saving import check_folder, save
+    from hetopt.presentation import terminal_tables
+    from hetopt.proofs.ledger import ledger_output, verification
+    from hetopt.proofs.ledger.counterexample_files import unreadable
 
-    decided, stopped = dict[str, "DecidedClaim"](), False
-    results = verification.decide_all(claims, effort, jobs)
+    new_folder = keep is not None and not keep.exists()
+    if keep is not None:
+        check_folder(keep)
+    began, stopped = time.perf_counter(), False
+    decided: dict[str, DecidedClaim] = {}
+    found = verification.decide_all(claims, effort, jobs)
     try:
-        with _long_work(results, len(claims), "claim") as work:
-            for result in results:
+        with _long_work(found, len(claims), "claim") as work:
+            for result in found:
                 work.update(result.claim.key)
                 decided[result.claim.key] = result
     except KeyboardInterrupt:
         stopped = True
         console.note(f"stopped; {len(decided)} of {counted(len(claims), 'claim')} decided")
-    return [decided[claim.key] for claim in claims if claim.key in decided], stopped
-
-
-def _properties(
-    names: list[str],
-    settings: list[str] | None,
-    effort: Effort,
-    jobs: int,
-    *,
-    as_json: bool,
-    html: Path | None,
-    markdown: Path | None,
-) -> None:
-    """Decide the properties of policies, print the results and write the files."""
-    from hetopt.cli.arguments import parse_settings
-    from hetopt.data.saving import save
-    from hetopt.proofs.properties import property_report
-    from hetopt.proofs.properties.property_checks import PROPERTIES
-    from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
-    from hetopt.registry import policy_names
-
-    policies = policy_names() if names == ["all"] else list(dict.fromkeys(names))
-    given = parse_settings(settings)
-    with redirect_stdout(sys.stderr):
-        tasks, refused = plan_cells(policies, given)
-    cells, results = {}, decide_cells(tasks, given, effort, jobs)
-    with _long_work(results, len(tasks), "cell") as work:
-        for task, cell in results:
-            work.update(f"{task[0]} on {task[1]}: {PROPERTIES[task[2]].key}")
-            cells[task] = cell
-    found = matrix_rows(policies, cells, refused)
-    if html is not None:
-        save(property_report.page(found, effort), html, overwrite=True)
-    if markdown is not None:
-        save(property_report.markdown(found, effort), markdown, overwrite=True)
+    results, spent = [decided[c.key] for c in claims if c.key in decided], time.perf_counter() - began
+    page = None if stopped else html  # a part of the claims does not replace a whole page
+    if page is not None:
+        save(ledger_output.ledger_page(results, effort, spent), page, overwrite=True)
     if as_json:
-        console.print_json([property_report.as_dict(row) for row in found])
-    else:
-        property_report.show(found)
-    broken = [f"{row.policy}, {cell.about.key}: {cell.why}" for row in found for cell in row.cells if cell.broken]
-    for line in broken:
-        console.note(line)
-    if broken:
-        raise typer.Exit(2)
-
-
-def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
-    from hetopt.presentation.terminal_tables import print_text, show
-    from hetopt.proofs.ledger.ledger_output import by_paper, totals, verdicts
-
-    for paper, own in by_paper(results).items():
-        show(verdicts(own, paper), most=None)
-    print_text(f"{totals(results)}; {format_duration(spent)}")
-    for key in (result.claim.key for result in results if not result.as_expected):
-        console.note(f"{key}: not the expected verdict")
+        console.print_json([ledger_output.claim_as_dict(result) for result in results])
+    elif results:
+        for paper, own in ledger_output.by_paper(results).items():
+            terminal_tables.show(ledger_output.verdicts(own, paper), most=None)
+        terminal_tables.print_text(f"{ledger_output.totals(results)}; {format_duration(spent)}")
+        for result in results:
+            if not result.as_expected:
+                console.note(f"{result.claim.key}: not the expected verdict")
+    if keep is not None:
+        stored = _store(results, keep)
+        if new_folder and not stored:
+            keep.rmdir()
+        if not as_json:
+            print("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
+    if page is not None and not as_json:
+        print(f"page: {page}")
+    broken_files = unreadable()
+    for name in broken_files:
+        console.note(f"instance {name} cannot be read")
+    if stopped:
+        raise typer.Exit(130)
+    if broken_files or not all(result.as_expected for result in results):
+        raise typer.Exit(1)
 
 
 def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
     """Write new counterexamples to files, and return their paths."""
-    from dataclasses import replace
-
     from hetopt.proofs.ledger.counterexample_files import store_counterexample
     from hetopt.proofs.ledger.procedures import universal_part
 
@@ -245,3 +190,43 @@ def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
             case = universal.space.build(found.numbers)
             paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
     return paths
+
+
+def _test_policies(
+    names: list[str],
+    settings: list[str] | None,
+    effort: Effort,
+    jobs: int,
+    as_json: bool,
+    html: Path | None,
+    markdown: Path | None,
+) -> None:
+    """Decide the properties of policies, print the results and write the files."""
+    from hetopt.cli.arguments import parse_settings
+    from hetopt.data.saving import save
+    from hetopt.proofs.properties import property_report
+    from hetopt.proofs.properties.property_checks import PROPERTIES
+    from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
+
+    policies = list(POLICIES.points) if names == ["all"] else list(dict.fromkeys(names))
+    given = parse_settings(settings)
+    with redirect_stdout(sys.stderr):
+        tasks, refused = plan_cells(policies, given)
+    cells, results = {}, decide_cells(tasks, given, effort, jobs)
+    with _long_work(results, len(tasks), "cell") as work:
+        for task, cell in results:
+            work.update(f"{task[0]} on {task[1]}: {PROPERTIES[task[2]].key}")
+            cells[task] = cell
+    found = matrix_rows(policies, cells, refused)
+    for path, text_of in ((html, property_report.page), (markdown, property_report.markdown)):
+        if path is not None:
+            save(text_of(found, effort), path, overwrite=True)
+    if as_json:
+        console.print_json([property_report.as_dict(row) for row in found])
+    else:
+        property_report.show(found)
+    broken = [f"{row.policy}, {cell.about.key}: {cell.why}" for row in found for cell in row.cells if cell.broken]
+    for line in broken:
+        console.note(line)
+    if broken:
+        raise typer.Exit(2)

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from hetopt.checks import counted
 from hetopt.data.rationals import number_text
 from hetopt.presentation.console import versions
 from hetopt.presentation.formatting import slug
-from hetopt.presentation.tables import Cell, Column, Mark, Table, number_column, table_of
+from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_column, table_of
 from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
@@ -70,10 +68,13 @@ def verdict_cell(decided: DecidedClaim) -> Cell:
 
 def verdicts(decided: Sequence[DecidedClaim], title: str) -> Table:
     """A row per claim: key and place, verdict, evidence in a line, time."""
-    time, spent = number_column("time", [d.evidence.seconds for d in decided], "s")
-    names = [Cell(d.claim.key, notes=(d.claim.place,)) for d in decided]
-    rows = zip(names, map(verdict_cell, decided), (d.evidence.summary for d in decided), spent, strict=True)
-    return table_of(["claim", "verdict", "evidence", time], rows, title)
+    return joined(
+        ("claim", [Cell(d.claim.key, notes=(d.claim.place,)) for d in decided]),
+        ("verdict", map(verdict_cell, decided)),
+        ("evidence", [d.evidence.summary for d in decided]),
+        number_column("time", [d.evidence.seconds for d in decided], "s"),
+        title=title,
+    )
 
 
 def values_table(values: Mapping[str, tuple[str, str]]) -> Table:
@@ -133,36 +134,16 @@ def counterexample_as_dict(found: Counterexample | None) -> dict[str, Any] | Non
     }
 
 
-def claims_html(decided: Sequence[DecidedClaim]) -> Markup:
+def claims_html(decided: Sequence[DecidedClaim]) -> str:
     """Claims as HTML, each folded, with its verdict in the line that remains."""
-    from hetopt.presentation.pages import render
-    from hetopt.proofs.ledger.finding_drawings import drawings
-
-    return Markup(
-        render(
-            "claims.html.j2",
-            package="hetopt.proofs.ledger",
-            decided=decided,
-            every=all_claims(),
-            on_page={result.claim.key for result in decided},
-            as_html=as_html,
-            drawings=drawings,
-            number_text=number_text,
-            paragraphs=paragraphs,
-            slug=slug,
-            values=values_table,
-            verdict_cell=verdict_cell,
-        )
-    )
+    return _render("claims.html.j2", decided, decided=decided)
 
 
 def ledger_page(decided: Sequence[DecidedClaim], effort: Effort, seconds: float) -> str:
     """The page as HTML; ``seconds`` is the time that the decisions took."""
-    from hetopt.presentation.pages import render
-
-    return render(
+    return _render(
         "ledger.html.j2",
-        package="hetopt.proofs.ledger",
+        decided,
         title="What the papers claim, and what is true",
         versions=versions(),
         overview=overview(decided),
@@ -170,7 +151,26 @@ def ledger_page(decided: Sequence[DecidedClaim], effort: Effort, seconds: float)
         headings=HEADINGS,
         effort=effort,
         seconds=seconds,
-        claims_html=claims_html,
-        slug=slug,
         totals=totals,
+    )
+
+
+def _render(template: str, shown: Sequence[DecidedClaim], **values: Any) -> str:
+    """A template with what each claim needs; ``shown``: all claims on the page, to which others may lead."""
+    from hetopt.presentation.pages import render
+    from hetopt.proofs.ledger.finding_drawings import drawings
+
+    return render(
+        template,
+        package="hetopt.proofs.ledger",
+        every=all_claims(),
+        on_page={result.claim.key for result in shown},
+        as_html=as_html,
+        drawings=drawings,
+        number_text=number_text,
+        paragraphs=paragraphs,
+        slug=slug,
+        values=values_table,
+        verdict_cell=verdict_cell,
+        **values,
     )
