@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from hetopt.experiments.comparison import Comparison, compare_or_part
+from hetopt.experiments.comparison import Comparison, compare_with_fallback
 from hetopt.presentation.comparison_page import overview
 from hetopt.presentation.pages import fragment
 from hetopt.presentation.style import declared
@@ -24,7 +24,7 @@ def demo() -> Comparison:
     """The comparison of ``hetopt demo``."""
     whole = find_instance("lab36/jobs")
     there = whole.at(max(job.arrival for job in whole.jobs))
-    return compare_or_part(there, {name: make_policy(name) for name in policy_names()})
+    return compare_with_fallback(there, {name: make_policy(name) for name in policy_names()})
 
 
 class TradeOff(SphinxDirective):

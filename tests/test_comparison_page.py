@@ -22,7 +22,7 @@ from hetopt.experiments.comparison import (
     Comparison,
     Recommendation,
     compare,
-    compare_or_part,
+    compare_with_fallback,
     ranked,
     recommend,
 )
@@ -58,7 +58,7 @@ def test_results_on_a_part_of_the_jobs_are_never_recommended() -> None:
 def test_both_parts_of_a_comparison_know_which_results_are_on_a_part() -> None:
     jobs = (Job("big", {"T4": 1.0, "V100": 2.0}, 9, 4), Job("one", {"T4": 1.0, "V100": 2.0}, 9))
     instance = hetopt.Instance(hetopt.Cluster.of({"T4": 4, "V100": 4}), jobs=jobs)
-    found = compare_or_part(instance, {"all": baselines.efficiency_only(), "allox": AlloX()})
+    found = compare_with_fallback(instance, {"all": baselines.efficiency_only(), "allox": AlloX()})
     assert set(found.table.index) == {"all", "allox (1-GPU jobs)"}
     assert found.on_part == {"allox (1-GPU jobs)"}
 

@@ -294,7 +294,7 @@ def demo(
     """Solve, round and place the lab cluster with every policy; print tables, write a report with pictures."""
     from hetopt.cli.arguments import load_at
     from hetopt.data.saving import check_folder
-    from hetopt.experiments.comparison import compare_or_part
+    from hetopt.experiments.comparison import compare_with_fallback
     from hetopt.presentation.comparison_page import write
     from hetopt.registry import make_policy, policy_names
 
@@ -303,7 +303,7 @@ def demo(
     name = there.name or instance
     policies = {key: make_policy(key) for key in policy_names()}
     with console.progress("demo", len(policies), "result") as work:
-        comparison = compare_or_part(there, policies, work.begin)
+        comparison = compare_with_fallback(there, policies, work.begin)
     path = write(comparison, out, f"hetopt: policies on {name}", console.versions())
     _show(comparison, name)
     print(f"report: {path.resolve()}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import TypeVar
 
 import numpy as np
@@ -25,74 +24,50 @@ from hetopt.display import Displayed
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
+from hetopt.metrics.definitions import Metric, by_name
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.tolerances import VISIBLE
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a comparison.
-
-    Attributes
-    ----------
-    meaning:
-        Description of the number.
-    unit:
-        Its unit.
-    title:
-        Its heading; empty: its key.
-    least, most:
-        Bounds of a fairness property; a value visibly beyond one violates the property.
-    """
-
-    meaning: str
-    unit: Unit = Unit.NONE
-    title: str = ""
-    least: float = -inf
-    most: float = inf
-
-    def is_violated(self, value: float) -> bool:
-        """Whether the value is visibly out of the bounds."""
-        return value < self.least - VISIBLE or value > self.most + VISIBLE
-
-
-COLUMNS: Mapping[str, Column] = {
-    "total": Column(
+COLUMNS: Mapping[str, Metric] = by_name(
+    Metric(
+        "total",
         "total normalised throughput: speedups of tenants; of jobs, relative to the slowest type that runs them",
         Unit.SPEEDUP_GPUS,
     ),
-    "least": Column("least normalised throughput per weight", Unit.SPEEDUP_GPUS),
-    "sharing": Column(
-        "least rate / rate with the fair part of every GPU type (sharing ratio); fair from 1 on",
-        least=1.0,
+    Metric("least", "least normalised throughput per weight", Unit.SPEEDUP_GPUS),
+    Metric(
+        "sharing", "least rate / rate with the fair part of every GPU type (sharing ratio); fair from 1 on", least=1.0
     ),
-    "envy": Column(
+    Metric(
+        "envy",
         "largest gain with another's GPUs, as a part of the own rate (relative envy); 0: envy-free",
         Unit.SHARE,
         most=0.0,
     ),
-    "pareto": Column(
+    Metric(
+        "pareto",
         "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
         Unit.SHARE,
         most=0.0,
     ),
-    "gpus": Column("GPUs in use, on average over time", Unit.GPUS),
-    "seconds": Column("wall time from the instance to the result", Unit.SECONDS, "time"),
-}
-"""Columns of the table of results."""
+    Metric("gpus", "GPUs in use, on average over time", Unit.GPUS),
+    Metric("seconds", "wall time from the instance to the result", Unit.SECONDS, "time"),
+)
+"""Columns of the table of results; a value visibly out of its bounds violates a fairness property."""
 
-PLACED: Mapping[str, Column] = {
-    "running": Column("jobs that run in the first round, each with all its GPUs", Unit.COUNT),
-    "waiting": Column("jobs that wait", Unit.COUNT),
-    "gpus": Column("whole GPUs in use", Unit.GPUS),
-    "total": Column("total normalised throughput of the jobs that run", Unit.SPEEDUP_GPUS),
-    "change": Column(
-        "this total less that of the allocation, as a part of it; above 0: more now, less in other rounds", Unit.SHARE
+PLACED: Mapping[str, Metric] = by_name(
+    Metric("running", "jobs that run in the first round, each with all its GPUs", Unit.COUNT),
+    Metric("waiting", "jobs that wait", Unit.COUNT),
+    Metric("gpus", "whole GPUs in use", Unit.GPUS),
+    Metric("total", "total normalised throughput of the jobs that run", Unit.SPEEDUP_GPUS),
+    Metric(
+        "change",
+        "this total less that of the allocation, as a part of it; above 0: more now, less in other rounds",
+        Unit.SHARE,
     ),
-    "servers": Column("servers per running job"),
-    "spread": Column("jobs that run on several servers", Unit.COUNT),
-    "extra": Column("servers that these jobs use beyond the fewest that an empty cluster would need", Unit.COUNT),
-}
+    Metric("servers", "servers per running job"),
+    Metric("spread", "jobs that run on several servers", Unit.COUNT),
+    Metric("extra", "servers that these jobs use beyond the fewest that an empty cluster would need", Unit.COUNT),
+)
 """Columns of the table after rounding and placement."""
 
 
@@ -291,12 +266,12 @@ def compare(
     )
 
 
-def compare_or_part(
+def compare_with_fallback(
     instance: Instance,
     policies: Mapping[str, Formulation | Policy],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """:func:`compare`; policies that refuse gangs of several sizes are compared on the jobs of one size as well."""
+    """:func:`compare`; policies that refuse gangs of several sizes fall back on the jobs of the most frequent size."""
     comparison = compare(instance, policies, progress)
     if not comparison.refused or len({job.demand for job in instance.jobs}) < 2:
         return comparison
@@ -305,7 +280,7 @@ def compare_or_part(
     return comparison.extended(others, f" ({alike.jobs[0].demand}-GPU jobs)")
 
 
-def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, Column]) -> pd.DataFrame:
+def _frame(rows: Mapping[str, Mapping[str, float]], columns: Iterable[str]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).rename_axis("policy")
 
 

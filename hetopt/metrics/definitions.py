@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
+from math import inf
 
 from hetopt.checks import FrozenDict
 from hetopt.data.units import Better, Unit
+from hetopt.tolerances import VISIBLE
 
 
 class Theme(StrEnum):
@@ -28,30 +30,41 @@ class Theme(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric in the summary, :func:`hetopt.metrics.summary`.
+    """A number that is measured, such as those in the summary, :func:`hetopt.metrics.summary`.
 
     Attributes
     ----------
     name:
         Its name in the summary and in stored runs.
-    title:
-        Its heading in tables for people; its name where the file has no other.
     meaning:
         Description: a phrase without a full stop.
     unit:
         Its unit.
+    title:
+        Its heading in tables for people; empty: its name.
     better:
         Whether higher or lower values are better.
     theme:
         The heading under which it is shown.
+    least, most:
+        Bounds that the number should keep.
     """
 
     name: str
-    title: str
     meaning: str
-    unit: Unit
-    better: Better
-    theme: Theme
+    unit: Unit = Unit.NONE
+    title: str = ""
+    better: Better = Better.NEITHER
+    theme: Theme = Theme.OTHER
+    least: float = -inf
+    most: float = inf
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.name)
+
+    def is_violated(self, value: float) -> bool:
+        """Whether the value is visibly out of the bounds."""
+        return value < self.least - VISIBLE or value > self.most + VISIBLE
 
     @property
     def description(self) -> str:
@@ -64,16 +77,21 @@ def _load() -> Iterator[Metric]:
     text = resources.files(__package__).joinpath("metrics.csv").read_text("utf-8")
     for row in csv.DictReader(text.splitlines()):
         unit, better, theme = Unit(row["unit"]), Better(row["better"]), Theme(row["theme"])
-        yield Metric(row["name"], row["title"] or row["name"], row["meaning"], unit, better, theme)
+        yield Metric(row["name"], row["meaning"], unit, row["title"], better, theme)
 
 
-METRICS: Mapping[str, Metric] = FrozenDict({metric.name: metric for metric in _load()})
+def by_name(*metrics: Metric) -> Mapping[str, Metric]:
+    """Name -> metric, in the given order."""
+    return FrozenDict({metric.name: metric for metric in metrics})
+
+
+METRICS: Mapping[str, Metric] = by_name(*_load())
 """Name -> metric, in the order of :func:`hetopt.metrics.summary`."""
 
 
 def metric_of(name: str) -> Metric:
     """The metric of that name; for names unknown to this version, one without direction."""
-    return METRICS.get(name) or Metric(name, name, "Not described", Unit.NONE, Better.NEITHER, Theme.OTHER)
+    return METRICS.get(name) or Metric(name, "Not described")
 
 
 def by_theme(names: Iterable[str]) -> dict[Theme, list[str]]:

@@ -24,6 +24,10 @@ class Mark(StrEnum):
     QUIET = "quiet"
 
 
+SIGNS = {Mark.BAD: "✗", Mark.GOOD: "✓", Mark.BEST: "*"}
+"""Signs before marked numbers and words, for terminals and readers without colours."""
+
+
 @dataclass(frozen=True)
 class Key:
     """An entry of a legend: a square, or a line (its dash: on and off in line widths), in the colour of a variable."""

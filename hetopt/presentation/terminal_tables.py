@@ -11,7 +11,7 @@ from rich.text import Text
 
 from hetopt.presentation import terminal
 from hetopt.presentation.console import readable
-from hetopt.presentation.tables import MOST_ROWS, Cell, Column, Mark, Table
+from hetopt.presentation.tables import MOST_ROWS, SIGNS, Cell, Column, Mark, Table
 
 
 def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) -> None:
@@ -79,8 +79,6 @@ SENTENCE, HEADING, NAME_PARTS = 24, 10, 3
 """Widths down to which sentences and headings are not wrapped; names: this part of the terminal's width."""
 
 STYLES = {Mark.BAD: "red", Mark.GOOD: "green", Mark.WARN: "yellow", Mark.QUIET: "dim", Mark.BEST: "bold"}
-SIGNS = {Mark.BAD: "✗", Mark.GOOD: "✓", Mark.BEST: "*"}
-"""Signs before marked numbers and words, for terminals and readers without colours."""
 
 
 def _plain(cell: Cell) -> str:

@@ -17,8 +17,8 @@ from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.units import Unit
 from hetopt.decisions.first_round import FirstRound
-from hetopt.experiments import comparison
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, by_reason, ranked, recommend
+from hetopt.metrics.definitions import Metric
 from hetopt.metrics.log_reading import end_of
 from hetopt.presentation.formatting import column_format, format_bytes, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, FilledColumn, Mark, Table, joined, number_column, table_of
@@ -193,15 +193,13 @@ def comparison_view(value: Comparison, links: Mapping[str, str] | None = None) -
     return tables
 
 
-def _measures(
-    frame: pd.DataFrame, columns: Mapping[str, comparison.Column], title: str, links: Mapping[str, str] | None
-) -> Table:
+def _measures(frame: pd.DataFrame, columns: Mapping[str, Metric], title: str, links: Mapping[str, str] | None) -> Table:
     names = (Cell(name, link=(links or {}).get(name, "")) for name in map(str, frame.index))
     found: list[FilledColumn] = [("policy", names)]
     for key, own in columns.items():
         values = frame[key].astype(float).tolist()
         bad = {i: Mark.BAD for i, value in enumerate(values) if own.is_violated(value)}
-        found.append(number_column(own.title or key, values, own.unit, own.meaning, bad))
+        found.append(number_column(own.title, values, own.unit, own.meaning, bad))
     return joined(*found, title=title)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from hetopt.checks import counted
 from hetopt.data.rationals import number_text
 from hetopt.presentation.console import versions
-from hetopt.presentation.formatting import slug
-from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_column, table_of
+from hetopt.presentation.formatting import MISSING, slug
+from hetopt.presentation.tables import SIGNS, Cell, Column, Mark, Table, joined, number_column, table_of
 from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
@@ -169,6 +169,7 @@ def _render(template: str, shown: Sequence[DecidedClaim], **values: Any) -> str:
         drawings=drawings,
         number_text=number_text,
         paragraphs=paragraphs,
+        signs={**SIGNS, Mark.WARN: "?", Mark.QUIET: MISSING},
         slug=slug,
         values=values_table,
         verdict_cell=verdict_cell,

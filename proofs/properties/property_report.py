@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hetopt.presentation import console, terminal_tables
+from hetopt.presentation import console, tables, terminal_tables
 from hetopt.presentation.formatting import MISSING, slug
 from hetopt.presentation.pages import render
 from hetopt.presentation.tables import Cell, Column, Mark, table_of
@@ -21,7 +21,7 @@ MARKS = {
     CellOutcome.NOT_JUDGED: Mark.QUIET,
     CellOutcome.ERROR: Mark.WARN,
 }
-SIGNS = {CellOutcome.FAILS: "✗", CellOutcome.NOT_JUDGED: "-", CellOutcome.ERROR: "error"}
+SIGNS = {CellOutcome.FAILS: tables.SIGNS[Mark.BAD], CellOutcome.NOT_JUDGED: "-", CellOutcome.ERROR: "error"}
 
 
 def as_dict(row: MatrixRow) -> dict[str, Any]:
