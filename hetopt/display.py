@@ -14,7 +14,7 @@ class Displayed:
     """A result with a view in :mod:`hetopt.presentation.notebook`."""
 
     def _repr_html_(self) -> str:
-        return str(_views().html(self))
+        return str(_notebook().html(self))
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw it as a figure that notebooks show; its ``savefig`` writes it, too.
@@ -31,10 +31,10 @@ class Displayed:
         UnusableFile
             The file cannot be written.
         """
-        figure: Figure = _views().plot(self, path)
+        figure: Figure = _notebook().plot(self, path)
         return figure
 
 
-def _views() -> Any:
+def _notebook() -> Any:
     """The presentation, found by name when something is shown: results depend neither on it nor on Matplotlib."""
     return import_module("hetopt.presentation.notebook")

@@ -9,8 +9,8 @@ import atexit
 import gc
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from hetopt.cli.app import app
@@ -24,7 +24,9 @@ def main() -> None:
     atexit.register(gc.freeze)  # nor is a last look at all objects worth its time
     console.forgive_encodings()
     try:
-        with _warnings_as_notes():
+        with warnings.catch_warnings():
+            warnings.simplefilter("once", SuspiciousSpeedups)
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
             app()
     except (HetoptError, ModuleNotFoundError) as problem:
         found = MissingPackage.of(problem) or problem
@@ -40,18 +42,11 @@ def _fail(problem: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-@contextmanager
-def _warnings_as_notes() -> Iterator[None]:
-    """Print each warning of hetopt once, as one line without the location in the code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("once", SuspiciousSpeedups)
-        show = warnings.showwarning
-
-        def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, SuspiciousSpeedups):
-                console.note(str(message))
-            else:
-                show(message, category, *where, **more)
-
-        warnings.showwarning = note
-        yield
+def _show_warning(
+    usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any, **more: Any
+) -> None:
+    """Print a warning of hetopt as one line without the location in the code, any other as usual."""
+    if issubclass(category, SuspiciousSpeedups):
+        console.note(str(message))
+    else:
+        usual(message, category, *where, **more)

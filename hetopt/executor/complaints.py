@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 
 
@@ -13,11 +13,16 @@ class Complaints:
     ----------
     say:
         Told a line; that nobody listens, or that the disk of its file is full, is no trouble.
+
+    Attributes
+    ----------
+    lasting:
+        About what there is a trouble now, and which.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._told: dict[str, str] = {}
+        self.lasting: dict[str, str] = {}
 
     def say(self, text: str) -> None:
         """Say something, on one line."""
@@ -26,15 +31,10 @@ class Complaints:
 
     def tell(self, about: str, text: str) -> None:
         """Say a trouble, unless it was the last one said about that."""
-        if self._told.get(about) != text:
-            self._told[about] = text
+        if self.lasting.get(about) != text:
+            self.lasting[about] = text
             self.say(text)
-
-    @property
-    def lasting(self) -> Mapping[str, str]:
-        """About what there is a trouble now, and which."""
-        return self._told
 
     def over(self, about: str) -> None:
         """There is no trouble about that any more."""
-        self._told.pop(about, None)
+        self.lasting.pop(about, None)

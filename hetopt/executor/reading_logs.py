@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from hetopt.executor.leases import SEALED
 from hetopt.executor.snapshot import leases_of
@@ -30,11 +29,5 @@ def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> It
     for kinds, path in logs:
         if every_lease or path.parent == newest:
             yield f"==> {path.parent.name} on {kinds}, {path.name} <==\n"
-            yield from _tail(path, lines)
-
-
-def _tail(path: Path, lines: int) -> Iterator[str]:
-    found: deque[str] = deque()
-    with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:  # pruned just now
-        found = deque(file, maxlen=lines or None)
-    yield from (line if line.endswith("\n") else f"{line}\n" for line in found)
+            with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:  # pruned just now
+                yield from (line.removesuffix("\n") + "\n" for line in deque(file, maxlen=lines or None))

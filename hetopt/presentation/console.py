@@ -99,19 +99,14 @@ class Progress:
         """The steps so far are finished."""
         self._parts = dict.fromkeys(self._parts, 1.0)
 
-    def left(self) -> str:
-        """The time to the end, estimated from the mean speed so far; empty if unknown."""
-        done = sum(self._parts.values())
-        if not self.total or not done:
-            return ""
-        return f"about {_in_words((time.monotonic() - self._began) * max(self.total / done - 1, 0.0))} left"
-
     def line(self) -> str:
-        """The state in words."""
-        done = int(sum(self._parts.values()))
-        count = "" if self.total is None else f"{done} of {counted(self.total, self.noun)}"
-        parts = (count, _in_words(time.monotonic() - self._began), self.left())
-        return f"{self.what}: {', '.join(filter(None, parts))}"
+        """The state in words, with the time to the end if the mean speed so far tells it."""
+        done, spent = sum(self._parts.values()), time.monotonic() - self._began
+        words = [] if self.total is None else [f"{int(done)} of {counted(self.total, self.noun)}"]
+        words.append(_in_words(spent))
+        if self.total and done:
+            words.append(f"about {_in_words(spent * max(self.total / done - 1, 0.0))} left")
+        return f"{self.what}: {', '.join(words)}"
 
     def __rich__(self) -> RenderableType:
         """The state in words, the newest step and a bar; only the step's name is cut to the width of the terminal."""

@@ -68,14 +68,12 @@ def _explanation(cell: MatrixCell) -> str:
 
 def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
     """The matrix as a page of the docs, with a row per policy and kind and the counterexamples below."""
-    judged = [row for row in found if not row.why]
     return render(
         "properties.md.j2",
         package="hetopt.proofs.properties",
         properties=PROPERTIES,
-        judged=judged,
-        cells=[(row, cell) for row in judged for cell in row.cells],
-        refused=[row for row in found if row.why],
+        rows=found,
+        cells=[(row, cell) for row in found if not row.why for cell in row.cells],
         settings=_effort(effort),
         signs=SIGNS,
         as_markdown=as_markdown,
@@ -96,15 +94,14 @@ def page(found: Sequence[MatrixRow], effort: Effort) -> str:
     from hetopt.proofs.ledger.finding_drawings import draw_finding
 
     judged = [row for row in found if not row.why]
-    rows = [[Cell(_name(row), link=f"#{slug(_name(row))}"), *map(_short, row.cells)] for row in judged]
+    matrix = [[Cell(_name(row), link=f"#{slug(_name(row))}"), *map(_short, row.cells)] for row in judged]
     return render(
         "properties.html.j2",
         package="hetopt.proofs.properties",
         title="Which policy has which property",
         versions=console.versions(),
-        matrix=table_of(["policy", *(Column(p.title, meaning=p.statement) for p in PROPERTIES)], rows),
-        refused=[row for row in found if row.why],
-        judged=judged,
+        matrix=table_of(["policy", *(Column(p.title, meaning=p.statement) for p in PROPERTIES)], matrix),
+        rows=found,
         settings=_effort(effort),
         name=_name,
         explanation=_explanation,
