@@ -11,8 +11,8 @@ from dashboard_books import Books
 from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_books  # noqa: F401 - fixtures
 
 from hetopt.errors import InvalidOption
+from hetopt.executor.commands import dashboard
 from hetopt.executor.dashboard.access import Access, address
-from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.server import DashboardServer
 

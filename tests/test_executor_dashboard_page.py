@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import status_view
+from hetopt.executor.commands import dashboard
 from hetopt.executor.dashboard import history, pictures
-from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.page import FILE_POLICY, POLICY, fragment, notice, page
 from hetopt.presentation import terminal
 from hetopt.presentation.gantt import time_axis

@@ -22,8 +22,8 @@ from waiting import PATIENCE, until
 
 from hetopt.errors import HetoptError, UnusableFile
 from hetopt.executor import tables
+from hetopt.executor.commands import dashboard
 from hetopt.executor.dashboard import server as serving
-from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.page import POLICY
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.server import HEADERS, MAX_REQUESTS, DashboardServer

@@ -21,8 +21,7 @@ HEADINGS = {
         "hetopt.cli.core_commands": ["solve", "audit", "place", "show", "export", "instances", "policies", "methods"],
     },
     "Simulate and compare": {
-        "hetopt.cli.simulate": ["simulate"],
-        "hetopt.cli.report": ["report"],
+        "hetopt.cli.simulate": ["simulate", "report"],
         "hetopt.cli.core_commands": ["demo", "systems", "predictors"],
     },
     "Claims of the papers": {
@@ -30,10 +29,11 @@ HEADINGS = {
         "hetopt.proofs.evaluations.reproduce_command": ["reproduce"],
     },
     "Run a cluster": {
-        "hetopt.executor.commands": ["run", "submit", "status", "logs", "losses", "cancel", "retry", "drain", "prune"],
-        "hetopt.executor.dashboard.command": ["dashboard"],
+        "hetopt.executor.commands": [
+            "run", "submit", "status", "logs", "losses", "cancel", "retry", "drain", "prune", "dashboard",
+        ],
     },
-}
+}  # fmt: skip
 """Heading in the help -> module -> its commands, which are functions of these names."""
 
 NEEDS = {"hetopt.proofs.verify_command": "hypothesis"}

@@ -105,17 +105,9 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "counterexample": counterexample_as_dict(evidence.counterexample),
         "curve": None
         if curve is None
-        else {
-            "size": curve.size,
-            "quantity": curve.quantity,
-            "formula": curve.formula,
-            "points": {str(size): number_text(value) for size, value in curve.points.items()},
-        },
+        else {**vars(curve), "points": {str(size): number_text(value) for size, value in curve.points.items()}},
         "tightness": None if tight is None else {"ratio": number_text(tight.ratio), "numbers": tight.numbers.as_dict()},
-        "checks": [
-            {"name": check.name, "holds": check.holds, "why": check.why or None, "seconds": check.seconds}
-            for check in evidence.checks
-        ],
+        "checks": [{**vars(check), "why": check.why or None} for check in evidence.checks],
         "values": {name: {"claimed": a, "computed": b} for name, (a, b) in evidence.values.items()},
         "seconds": evidence.seconds,
     }
