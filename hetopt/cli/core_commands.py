@@ -6,6 +6,7 @@ Heavy packages are imported when a command runs, so help and completion answer a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,8 +61,6 @@ def audit(
     search: Annotated[float, Option(help="Seconds to search for misreports that pay; 0 for none.")] = 20.0,
 ) -> None:
     """Check the fairness properties of a policy's result; print a witness for each that fails."""
-    from dataclasses import replace
-
     from hetopt.auditing import audit
     from hetopt.auditing.verdict import AuditProperty, undecided
     from hetopt.checks import at_least
@@ -198,8 +197,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
-    from dataclasses import asdict
-
     from hetopt.cli.arguments import parse_settings
     from hetopt.presentation.terminal import OUT, TEXT_WIDTH
     from hetopt.registry import make_program
@@ -275,8 +272,6 @@ def _list(descriptions: Mapping[str, str], title: str, as_json: bool) -> None:
 
 def _show(value: object, name: str = "") -> None:
     """Print tables, or those of a value, with a name before the first title."""
-    from dataclasses import replace
-
     from hetopt.presentation.terminal_tables import show
     from hetopt.presentation.views import view
 
