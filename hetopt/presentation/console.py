@@ -100,7 +100,7 @@ class Progress:
         self._parts = dict.fromkeys(self._parts, 1.0)
 
     def line(self) -> str:
-        """The state in words, with the time to the end if the mean speed so far tells it."""
+        """The state in words, with the time to the end by the mean speed so far, if it is known."""
         done, spent = sum(self._parts.values()), time.monotonic() - self._began
         words = [] if self.total is None else [f"{int(done)} of {counted(self.total, self.noun)}"]
         words.append(_in_words(spent))
