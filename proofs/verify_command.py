@@ -83,7 +83,7 @@ def verify(
     from hetopt.proofs.ledger.discovery import select_claims
 
     default = QUICK if quick else Effort() if policy is None else Effort(seconds=PER_CELL)
-    given = {"instances": instances, "seconds": seconds, "seed": seed}
+    given: dict[str, Any] = {"instances": instances, "seconds": seconds, "seed": seed}
     effort = replace(default, **{key: value for key, value in given.items() if value is not None})
     processes = whole(os.cpu_count() or 1 if jobs == -1 else jobs, "jobs", 1)
     for path in filter(None, (html, markdown)):

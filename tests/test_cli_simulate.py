@@ -126,7 +126,7 @@ def test_a_refused_run_is_reported(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--tenants", "rich"), "rich"),
         ((*SMALL, "-p", "srtf", "--models", "fft"), "GPU type"),
         ((*SMALL, "-p", "srtf", "--count", "0"), "count"),
-        ((*SMALL, "-p", "srtf", "--round", "-1"), "round_seconds"),
+        ((*SMALL, "-p", "srtf", "--round", "-1"), "--round is -1.0"),
         (("simulate", "oef/eq1", "-p", "srtf"), "has no jobs"),
     ],
 )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hetopt.executor.queue import form_of, job_row
 from hetopt.executor.store import StateStore
@@ -88,12 +89,74 @@ def test_a_job_is_submitted_from_the_current_folder(piped: Run, tmp_path: Path) 
     with StateStore(state) as store, store.reading() as connection:
         assert form_of(job_row(connection, "train")).cwd == str(tmp_path / "inside")
     code, _, err = piped("name: other\n", "submit", "-", "--state", str(state))
-    assert (code, err) == (2, "hetopt: <stdin>, line 1: command is missing; the file must have one\n")
+    assert (code, err) == (2, "hetopt: <stdin>:1: command is missing; the file must have one\n")
 
 
-@pytest.mark.parametrize("words", [["-"], ["fft-trace-2", "--cluster", "-"]])
-def test_a_simulation_needs_files(piped: Run, words: list[str]) -> None:
-    """Runs read their input again, with other seeds, in other processes and on another day."""
-    code, out, err = piped(INSTANCE, "simulate", *words, "-p", "fft")
-    assert (code, out) == (2, "")
-    assert err == "hetopt: standard input cannot be simulated, since each run reads its input again; name a file\n"
+@pytest.fixture
+def jobs(run: Run, piped: Run, tmp_path: Path) -> str:
+    """Hadar's motivating instance, as JSON."""
+    assert run("instances", "hadar/m5", "--out", "m5.json")[0] == 0
+    text = (tmp_path / "m5.json").read_text()
+    (tmp_path / "m5.json").unlink()
+    return text
+
+
+@pytest.mark.parametrize("as_yaml", [False, True])
+def test_a_simulation_keeps_its_input(run: Run, piped: Run, jobs: str, as_yaml: bool, tmp_path: Path) -> None:
+    """The results are those of the file, and are found again by a second call."""
+    text = yaml.safe_dump(json.loads(jobs)) if as_yaml else jobs
+    words = ["-p", "srtf,fifo", "--out", "runs", "--json"]
+    code, out, _ = piped(text, "simulate", "-", *words)
+    assert code == 0
+    expected = json.loads(run("simulate", "hadar/m5", "-p", "srtf,fifo", "--out", "named", "--json")[1])
+    assert [row["jct_mean"] for row in json.loads(out)] == [row["jct_mean"] for row in expected]
+    (kept,) = (tmp_path / "runs" / "inputs").glob(f"stdin-*.{'yaml' if as_yaml else 'json'}")
+    assert kept.read_text() == text
+    assert piped(text, "simulate", "-", *words[:-1])[1].endswith("0 runs, 2 already stored: runs\nhetopt report runs\n")
+    assert run("report", "runs")[0] == 0
+
+
+def test_servers_and_a_trace_may_be_standard_input(piped: Run, run: Run, tmp_path: Path) -> None:
+    run("instances", "lab36", "--out", "lab.json")
+    words = ["--count", "3", "-p", "srtf", "--out", "runs", "--json"]
+    code, out, _ = piped((tmp_path / "lab.json").read_text(), "simulate", "fft-trace-2", "--cluster", "-", *words)
+    assert code == 0
+    assert json.loads(out)[0]["jobs"] == 3
+    trace = "job,arrival,gpus,duration\na,0,1,60\nb,10,2,60\n"
+    code, out, err = piped(trace, "simulate", "-", "--kind", "plain", "--cluster", "lab36", *words[2:])
+    assert code == 0, err
+    assert json.loads(out)[0]["jobs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "told"),
+    [
+        (INSTANCE, ["-"], "jobs"),
+        (
+            INSTANCE.replace("GPU2: 5", "GPU2: -5"),
+            ["-"],
+            "hetopt: <stdin>:5: tenants[1].speedup.GPU2 is -5; it must be ",
+        ),
+        (INSTANCE, ["-", "--cluster", "-"], "only one can be standard input"),
+        (INSTANCE, ["-", "--round", "-5"], "--round is -5.0; it must be a finite number > 0"),
+    ],
+)
+def test_of_input_that_cannot_be_simulated_nothing_is_kept(
+    piped: Run, text: str, words: list[str], told: str, tmp_path: Path
+) -> None:
+    code, out, err = piped(text, "simulate", *words, "-p", "fft")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["solve", "-", "-p", "fft"], ["submit", "-"], ["simulate", "-", "-p", "fft"]])
+def test_standard_input_that_is_closed_is_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", None)
+    code, out, err = run(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("hetopt: <stdin>")
+    assert "it is closed" in err

@@ -289,6 +289,7 @@ def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> N
         (("submit", "job.yaml", "--name", "a b"), "--name is 'a b'; it must be a name of"),
         (("submit", "absent.yaml"), "absent.yaml: cannot be read: No such file or directory"),
         (("logs", "nobody", "-n", "-1"), "--lines is -1"),
+        (("run", "--slots", "slots.yaml", "--metrics-port", "99999"), "--metrics-port is 99999; it must be from 0 to"),
     ],
 )
 def test_words_that_are_wrong(lab: Path, run: Run, words: tuple[str, ...], told: str) -> None:
@@ -296,6 +297,24 @@ def test_words_that_are_wrong(lab: Path, run: Run, words: tuple[str, ...], told:
     code, out, err = run(*words)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert told in err
+
+
+@pytest.mark.parametrize("command", ["cancel", "logs", "losses", "retry"])
+def test_bytes_that_are_no_name_name_no_job(lab: Path, run: Run, command: str) -> None:
+    """Python reads bytes on the command line that are not UTF-8 as surrogates, which no database takes."""
+    run("submit", job_file(lab))
+    code, out, err = run(command, "\udcff")
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert "there is no job" in err
+
+
+def test_a_folder_that_is_not_utf8_is_refused(lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = os.fsencode(lab) + b"/\xff"
+    os.mkdir(folder)
+    monkeypatch.chdir(os.fsdecode(folder))
+    code, out, err = run("submit", job_file(Path.cwd()))
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert "which is not UTF-8" in err
 
 
 def test_a_cluster_that_others_may_read_is_refused(lab: Path, run: Run) -> None:

@@ -306,3 +306,17 @@ def test_books_of_an_earlier_version_go_on(tmp_path: Path) -> None:
         assert found == [(1, "early", "done", 9, False), (2, "late", "done", 1000, False)]
         with store.reading() as connection:
             assert connection.value("SELECT drained FROM nodes") is True
+
+
+def test_a_schema_that_is_not_text_is_damage(store: StateStore) -> None:
+    """SQLite puts the damaged name into its message, which then is not UTF-8."""
+    store.close()
+    path = store.folder / DATABASE
+    content = path.read_bytes()
+    assert b"tablemetameta" in content
+    content = content.replace(b"tablemetameta", b"table\xff\xfe\xfd\xfcmeta").replace(
+        b"CREATE TABLE meta", b"CREATE TABLX meta"
+    )
+    path.write_bytes(content)
+    with pytest.raises(UnusableFile, match="damaged"):
+        StateStore(store.folder)

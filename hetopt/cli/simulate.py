@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from hetopt.checks import counted
+from hetopt.checks import at_least, counted
 from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of, policy_option
-from hetopt.errors import InvalidOption, PolicyFailed
+from hetopt.errors import HetoptError, InvalidOption, PolicyFailed
 from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hetopt.experiments.experiment import SystemVariant
+
+
+INPUTS, DIGITS = "inputs", 12
+"""Folder in that of the results for standard input, and hexadecimal digits of its digest in the name of its file."""
 
 
 def _traces(incomplete: str) -> Iterator[str]:
@@ -32,7 +38,9 @@ def simulate(
     trace: Annotated[
         str,
         Argument(
-            help="A generator, a file of a trace, or an instance with jobs (file or name).", autocompletion=_traces
+            help="A generator, a file of a trace, or an instance with jobs (file or name); - for standard input: an "
+            "instance, or with --kind a trace.",
+            autocompletion=_traces,
         ),
     ],
     policy: Annotated[
@@ -99,31 +107,36 @@ def simulate(
     from hetopt.experiments.run_store import RunStore
     from hetopt.experiments.trace_workload import TraceWorkload
 
-    if "-" in (trace, cluster):
-        raise InvalidOption("standard input cannot be simulated, since each run reads its input again; name a file")
     if seeds < 1:
         raise InvalidOption(f"is {seeds}; it must be at least 1", "--seeds")
-    workload = TraceWorkload(
-        trace,
-        cluster,
-        count=count,
-        load=load,
-        models=models,
-        tenants=None if tenants == "none" else tenants,  # type: ignore[arg-type]
-        reference=reference,
-        too_large=too_large,  # type: ignore[arg-type]
-        unknown_models=unknown_models,  # type: ignore[arg-type]
-        kind=kind,
-        settings=parse_settings(trace_settings, "--trace-set"),
-    )
-    environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
-    experiment = Experiment(
-        (workload,), system_variants(policy, settings, round_seconds), tuple(range(seeds)), environment_settings, until
-    )
-    store = RunStore(out, table_format)  # type: ignore[arg-type]
-    instance = workload.instance(0)  # reports errors before anything runs
-    environment_settings.check(instance)
-    experiment.check(jobs)
+    if round_seconds is not None:
+        at_least(round_seconds, "--round", 0.0, InvalidOption, strict=True)
+    with _kept_input(trace, cluster, kind, out) as (jobs_from, servers_from):
+        workload = TraceWorkload(
+            jobs_from,
+            servers_from,
+            count=count,
+            load=load,
+            models=models,
+            tenants=None if tenants == "none" else tenants,  # type: ignore[arg-type]
+            reference=reference,
+            too_large=too_large,  # type: ignore[arg-type]
+            unknown_models=unknown_models,  # type: ignore[arg-type]
+            kind=kind,
+            settings=parse_settings(trace_settings, "--trace-set"),
+        )
+        environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
+        experiment = Experiment(
+            (workload,),
+            system_variants(policy, settings, round_seconds),
+            tuple(range(seeds)),
+            environment_settings,
+            until,
+        )
+        store = RunStore(out, table_format)  # type: ignore[arg-type]
+        instance = workload.instance(0)  # reports errors before anything runs
+        environment_settings.check(instance)
+        experiment.check(jobs)
     check_folder(out)
     keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
     try:
@@ -155,6 +168,42 @@ def simulate(
     reused = len(keys) - len(records)
     print(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
     print(f"hetopt report {out}")
+
+
+@contextmanager
+def _kept_input(trace: str, cluster: str | None, kind: str | None, folder: Path) -> Iterator[tuple[str, str | None]]:
+    """The trace and the cluster; standard input (``-``) is kept in the folder of results, where each run reads it.
+
+    It is an instance, or with ``kind`` a trace. After an error it is not kept.
+
+    Raises
+    ------
+    InvalidOption
+        Both are ``-``.
+    """
+    from hetopt.data.instance_files import LARGEST
+    from hetopt.data.saving import check_folder, save
+    from hetopt.data.standard_input import STANDARD_INPUT, read_bytes
+
+    if "-" not in (trace, cluster):
+        yield trace, cluster
+        return
+    if trace == cluster:
+        raise InvalidOption("the trace and --cluster are both -; only one can be standard input")
+    content = read_bytes(Path(STANDARD_INPUT), LARGEST)
+    ending = "csv" if kind and trace == "-" else "json" if content.lstrip().startswith(b"{") else "yaml"
+    path = folder / INPUTS / f"stdin-{sha256(content).hexdigest()[:DIGITS]}.{ending}"
+    made = [one for one in (path, *path.parents) if not one.exists()]
+    check_folder(path.parent)
+    save(content, path, overwrite=True)
+    try:
+        yield (str(path), cluster) if trace == "-" else (trace, str(path))
+    except HetoptError as problem:
+        for one in made:
+            one.unlink() if one == path else one.rmdir()
+        if problem.file == str(path):
+            problem.file = STANDARD_INPUT
+        raise
 
 
 def system_variants(

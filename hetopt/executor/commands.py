@@ -151,11 +151,11 @@ def run(
             strict_rounds=strict_rounds,
         )
         with _interrupts() as asked, closing(driver):
-            console.note(f"{driver.settings.policy} schedules the jobs of {store.folder} on {engine}; Ctrl-C ends it")
             if metrics_port is not None:
                 from hetopt.executor.prometheus import serve
 
                 serve(store, metrics_port)
+            console.note(f"{driver.settings.policy} schedules the jobs of {store.folder} on {engine}; Ctrl-C ends it")
             driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(asked))
             left = bool(driver.tender.leases())
     if asked:

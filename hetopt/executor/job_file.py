@@ -125,6 +125,8 @@ def read_job(path: Path) -> JobForm:
     form = read_form(JobForm, path)
     folder = Path(os.path.abspath(path)).parent
     cwd = Path(os.path.normpath(folder / os.path.expanduser(form.cwd))) if form.cwd else folder  # never raises
+    if any("\ud800" <= letter <= "\udfff" for letter in str(cwd)):  # bytes that are no letters
+        raise InvalidOption(f"is {str(cwd)!r}, which is not UTF-8", "cwd").in_file(str(path))
     if not cwd.is_dir():
         raise InvalidOption(f"is {form.cwd!r}, and {cwd} is no folder", "cwd").in_file(str(path))
     for name, value in form.environment.items():

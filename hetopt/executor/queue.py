@@ -13,7 +13,7 @@ from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor.clock import today
 from hetopt.executor.database import Connection, Row
-from hetopt.executor.names import check_name
+from hetopt.executor.names import check_name, is_name
 from hetopt.executor.store import StateStore
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def job_row(connection: Connection, name: str) -> Row:
     UnknownName
         There is none.
     """
-    row = connection.row("SELECT * FROM jobs WHERE name = :name", name=name)
+    row = connection.row("SELECT * FROM jobs WHERE name = :name", name=name) if is_name(name) else None
     if row is None:
         raise UnknownName(f"there is no job {name!r}; {choices(name, connection.column('SELECT name FROM jobs'))}")
     return row

@@ -161,7 +161,7 @@ class StateStore:
             if is_full(self.folder):  # SQLite often calls it an I/O error
                 raise UnusableFile(f"the disk of {self.folder} is full; nothing has been changed") from None
             raise UnusableFile(f"{path}: {problem}; nothing has been changed") from None
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise UnusableFile(f"{path} is damaged: {problem}") from None
 
     def restrain(self, wait_seconds: float) -> None:
