@@ -34,8 +34,17 @@ def test_words_become_html_and_markdown() -> None:
     assert "A &lt; <code>b*c</code> and\n<math" in as_html(first)
     assert 'display="block"' in as_html(first)
     assert as_html(second) == "<em>Next.</em> 2*3"
+
     assert as_markdown(text) == "*Step $n$.* A \\< `b*c` and\n\n\n$$\nx^2\n$$\n\n so.\n\n*Next.* 2\\*3"
     assert as_markdown("At $a\n+ 1$ b") == "At $a + 1$ b"
+
+
+def test_primes_stand_beside_their_letters() -> None:
+    """As exponents they are tiny in browsers without a mathematical font."""
+    shown = as_html("$w_h^{j'} > j'$ and $x_1' = w_l'$")
+    assert shown.count("&#x02032;") == 4
+    assert shown.count("<mi>&#x02032;</mi></mrow>") == 4
+    assert "<msub><mrow><mi>x</mi><mi>&#x02032;</mi></mrow><mn>1</mn></msub>" in shown
 
 
 def decided(key: str) -> DecidedClaim:

@@ -48,7 +48,18 @@ def formula(tex: str, *, block: bool = False) -> str:
         from latex2mathml.converter import convert
     except ImportError:
         return tex
-    return Markup(convert(tex, display="block" if block else "inline"))
+    mathml = convert(tex, display="block" if block else "inline")
+    for primed, beside in PRIMES.items():
+        mathml = re.sub(primed, beside, mathml)
+    return Markup(mathml)
+
+
+LETTER, PRIME = "(<mi>[^<]*</mi>)", "(<mi>&#x02032;</mi>)"
+PRIMES = {
+    f"<msup>{LETTER}{PRIME}</msup>": r"<mrow>\1\2</mrow>",
+    f"<msubsup>{LETTER}(<m[in]>[^<]*</m[in]>){PRIME}</msubsup>": r"<msub><mrow>\1\3</mrow>\2</msub>",
+}
+"""A prime as an exponent -> beside its letter: without a mathematical font, the exponent is hardly visible."""
 
 
 def as_markdown(text: str) -> str:
