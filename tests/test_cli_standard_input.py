@@ -129,7 +129,7 @@ def test_servers_and_a_trace_may_be_standard_input(piped: Run, run: Run, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "told"),
+    ("text", "words", "message"),
     [
         (INSTANCE, ["-"], "jobs"),
         (
@@ -142,11 +142,11 @@ def test_servers_and_a_trace_may_be_standard_input(piped: Run, run: Run, tmp_pat
     ],
 )
 def test_of_input_that_cannot_be_simulated_nothing_is_kept(
-    piped: Run, text: str, words: list[str], told: str, tmp_path: Path
+    piped: Run, text: str, words: list[str], message: str, tmp_path: Path
 ) -> None:
     code, out, err = piped(text, "simulate", *words, "-p", "fft")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert told in err
+    assert message in err
     assert not list(tmp_path.iterdir())
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,24 @@ from hetopt.executor.snapshot import snapshot
 from hetopt.executor.store import StateStore
 
 SLOW = [*QUICK[:-1]]
+
+
+class Interrupts:
+    """In place of the signals that have come: true once a condition holds."""
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self.over = over
+
+    def __bool__(self) -> bool:
+        return self.over()
+
+
+@contextmanager
+def interrupted_when(over: Callable[[], bool]) -> Iterator[None]:
+    """A controller meanwhile ends as after Ctrl-C once the condition holds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hetopt.executor.commands._interrupts", lambda: nullcontext(Interrupts(over)))
+        yield
 
 
 def status(run: Run) -> dict[str, Any]:
@@ -99,14 +119,13 @@ def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy
     run("submit", job_file(lab))
     looks = 0
 
-    def enough(_: object) -> bool:
+    def enough() -> bool:
         nonlocal looks
         with StateStore(lab / "state") as store:
             looks += snapshot(store).undecided is not None
         return looks > 30  # for more than a second, in which it has tried again
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hetopt.executor.commands._Interrupt.__call__", enough)
+    with interrupted_when(enough):
         code, _, err = run("run", "--policy", f"my_policies:{policy}", "--round", "0.5s", "--no-profile", *SLOW)
     assert code == 130
     assert err.count("\n") == 3, err  # that it schedules, this, and that it was stopped
@@ -124,11 +143,10 @@ def test_what_is_wrong_with_one_job_is_not_the_trouble_of_others(lab: Path, run:
     run("submit", job_file(lab, "odd", utility="nonsense"))
     run("submit", job_file(lab, "good"))
 
-    def over(_: object) -> bool:
+    def over() -> bool:
         return jobs_of(run)["good"]["state"] == "done"
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hetopt.executor.commands._Interrupt.__call__", over)
+    with interrupted_when(over):
         run("run", "--policy", "hadar", "--round", "0.5s", "--no-profile", *SLOW)
     jobs = jobs_of(run)
     assert (jobs["good"]["state"], jobs["odd"]["state"]) == ("done", "queued")
@@ -141,12 +159,11 @@ def test_a_type_that_the_cluster_does_not_have_is_named(lab: Path, run: Run) -> 
     run("submit", job_file(lab, "late", gpu_types=["h100"]))
     run("submit", job_file(lab, "good"))
 
-    def over(_: object) -> bool:
+    def over() -> bool:
         jobs = jobs_of(run)
         return jobs["good"]["state"] == "done" and jobs["late"]["reason"] is not None
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hetopt.executor.commands._Interrupt.__call__", over)
+    with interrupted_when(over):
         run("run", "--round", "0.5s", *SLOW)
     late = jobs_of(run)["late"]
     assert (late["state"], late["reason"]) == ("queued", "gpu_types names h100, which the cluster does not have now")
