@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -75,19 +76,43 @@ def run_parallel(
             f"jobs is {jobs}: a process was killed, perhaps because memory ran out; repeat it with fewer jobs"
         ) from None
     except BaseException:  # also when the iterator is closed
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _manager_errors_ignored():
             warnings.filterwarnings("ignore", ".*have been cancelled", UserWarning)  # which is what closing is for
             if results:
                 results.close()
-        for started in _of_pools() - others:
-            started.join(END_SECONDS)  # a feeder of which the pool has lost track never ends; such threads are idle
+            for started in _of_pools() - others:
+                started.join(END_SECONDS)  # a feeder of which the pool has lost track never ends; such threads are idle
         raise
+
+
+MANAGER, FEEDER = "ExecutorManagerThread", "QueueFeederThread"
+"""Names of the threads of a pool."""
 
 
 def _of_pools() -> set[BaseProcess | Thread]:
     """Processes and threads of pools; the end of this process may cut a thread off that removes a semaphore."""
-    names = ("ExecutorManagerThread", "QueueFeederThread")
-    return {*multiprocessing.active_children(), *(thread for thread in enumerate_threads() if thread.name in names)}
+    threads = {thread for thread in enumerate_threads() if thread.name in (MANAGER, FEEDER)}
+    return {*multiprocessing.active_children(), *threads}
+
+
+@contextmanager
+def _manager_errors_ignored() -> Iterator[None]:
+    """Let the manager of a pool end with an error in silence.
+
+    At the end it forgets its tasks and kills its workers, and then looks for tasks that it had not sent to them yet:
+    a KeyError [joblib 1.6, loky's ``add_call_item_to_queue``].
+    """
+    usual = threading.excepthook
+
+    def hook(error: threading.ExceptHookArgs) -> None:
+        if error.thread is None or error.thread.name != MANAGER:
+            usual(error)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = usual
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from left_processes import children, command
@@ -70,6 +72,35 @@ def test_no_thread_of_the_pool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     next(results)
     results.close()
     assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.filterwarnings(STOPPED)
+def test_tasks_that_were_not_sent_to_a_worker_yet_end_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joblib's manager looks for them after it has forgotten them."""
+    from joblib.externals.loky import process_executor
+
+    manager = process_executor._ExecutorManagerThread
+    send, sent, errors = manager.add_call_item_to_queue, list[int](), list[object]()
+
+    def send_the_first(self: Any) -> None:
+        if self.executor_flags.shutdown:
+            send(self)
+        elif not sent and not self.work_ids_queue.empty():
+            sent.append(self.work_ids_queue.get())
+            rest, self.work_ids_queue = self.work_ids_queue, queue.Queue()
+            self.work_ids_queue.put(sent[0])
+            send(self)
+            self.work_ids_queue = rest
+
+    monkeypatch.setattr(manager, "add_call_item_to_queue", send_the_first)
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    monkeypatch.setattr(parallel, "END_SECONDS", 0.1)
+    before = set(workers())
+    results = run_parallel(time.sleep, [(0,), (600,), (600,), (600,)], 2)
+    assert next(results) == ((0,), None)
+    results.close()
+    until(lambda: not set(workers()) - before, "they have ended")
+    assert not errors
 
 
 def workers() -> list[int]:
