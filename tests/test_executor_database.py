@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,7 @@ def test_threads_may_use_one_store_at_once(store: StateStore) -> None:
 # -- earlier versions
 
 OLD = """
+CREATE TABLE meta ("key" VARCHAR NOT NULL, value TEXT NOT NULL, PRIMARY KEY ("key"));
 CREATE TABLE jobs (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, name VARCHAR NOT NULL, tenant VARCHAR NOT NULL, form TEXT NOT NULL,
     state VARCHAR NOT NULL, reason TEXT, submitted FLOAT NOT NULL, submitted_at VARCHAR NOT NULL, started FLOAT,
@@ -320,3 +322,17 @@ def test_a_schema_that_is_not_text_is_damage(store: StateStore) -> None:
     path.write_bytes(content)
     with pytest.raises(UnusableFile, match="damaged"):
         StateStore(store.folder)
+
+
+def test_a_database_of_another_program_is_left_as_it_is(store: StateStore) -> None:
+    """Also its header, which says how it is written."""
+    store.close()
+    path = store.folder / DATABASE
+    path.unlink()
+    for table in ("other (a)", "meta (a)"):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"CREATE TABLE {table}")
+        before = path.read_bytes()
+        with pytest.raises(UnusableFile, match="it is a database of another program; nothing has been changed"):
+            StateStore(store.folder)
+        assert path.read_bytes() == before

@@ -35,6 +35,11 @@ class Connection(sqlite3.Connection):
             How long a transaction waits for that of another process.
         read_only:
             Refuse to change anything.
+
+        Raises
+        ------
+        sqlite3.OperationalError
+            It is a database of another program, or cannot be opened.
         """
         own = sqlite3.connect(
             path,
@@ -45,14 +50,20 @@ class Connection(sqlite3.Connection):
             factory=cls,
         )
         try:
+            own._check_origin()  # before anything is changed, such as the mode of the journal
             own.execute(f"PRAGMA query_only = {read_only:d}")
             own.execute("PRAGMA journal_mode = WAL")
             own.execute("PRAGMA synchronous = FULL")
             own.execute("PRAGMA foreign_keys = ON")
-        except sqlite3.Error:
+        except Exception:
             own.close()
             raise
         return own
+
+    def _check_origin(self) -> None:
+        tables = self.column("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if tables and self.column("SELECT name FROM pragma_table_info('meta')") != ["key", "value"]:
+            raise sqlite3.OperationalError("it is a database of another program")
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         """All rows of a query."""
