@@ -42,15 +42,15 @@ def nodes(store: StateStore) -> list[Any]:
 # -- settings of a connection
 
 
-@pytest.mark.parametrize("restrained", [False, True])
-def test_each_connection_writes_through_and_checks_keys(store: StateStore, restrained: bool) -> None:
-    if restrained:
-        store.restrain(1.0)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_each_connection_writes_through_and_checks_keys(store: StateStore, read_only: bool) -> None:
+    if read_only:
+        store.make_read_only(1.0)
     with store.reading() as first, store.reading() as second:
         assert first is not second
         for connection in (first, second):
             names = ("journal_mode", "synchronous", "foreign_keys", "query_only")
-            assert [connection.value(f"PRAGMA {name}") for name in names] == ["wal", 2, 1, restrained]
+            assert [connection.value(f"PRAGMA {name}") for name in names] == ["wal", 2, 1, read_only]
 
 
 def test_a_row_that_refers_to_nothing_is_refused(store: StateStore) -> None:
@@ -58,10 +58,10 @@ def test_a_row_that_refers_to_nothing_is_refused(store: StateStore) -> None:
         connection.insert("speeds", job=1, gpu_type="V100", feasible=True)
 
 
-def test_a_restrained_store_reads_and_changes_nothing(store: StateStore) -> None:
+def test_a_read_only_store_reads_and_changes_nothing(store: StateStore) -> None:
     with store.writing() as connection:
         connection.insert("nodes", name="a")
-    store.restrain(1.0)
+    store.make_read_only(1.0)
     with pytest.raises(UnusableFile, match="readonly"), store.writing() as connection:
         connection.insert("nodes", name="b")
     with pytest.raises(UnusableFile, match="readonly"), store.reading() as connection:

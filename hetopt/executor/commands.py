@@ -120,7 +120,7 @@ def run(
     strict_rounds: Annotated[
         bool, Option(help="Whoever comes waits for the next round, as in simulations, also where nothing runs.")
     ] = False,
-    ttl: Annotated[str, Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
+    ttl: Annotated[str, Option(help="A job stops by itself when its lease is not renewed for so long.")] = "60s",
     poll: Annotated[str, Option(help="How often to look.")] = "1s",
     until_idle: Annotated[bool, Option(help="End when no job is left.")] = False,
     metrics_port: Annotated[int | None, Option(help="Serve Prometheus metrics on this port of loopback.")] = None,

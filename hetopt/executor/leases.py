@@ -109,7 +109,7 @@ def open_leases(connection: Connection, folder: Path) -> list[Open]:
 
 
 def job_numbered(connection: Connection, number: int) -> Row:
-    """The row of a job that is in the books."""
+    """The row of a job that exists."""
     row = connection.row("SELECT * FROM jobs WHERE id = :number", number=number)
     assert row is not None
     return row

@@ -128,7 +128,7 @@ class StateStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One transaction that sees one state of the books, and waits for nobody.
+        """One transaction that sees one state of the database, and waits for no other.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class StateStore:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Connection]:
-        """On a connection that nobody else uses meanwhile; rolled back if anything is raised."""
+        """On a connection of its own; rolled back if anything is raised."""
         path = self.folder / DATABASE
         try:
             try:
@@ -164,7 +164,7 @@ class StateStore:
         except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise UnusableFile(f"{path} is damaged: {problem}") from None
 
-    def restrain(self, wait_seconds: float) -> None:
+    def make_read_only(self, wait_seconds: float) -> None:
         """Change nothing from now on, when no transaction is open, and wait for others for so long at most."""
         self._read_only, self._wait_seconds = True, wait_seconds
         self.disconnect()

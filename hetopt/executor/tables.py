@@ -35,7 +35,7 @@ TABLES = {
         lost INTEGER NOT NULL, -- steps done and lost
         epoch INTEGER NOT NULL, -- of its newest lease
         failures INTEGER NOT NULL, -- in a row
-        losses INTEGER NOT NULL, -- in a row: leases that ended early though nobody asked
+        losses INTEGER NOT NULL, -- in a row: leases that ended early without a request
         not_before FLOAT NOT NULL, -- it rests until then
         cancelled BOOLEAN NOT NULL -- asked for""",
     "leases": """

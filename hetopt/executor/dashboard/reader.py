@@ -65,7 +65,7 @@ class Reader:
     def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS, max_age: float = MAX_AGE) -> None:
         self.lock_seconds, self.max_age = lock_seconds, max_age
         self.store = StateStore(folder, make=False)
-        self.store.restrain(lock_seconds)
+        self.store.make_read_only(lock_seconds)
         self._lock = threading.Lock()
         self._last: tuple[float, ClusterState | HetoptError] | None = None
 
