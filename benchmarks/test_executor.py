@@ -23,19 +23,19 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from hetopt.executor import lease_directory as files
+from hetopt.executor.connection import Row
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.database import Row
 from hetopt.executor.engines.engine import Engine, Grant, Node, Phase
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from executor_scenes import form, node, rows, with_speeds
+from executor_scenes import node, rows, spec, with_speeds
 from slurm_cluster import SlurmCluster, missing
 
 SPEEDS = {"K80": 1.0, "P100": 2.0, "V100": 4.0, "A100": 8.0, "H100": 12.0}
@@ -102,7 +102,7 @@ class Lab:
         self.folder, self.policy, self.draw, self.number = folder, policy, random.Random(1), 0
         types = list(SPEEDS)
         self.engine = Tireless(tuple(node(f"n{i:02}", {types[i % 5]: 8}) for i in range(nodes)))
-        self.store = StateStore(folder)
+        self.database = StateDatabase(folder)
         for _ in range(jobs):
             self.submit()
         self.driver = self.controller()
@@ -110,15 +110,15 @@ class Lab:
     def controller(self) -> Controller:
         """Of this cluster."""
         settings = Settings(self.policy, 60.0, True, LeaseTimeouts())
-        return Controller(self.store, self.engine, driving(self.policy, {}, 60.0), estimated, settings)
+        return Controller(self.database, self.engine, driving(self.policy, {}, 60.0), estimated, settings)
 
     def submit(self) -> None:
         """A job more."""
         self.number += 1
         workers, tenant = self.draw.choice([1, 1, 1, 2, 4]), f"t{self.number % 10}"
-        submit(self.store, form(f"j{self.number}", steps=10**6, workers=workers, tenant=tenant))
+        submit(self.database, spec(f"j{self.number}", steps=10**6, workers=workers, tenant=tenant))
         speeds = {kind: speed * self.draw.uniform(0.8, 1.2) for kind, speed in SPEEDS.items()}
-        with_speeds(self.store, self.number, speeds)
+        with_speeds(self.database, self.number, speeds)
 
     def turn_over(self) -> None:
         """A job that runs is done, and another comes."""
@@ -134,18 +134,18 @@ class Lab:
     def restart(self) -> None:
         """Another controller comes, as after a crash, and looks once."""
         self.driver.close()
-        self.store = StateStore(self.folder)
+        self.database = StateDatabase(self.folder)
         self.driver = self.controller()
         self.driver.step()
 
     def leases(self) -> list[Row]:
         """All that are open."""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return connection.rows("SELECT * FROM leases WHERE state != 'sealed'")
 
     def check(self) -> None:
         """The cluster is full of leases on GPUs that it has, and every job that has ended is done."""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             held = connection.rows("SELECT * FROM seats WHERE held")
         seats = {(seat["node"], seat["gpu_type"], seat["number"]) for seat in held}
         there = {(seat.node, seat.gpu_type, seat.index) for host in self.engine.hosts for seat in host.seats}
@@ -153,8 +153,8 @@ class Lab:
         assert seats <= there
         assert len(seats) > len(there) / 2
         assert {lease["tag"] for lease in self.leases()} == set(self.engine.live)
-        assert all(row["committed"] == 10**6 for row in rows(self.store) if row["state"] == "done")
-        assert {row["state"] for row in rows(self.store)} == {"done", "queued"}
+        assert all(row["committed"] == 10**6 for row in rows(self.database) if row["state"] == "done")
+        assert {row["state"] for row in rows(self.database)} == {"done", "queued"}
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def cpu_seconds() -> float:
 
 @pytest.mark.parametrize("lab", ["fft", "oef-cooperative", "hadar", "gavel"], indirect=True)
 def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> None:
-    """Rounds of 60 s with a look each second: less than 5 % of a core, all that a round moves included."""
+    """Scheduler of 60 s with a look each second: less than 5 % of a core, all that a round moves included."""
     looks, minutes = (MINUTE, 5) if full else (6, 1)
     every, stamps, before, done = looks // TURNOVER or 1, list[float](), lab.driver.rounds.number, 0
 
@@ -213,8 +213,8 @@ def test_restart_of_a_process(benchmark: BenchmarkFixture, full: bool, tmp_path:
     """``hetopt run`` is killed; from its start on until the lease of a job is renewed again."""
     folder, slots = tmp_path / "state", tmp_path / "slots.yaml"
     slots.write_text("nodes:\n  a: {slots: {cpu: 1}}\n")
-    with StateStore(folder) as store:
-        submit(store, form("sleeper", command=["sleep", "1000"]))
+    with StateDatabase(folder) as database:
+        submit(database, spec("sleeper", command=["sleep", "1000"]))
         words = ["run", "--policy", "fft", "--no-profile", "--slots", str(slots), "--state", str(folder)]
         driver = subprocess.Popen([sys.executable, "-m", "hetopt", *words])
         try:
@@ -228,9 +228,9 @@ def test_restart_of_a_process(benchmark: BenchmarkFixture, full: bool, tmp_path:
                 driver = subprocess.Popen([sys.executable, "-m", "hetopt", *words])
                 soon(lambda was=was: counter.read_text() != was)
                 took.append(time.perf_counter() - began)
-            cancel(store, "sleeper")
-            soon(lambda: [row["state"] for row in rows(store)] == ["cancelled"])
-            with store.reading() as connection:
+            cancel(database, "sleeper")
+            soon(lambda: [row["state"] for row in rows(database)] == ["cancelled"])
+            with database.reading() as connection:
                 outcomes = connection.column("SELECT outcome FROM leases")
         finally:
             driver.send_signal(signal.SIGTERM)
@@ -274,15 +274,15 @@ def slurm() -> Iterator[SlurmCluster]:
         yield cluster
 
 
-def local(store: StateStore, _: pytest.FixtureRequest) -> Engine:
+def local(database: StateDatabase, _: pytest.FixtureRequest) -> Engine:
     """This machine."""
-    return LocalEngine((node("a", {"slow": 2}), node("b", {"slow": 2})), store.cluster)
+    return LocalEngine((node("a", {"slow": 2}), node("b", {"slow": 2})), database.cluster)
 
 
-def slurms(store: StateStore, request: pytest.FixtureRequest) -> Engine:
+def slurms(database: StateDatabase, request: pytest.FixtureRequest) -> Engine:
     """A cluster of three nodes."""
     request.getfixturevalue("slurm")
-    return SlurmEngine(store.cluster)
+    return SlurmEngine(database.cluster)
 
 
 def bare_local(stamp: Path) -> tuple[float, float]:
@@ -316,7 +316,7 @@ def bare_slurm(stamp: Path) -> tuple[float, float]:
 def test_latencies(
     benchmark: BenchmarkFixture,
     full: bool,
-    engine: Callable[[StateStore, pytest.FixtureRequest], Engine],
+    engine: Callable[[StateDatabase, pytest.FixtureRequest], Engine],
     bare: Callable[[Path], tuple[float, float]],
     workers: int,
     request: pytest.FixtureRequest,
@@ -327,22 +327,22 @@ def test_latencies(
     The controller looks all the time here; one that looks each second adds up to that. The peer has one GPU always.
     """
     running, free, cost, peer = [], [], [], []
-    with StateStore(tmp_path / "state") as store:
-        made = engine(store, request)
+    with StateDatabase(tmp_path / "state") as database:
+        made = engine(database, request)
         settings = Settings("fifo", None, False, LeaseTimeouts())
-        driver = Controller(store, made, driving("fifo", {}, None), estimated, settings)
+        driver = Controller(database, made, driving("fifo", {}, None), estimated, settings)
         for number in range(15 if full else 1):
             stamp = tmp_path / f"stamp{number}"
-            own = form(f"j{number}", command=[sys.executable, "-S", "-c", PROGRAM, str(stamp)], workers=workers)
-            submit(store, own)
+            own = spec(f"j{number}", command=[sys.executable, "-S", "-c", PROGRAM, str(stamp)], workers=workers)
+            submit(database, own)
             soon(stamp.exists, driver.step)
-            (lease,) = driver.tender.leases()
+            (lease,) = driver.manager.leases()
             assert len(lease.seats) == workers
-            granted = lease.row["granted"] + files.now() - store.now()  # by the machine's clock
+            granted = lease.row["granted"] + files.now() - database.now()  # by the machine's clock
             running.append(float(stamp.read_text()) - granted)
-            cancel(store, own.name)
-            soon(lambda: not driver.tender.leases(), driver.step)
-            with store.reading() as connection:
+            cancel(database, own.name)
+            soon(lambda: not driver.manager.leases(), driver.step)
+            with database.reading() as connection:
                 row = connection.row("SELECT * FROM leases ORDER BY id DESC")
             assert row is not None
             assert (row["outcome"], row["tag"]) == ("stopped", lease.tag)
@@ -352,7 +352,7 @@ def test_latencies(
             began = cpu_seconds()
             made.nodes(), made.status([])
             cost.append(cpu_seconds() - began)
-        driver.tender.renewer.close()
+        driver.manager.heartbeat.close()
         made.close()
     benchmark.pedantic(lambda: None, rounds=1)
     medians = {

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from executor_scenes import form
+from executor_scenes import spec
 
 from hetopt.executor.clock import Clock
-from hetopt.executor.dashboard.reader import ClusterState, Reader
-from hetopt.executor.database import Connection
+from hetopt.executor.connection import Connection
+from hetopt.executor.dashboard.reader import DashboardState, Reader
 from hetopt.executor.lease_directory import LOSSES, PROGRESS
-from hetopt.executor.store import LEASES, StateStore
+from hetopt.executor.state_database import LEASES, StateDatabase
 
 Seats = Sequence[tuple[str, str, int]]
 
@@ -30,12 +30,12 @@ class Books:
     """
 
     def __init__(self, folder: Path, now: float = 10_000.0) -> None:
-        self.store = StateStore(folder)
+        self.database = StateDatabase(folder)
         self.now = now
         self._open: Connection | None = None
         self._leases = 0
-        self.store.clock = Clock.begin(now)
-        self.facts(clock=self.store.clock.text)
+        self.database.clock = Clock.begin(now)
+        self.facts(clock=self.database.clock.text)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -43,7 +43,7 @@ class Books:
         if self._open is not None:
             yield self._open
             return
-        with self.store.writing() as connection:
+        with self.database.writing() as connection:
             self._open = connection
             try:
                 yield connection
@@ -59,7 +59,7 @@ class Books:
         """Single facts."""
         with self.writing() as connection:
             for key, value in said.items():
-                self.store.say(connection, key, value)
+                self.database.set_meta(connection, key, value)
 
     def controller(self, policy: str = "fft", round_seconds: float | None = 300.0, number: int = 0) -> None:
         """What a controller says of itself when it begins."""
@@ -67,7 +67,7 @@ class Books:
         seconds = json.dumps(round_seconds)
         self.facts(policy=policy, round_seconds=seconds, round=str(number), next_round=repr(following))
         with self.writing() as connection:
-            self.store.note(connection, "controller", policy=policy, engine="local")
+            self.database.record_event(connection, "controller", policy=policy, engine="local")
 
     def node(
         self, name: str, gpus: Mapping[str, int], *, drained: bool = False, up: bool = True, note: str = ""
@@ -78,8 +78,8 @@ class Books:
 
     def job(self, name: str, submitted: float = 0.0, *, of: Mapping[str, Any] | None = None, **row: Any) -> int:
         """A job; ``of`` is what its file says."""
-        made = form(name, **{"tenant": "default", **(of or {})})
-        known = {"tenant": made.tenant, "form": made.model_dump_json(), "state": "queued", "committed": 0}
+        made = spec(name, **{"tenant": "default", **(of or {})})
+        known = {"tenant": made.tenant, "spec": made.model_dump_json(), "state": "queued", "committed": 0}
         known |= {"submitted_at": "2026-01-01T00:00:00+00:00"}
         return self.insert("jobs", **{"name": name, "submitted": submitted, **known, **row})
 
@@ -92,7 +92,7 @@ class Books:
         """A lease on (node, GPU type, number)."""
         number = self._leases = self._leases + 1
         known: dict[str, Any] = {
-            "tag": f"hetopt-{self.store.cluster}-{job}-{row.get('copy', 0)}-{number}",
+            "tag": f"hetopt-{self.database.cluster}-{job}-{row.get('copy', 0)}-{number}",
             "job": job,
             "copy": 0,
             "epoch": number,
@@ -119,7 +119,7 @@ class Books:
 
     def progress(self, job: int, lease: int, epoch: int, step: int, losses: Sequence[tuple[int, float]] = ()) -> None:
         """What a job tells in the directory of its lease."""
-        folder = self.store.folder / LEASES / f"hetopt-{self.store.cluster}-{job}-0-{epoch}"
+        folder = self.database.folder / LEASES / f"hetopt-{self.database.cluster}-{job}-0-{epoch}"
         folder.mkdir(parents=True, exist_ok=True)
         said = {"step": step, "first_step": step, "seconds": 0.0, "time": 0.0}
         (folder / PROGRESS).write_text(json.dumps(said))
@@ -265,9 +265,9 @@ class _World:
         return job
 
 
-def seen(books: Books) -> ClusterState:
+def seen(books: Books) -> DashboardState:
     """The state that the page shows."""
-    reader = Reader(books.store.folder)
+    reader = Reader(books.database.folder)
     try:
         return reader.read()
     finally:

@@ -73,12 +73,12 @@ def some_books(tmp_path: Path) -> Books:
 
 @pytest.fixture(name="server")
 def open_server(books: Books) -> Iterator[DashboardServer]:
-    with served(books.store.folder) as made:
+    with served(books.database.folder) as made:
         yield made
 
 
 @pytest.fixture(name="closed")
 def closed_server(books: Books) -> Iterator[DashboardServer]:
     """With a token."""
-    with served(books.store.folder, token=TOKEN) as made:
+    with served(books.database.folder, token=TOKEN) as made:
         yield made

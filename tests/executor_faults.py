@@ -19,11 +19,11 @@ from waiting import PATIENCE
 
 from hetopt.errors import UnknownName
 from hetopt.executor import lease_directory as files
-from hetopt.executor.job_file import JobForm
+from hetopt.executor.job_file import JobSpec
 from hetopt.executor.processes import tagged
 from hetopt.executor.queue import drain, submit
 from hetopt.executor.snapshot import snapshot
-from hetopt.executor.store import EVENTS, StateStore
+from hetopt.executor.state_database import EVENTS, StateDatabase
 
 HERE = Path(__file__).parent
 STEPS = {"job0": 150, "job1": 250, "job2": 600}
@@ -70,7 +70,7 @@ class Trial:
         self.zygote, self.folder, self.seed, self.slurm = zygote, folder, seed, slurm
         self.draw = random.Random(seed)
         self.witness = folder / "witness.jsonl"
-        self.store = StateStore(folder / "state")
+        self.database = StateDatabase(folder / "state")
         (folder / "slots.yaml").write_text(SLOTS)
         self.faults: list[str] = []
         self.pid: int | None = None
@@ -83,7 +83,7 @@ class Trial:
         program = [sys.executable, str(HERE / "executor_job.py"), str(self.witness), "0.004"]
         if wrapped:
             program = ["sh", "-c", 'trap : TERM; "$@" & wait; wait; wait $!', "sh", *program]
-        form = JobForm(
+        spec = JobSpec(
             name=name,
             command=program + ["stubborn"] * stubborn,
             workers=workers,
@@ -93,14 +93,14 @@ class Trial:
             cwd=str(self.folder),
             launch="node",
         )
-        submit(self.store, form)
+        submit(self.database, spec)
 
     # -- controllers
 
     def start(self, **wrong: Any) -> None:
         """A controller in which this goes wrong."""
         plan = {
-            "state": str(self.store.folder),
+            "state": str(self.database.folder),
             "slots": str(self.folder / "slots.yaml"),
             "log": str(self.folder / "controller.log"),
             "seed": self.seed,
@@ -118,7 +118,7 @@ class Trial:
         """Leave nothing behind that runs."""
         self._others_go()
         self.kill()
-        self.store.close()
+        self.database.close()
 
     def kill(self) -> None:
         """Kill the controller."""
@@ -136,9 +136,9 @@ class Trial:
     def told(self) -> str:
         """What was done, what the controllers have said, and what is still open."""
         log = files.read_text(self.folder / "controller.log") or ""
-        now = snapshot(self.store)
+        now = snapshot(self.database)
         jobs = [(job["name"], job["state"], job["step"], job["reason"]) for job in now.jobs]
-        events = (files.read_text(self.store.folder / EVENTS) or "").splitlines()[-15:]
+        events = (files.read_text(self.database.folder / EVENTS) or "").splitlines()[-15:]
         slurm = self.slurm.call("squeue", "-o", "%j %T %N %r", check=False) if self.slurm is not None else ""
         parts = [f"faults: {self.faults}", log[-2000:], *map(str, [*jobs, *now.leases, *now.nodes]), *events, slurm]
         return "\n".join(parts)
@@ -220,9 +220,9 @@ class Trial:
         self._running_controller()
         self.pause()
         names = (files.PROGRESS, files.OUTCOME, files.LEASE, files.exit_file(0), files.RENEWED, files.LOSSES)
-        found = [p for name in names for p in (self.store.folder / "leases").glob(f"*/{name}")]
+        found = [p for name in names for p in (self.database.folder / "leases").glob(f"*/{name}")]
         found += self._uncommitted()
-        found += [self.store.folder / EVENTS] * (self.store.folder / EVENTS).exists()
+        found += [self.database.folder / EVENTS] * (self.database.folder / EVENTS).exists()
         if found:
             path = self.draw.choice(sorted(found))
             self.faults[-1] += f" {path.parent.name}/{path.name}"
@@ -230,9 +230,9 @@ class Trial:
 
     def _uncommitted(self) -> list[Path]:
         """The newest checkpoint of a lease that runs: what is committed must not be damaged, or the job is lost."""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             tags = connection.column("SELECT tag FROM leases WHERE state != 'sealed'")
-        newest = [next(iter(files.published(self.store.folder / "leases" / tag)), None) for tag in tags]
+        newest = [next(iter(files.published(self.database.folder / "leases" / tag)), None) for tag in tags]
         return [folder / "model.json" for _, folder in filter(None, newest)]
 
     def _damage(self, path: Path) -> None:
@@ -254,12 +254,12 @@ class Trial:
         node = self.draw.choice(sorted(self.slurm.nodes) if self.slurm is not None else ["a", "b"])
         self.faults[-1] += f" {node}"
         try:
-            drain(self.store, node)
+            drain(self.database, node)
         except UnknownName:
             return  # no controller has come so far as to see it
         self.pause(2.0)
         if self.draw.random() < 0.7:
-            drain(self.store, node, undo=True)
+            drain(self.database, node, undo=True)
 
     def slurm_fault_others(self) -> None:
         """Somebody else's jobs want all GPUs of a node, have them as soon as they are free, and go."""
@@ -316,7 +316,7 @@ class Trial:
     def _kill_one(self, which: Callable[[str], bool]) -> None:
         self._running_controller()
         self.pause()
-        prefix = f"hetopt-{self.store.cluster}-"
+        prefix = f"hetopt-{self.database.cluster}-"
         found = sorted(pid for pid, tag in tagged() if tag.startswith(prefix) and which(tag))
         if found:
             try:
@@ -330,14 +330,14 @@ class Trial:
         """Nothing goes wrong any more: all jobs come to their end."""
         self._running_controller()
         self._others_go()
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             drained = connection.column("SELECT name FROM nodes WHERE drained")
         for node in drained:
-            drain(self.store, node, undo=True)
+            drain(self.database, node, undo=True)
 
         def over() -> bool:
             if not self.alive():
-                with self.store.reading() as connection:
+                with self.database.reading() as connection:
                     left = connection.value("SELECT id FROM jobs WHERE state = 'queued'")
                 if left is None:
                     return True
@@ -358,5 +358,5 @@ class Trial:
 
     def check(self) -> None:
         """Every invariant; what is violated is said with the seed."""
-        violations = violations_of(self.store, self.witness, STEPS)
+        violations = violations_of(self.database, self.witness, STEPS)
         assert not violations, f"seed {self.seed}: {violations}\n{self.told()}"

@@ -11,22 +11,22 @@ from typing import Any
 from executor_job import model_after
 
 from hetopt.executor.processes import tagged
-from hetopt.executor.store import EVENTS, StateStore
+from hetopt.executor.state_database import EVENTS, StateDatabase
 
 
-def violations_of(store: StateStore, witness: Path, steps_of: Mapping[str, int]) -> list[str]:
+def violations_of(database: StateDatabase, witness: Path, steps_of: Mapping[str, int]) -> list[str]:
     """What does not hold.
 
     Parameters
     ----------
-    store:
+    database:
         The books, once all is over.
     witness:
         What the jobs have written down themselves.
     steps_of:
         Job -> its steps.
     """
-    with store.reading() as connection:
+    with database.reading() as connection:
         jobs = connection.rows("SELECT * FROM jobs")
         leases = connection.rows("SELECT * FROM leases ORDER BY id")
         seats = connection.rows("SELECT * FROM seats")
@@ -45,9 +45,9 @@ def violations_of(store: StateStore, witness: Path, steps_of: Mapping[str, int])
     found += [f"{lease['tag']} is {lease['state']}" for lease in leases if lease["state"] != "sealed"]
     found += [f"a seat of lease {seat['lease']} is still held" for seat in seats if seat["held"]]
     found += _going_back(leases) + _overlaps(leases, seats, witness)
-    own = [tag for _, tag in tagged() if tag.startswith(f"hetopt-{store.cluster}-")]
+    own = [tag for _, tag in tagged() if tag.startswith(f"hetopt-{database.cluster}-")]
     found += [f"a process of {tag} lives" for tag in own]
-    written = (store.folder / EVENTS).read_text().splitlines()
+    written = (database.folder / EVENTS).read_text().splitlines()
     numbers = [json.loads(line)["id"] for line in written]
     if numbers != events:
         found.append("the event log differs from the books")

@@ -10,12 +10,12 @@ from executor_scenes import opened, rows
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.clock import Clock
-from hetopt.executor.database import Row
+from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import Ending, grant, seal
+from hetopt.executor.leases import LeaseResult, grant, seal
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merge_checkpoints import UNFIT
-from hetopt.executor.store import LEASES, StateStore
+from hetopt.executor.state_database import LEASES, StateDatabase
 
 STEPS = 100
 
@@ -27,37 +27,43 @@ class Still(Clock):
         return self.base
 
 
-def a_store(folder: Path) -> StateStore:
+def a_store(folder: Path) -> StateDatabase:
     """A state whose clock the test sets, with a folder of leases."""
-    store = StateStore(folder / "state")
-    store.clock = Still("", 0.0, 0.0)
-    make_leases_folder(store, store.folder / LEASES)
-    return store
+    database = StateDatabase(folder / "state")
+    database.clock = Still("", 0.0, 0.0)
+    make_leases_folder(database, database.folder / LEASES)
+    return database
 
 
-def granted(store: StateStore, job: int, copy: int = 0) -> None:
+def granted(database: StateDatabase, job: int, copy: int = 0) -> None:
     """A lease of the job, or of a copy of it, with a directory; nothing where it cannot be."""
     until = None
     if copy:
-        until = next(row["committed"] for row in rows(store) if row["id"] == job) + 20
-    with store.writing() as connection:
+        until = next(row["committed"] for row in rows(database) if row["id"] == job) + 20
+    with database.writing() as connection:
         tag = grant(
-            connection, store, job, [Seat("a", "fast", 10 * job + copy)], copy=copy, forked=copy > 0, until_step=until
+            connection,
+            database,
+            job,
+            [Seat("a", "fast", 10 * job + copy)],
+            copy=copy,
+            forked=copy > 0,
+            until_step=until,
         )
     if tag is None:
         return
-    folder = store.folder / LEASES / tag
+    folder = database.folder / LEASES / tag
     folder.mkdir()
     files.write_json(folder / files.LEASE, {"tag": tag})
     (folder / files.log_file(0)).write_text("hello\n")
     (folder / files.LOSSES).write_text('{"step": 1, "loss": 2.0}\n')
 
 
-def sealed(store: StateStore, job: int, step: int | None, **more: Any) -> None:
+def sealed(database: StateDatabase, job: int, step: int | None, **more: Any) -> None:
     """Seal the first open lease of the job, with a checkpoint where it has a step."""
-    lease = next(one for one in opened(store) if one.row["job"] == job)
+    lease = next(one for one in opened(database) if one.row["job"] == job)
     made = None if step is None else checkpoint(lease.folder, {"model": b"x" * step}, f"step-{step}")
-    assert seal(store, lease, Ending("stopped", step=step, checkpoint=made, **more))
+    assert seal(database, lease, LeaseResult("stopped", step=step, checkpoint=made, **more))
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
@@ -69,15 +75,15 @@ def tree(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def leases_of_books(store: StateStore) -> list[Row]:
-    with store.reading() as connection:
+def leases_of_books(database: StateDatabase) -> list[Row]:
+    with database.reading() as connection:
         return connection.rows(
             "SELECT leases.*, jobs.state AS job_state, jobs.finished FROM leases JOIN jobs ON jobs.id = leases.job"
         )
 
 
-def events(store: StateStore) -> list[Row]:
-    with store.reading() as connection:
+def events(database: StateDatabase) -> list[Row]:
+    with database.reading() as connection:
         return connection.rows("SELECT * FROM events ORDER BY id")
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from hetopt.executor.database import Connection, Row
-from hetopt.executor.deciding import Scene
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.job_file import JobForm
-from hetopt.executor.leases import Open, grant, open_leases
+from hetopt.executor.job_file import JobSpec
+from hetopt.executor.leases import LeaseRecord, grant, open_leases
 from hetopt.executor.queue import submit
+from hetopt.executor.round_decision import ClusterState
 from hetopt.executor.speeds import Speed, Speeds
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 
 def node(name: str, gpus: Mapping[str, int], **more: Any) -> Node:
@@ -31,54 +31,54 @@ LAB = (node("n1", {"K80": 4}), node("n2", {"P100": 2, "V100": 1}), node("n3", {"
 """Three hosts, three types."""
 
 
-def form(name: str, **settings: Any) -> JobForm:
+def spec(name: str, **settings: Any) -> JobSpec:
     """A job's file."""
-    return JobForm(**{"name": name, "command": ["true"], "steps": 1000, "cwd": "/", **settings})
+    return JobSpec(**{"name": name, "command": ["true"], "steps": 1000, "cwd": "/", **settings})
 
 
-def rows(store: StateStore) -> list[Row]:
+def rows(database: StateDatabase) -> list[Row]:
     """All jobs of the books."""
-    with store.reading() as connection:
+    with database.reading() as connection:
         return connection.rows("SELECT * FROM jobs ORDER BY id")
 
 
-def opened(store: StateStore) -> list[Open]:
+def opened(database: StateDatabase) -> list[LeaseRecord]:
     """All open leases."""
-    with store.reading() as connection:
-        return open_leases(connection, store.folder / "leases")
+    with database.reading() as connection:
+        return open_leases(connection, database.folder / "leases")
 
 
-def granted(store: StateStore, job: int, seats: Sequence[Seat]) -> str | None:
+def granted(database: StateDatabase, job: int, seats: Sequence[Seat]) -> str | None:
     """Grant a lease in a transaction of its own; its tag, or None where that cannot be."""
-    with store.writing() as connection:
-        return grant(connection, store, job, seats)
+    with database.writing() as connection:
+        return grant(connection, database, job, seats)
 
 
-def lab_of_jobs(store: StateStore, jobs: Sequence[JobForm]) -> list[Row]:
+def lab_of_jobs(database: StateDatabase, jobs: Sequence[JobSpec]) -> list[Row]:
     """Submit them; their rows."""
     for one in jobs:
-        submit(store, one)
-    return rows(store)
+        submit(database, one)
+    return rows(database)
 
 
-def scene(
-    store: StateStore,
+def cluster_state(
+    database: StateDatabase,
     speeds: Mapping[str, Mapping[str, float]],
     nodes: Sequence[Node] = LAB,
-    leases: Sequence[Open] = (),
-) -> Scene:
+    leases: Sequence[LeaseRecord] = (),
+) -> ClusterState:
     """What a decision rests on, with measured speeds by job's name."""
-    jobs = [row for row in rows(store) if row["state"] == "queued"]
+    jobs = [row for row in rows(database) if row["state"] == "queued"]
     known = {
         row["id"]: {kind: Speed(True, rate * 10, 10.0) for kind, rate in speeds.get(row["name"], {}).items()}
         for row in jobs
     }
-    return Scene(store.now(), nodes, jobs, leases, Speeds(known))
+    return ClusterState(database.now(), nodes, jobs, leases, Speeds(known))
 
 
-def with_speeds(store: StateStore, job: int, rates: Mapping[str, float]) -> None:
+def with_speeds(database: StateDatabase, job: int, rates: Mapping[str, float]) -> None:
     """Put measured speeds into the books."""
-    with store.writing() as connection:
+    with database.writing() as connection:
         for kind, rate in rates.items():
             connection.insert("speeds", job=job, gpu_type=kind, feasible=True, steps=10 * rate, seconds=10.0)
 

@@ -13,10 +13,10 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
 from hetopt.executor.lease_timeouts import LeaseTimeouts
-from hetopt.executor.leases import PROFILE, Open
-from hetopt.executor.queue import form_of
+from hetopt.executor.leases import PROFILE, LeaseRecord
+from hetopt.executor.queue import spec_of
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 
@@ -102,28 +102,28 @@ class Stage:
         self.policy, self.settings = policy, Settings(policy, seconds, profile, LeaseTimeouts(ttl_seconds=20.0))
         self.looks: float = 3
         self.too_small: dict[str, set[str]] = {}
-        self.store = StateStore(folder)
+        self.database = StateDatabase(folder)
         self.controller = self._controller()
 
     def _controller(self) -> Controller:
         system = driving(self.policy, {}, self.settings.round_seconds)
-        return Controller(self.store, self.engine, system, estimated, self.settings, say=self.said.append)
+        return Controller(self.database, self.engine, system, estimated, self.settings, say=self.said.append)
 
     def restart(self) -> None:
         """Another controller comes; the cluster's second stays."""
-        base = self.store.now()
+        base = self.database.now()
         self.controller.close()
-        self.store = StateStore(self.folder)
-        self.store.clock.base += base - self.store.now()
+        self.database = StateDatabase(self.folder)
+        self.database.clock.base += base - self.database.now()
         try:
             self.controller = self._controller()
         except BaseException:
-            self.store.close()
+            self.database.close()
             raise
 
-    def leases(self) -> list[Open]:
+    def leases(self) -> list[LeaseRecord]:
         """That are open."""
-        return self.controller.tender.leases()
+        return self.controller.manager.leases()
 
     def held(self) -> dict[str, dict[str, dict[str, int]]]:
         """Job -> node -> GPU type -> GPUs, of open leases."""
@@ -131,18 +131,18 @@ class Stage:
 
     def states(self) -> dict[str, str]:
         """Job -> its state."""
-        return {row["name"]: row["state"] for row in rows(self.store)}
+        return {row["name"]: row["state"] for row in rows(self.database)}
 
     def play(self, number: int = 1, seconds: float = 1.0) -> None:
         """So many looks, so long apart; jobs do their part between."""
         for _ in range(number):
             self.controller.step()
-            self.store.clock.base += seconds
+            self.database.clock.base += seconds
             for lease in self.leases():
                 if lease.tag in self.engine.live and self.engine.begins(lease.grant):
                     self._act(lease)
 
-    def _act(self, lease: Open) -> None:
+    def _act(self, lease: LeaseRecord) -> None:
         """What a lease's processes do between two looks."""
         ranks = range(len(lease.grant.nodes))
         for rank in ranks:
@@ -160,12 +160,12 @@ class Stage:
         elif asked:
             self.end(lease, "stopped")
         elif looks > self.looks:
-            self.end(lease, "ended", finished=True, step=form_of(lease.job).steps)
+            self.end(lease, "ended", finished=True, step=spec_of(lease.job).steps)
         else:
             progress = {"step": looks, "first_step": 1, "seconds": float(looks), "time": 1.0}
             files.write_json(lease.folder / files.PROGRESS, progress, durable=False)
 
-    def end(self, lease: Open, reason: str, code: int = 0, **outcome: Any) -> None:
+    def end(self, lease: LeaseRecord, reason: str, code: int = 0, **outcome: Any) -> None:
         """A lease ends."""
         if outcome:
             files.write_json(lease.folder / files.OUTCOME, outcome, durable=False)
@@ -174,7 +174,7 @@ class Stage:
             files.write_json(lease.folder / files.exit_file(rank), said, durable=False)
         self.engine.live.pop(lease.tag, None)
 
-    def hang(self, lease: Open) -> None:
+    def hang(self, lease: LeaseRecord) -> None:
         """Its processes can no longer be found, nor be killed."""
         self.engine.exact_slots = True  # what is not there any more is missed at once
         self.engine.stuck.add(lease.tag)

@@ -13,13 +13,13 @@ from executor_scenes import node, with_speeds
 
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.local import LocalEngine
-from hetopt.executor.job_file import JobForm
+from hetopt.executor.job_file import JobSpec
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import job_row, submit
+from hetopt.executor.restart_cost import starting, stopping
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
-from hetopt.executor.switching import starting, stopping
+from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.simulator import simulate
@@ -33,14 +33,14 @@ LEAST_ROUND, STARTS = 10.0, 20.0
 HOSTS = (node("a", {"slow": 4}), node("b", {"mid": 2}), node("c", {"fast": 2}))
 
 
-def trace(seed: int, jobs: int, round_seconds: float, mean_gap: float) -> list[tuple[float, JobForm]]:
+def trace(seed: int, jobs: int, round_seconds: float, mean_gap: float) -> list[tuple[float, JobSpec]]:
     """(arrival in seconds, job) of short jobs of one or two workers, so many rounds after each other on average."""
     draw, now, found = random.Random(seed), 0.05 * round_seconds, []
     for i in range(jobs):
         program = [sys.executable, "-m", "hetopt.executor.demos.numpy_mlp"]
         for kind, rate in PACE.items():
             program += ["--pace", f"{kind}={rate / round_seconds}"]
-        form = JobForm(
+        spec = JobSpec(
             name=f"j{i}",
             command=program,
             steps=draw.randint(100, 600),
@@ -50,7 +50,7 @@ def trace(seed: int, jobs: int, round_seconds: float, mean_gap: float) -> list[t
             launch="node",
             grace=5.0,
         )
-        found.append((now, form))
+        found.append((now, spec))
         now += draw.expovariate(1 / mean_gap) * round_seconds
     return found
 
@@ -58,52 +58,53 @@ def trace(seed: int, jobs: int, round_seconds: float, mean_gap: float) -> list[t
 def long_enough(folder: Path) -> float:
     """Seconds of a round in which it does not matter that processes share the CPUs as they start: time is scaled."""
     gpus = sum(len(host.seats) for host in HOSTS)
-    jobs = [(0.0, form.model_copy(update={"workers": 1})) for _, form in trace(0, gpus, LEAST_ROUND, 1.0)]
-    store = run_for_real(folder, jobs, "fifo", LEAST_ROUND)
-    with store.reading() as connection:
+    jobs = [(0.0, spec.model_copy(update={"workers": 1})) for _, spec in trace(0, gpus, LEAST_ROUND, 1.0)]
+    database = run_for_real(folder, jobs, "fifo", LEAST_ROUND)
+    with database.reading() as connection:
         slowest = max(starting(connection))
-    store.close()
+    database.close()
     return max(LEAST_ROUND, STARTS * slowest)
 
 
-def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, round_seconds: float) -> StateStore:
+def run_for_real(folder: Path, jobs: list[tuple[float, JobSpec]], policy: str, round_seconds: float) -> StateDatabase:
     """Run them; the books afterwards."""
-    store = StateStore(folder / "state")
+    database = StateDatabase(folder / "state")
     system = driving(policy, {}, round_seconds)
-    engine = LocalEngine(HOSTS, store.cluster)
-    settings = Settings(policy, round_seconds, profile=False, terms=LeaseTimeouts(ttl_seconds=20.0), strict_rounds=True)
-    began = store.now()
+    engine = LocalEngine(HOSTS, database.cluster)
+    timeouts = LeaseTimeouts(ttl_seconds=20.0)
+    settings = Settings(policy, round_seconds, profile=False, timeouts=timeouts, strict_rounds=True)
+    began = database.now()
 
     def hand_in() -> None:
-        with StateStore(folder / "state") as own:
-            for arrival, form in jobs:
+        with StateDatabase(folder / "state") as own:
+            for arrival, spec in jobs:
                 time.sleep(max(0.0, began + arrival - own.now()))
-                submit(own, form)
+                submit(own, spec)
                 with own.reading() as connection:
-                    number = job_row(connection, form.name)["id"]
+                    number = job_row(connection, spec.name)["id"]
                 with_speeds(own, number, {kind: rate / round_seconds for kind, rate in PACE.items()})
 
     hands = threading.Thread(target=hand_in)
     hands.start()
-    driver = Controller(store, engine, system, estimated, settings)
+    driver = Controller(database, engine, system, estimated, settings)
     try:
         while hands.is_alive() or not driver.idle():
             driver.step()
             time.sleep(0.1)
     finally:
         hands.join()
-        driver.tender.renewer.close()
+        driver.manager.heartbeat.close()
         driver.engine.close()
-    return store
+    return database
 
 
-def side_by_side(store: StateStore, policy: str, round_seconds: float) -> pd.DataFrame:
+def side_by_side(database: StateDatabase, policy: str, round_seconds: float) -> pd.DataFrame:
     """Completion time of each job for real and simulated, in seconds.
 
     The simulator is told what was measured: when jobs came, how fast they were, and what starting and moving costs.
     """
-    real, instance = log_of(store), instance_of(store)
-    with store.reading() as connection:
+    real, instance = log_of(database), instance_of(database)
+    with database.reading() as connection:
         start, stop = pd.Series(starting(connection)).median(), pd.Series(stopping(connection)).median()
     stop = 0.0 if pd.isna(stop) else float(stop)
     overheads = Overheads(float(start), float(start), float(start), save_seconds=stop)

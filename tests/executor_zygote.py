@@ -23,12 +23,12 @@ import numpy as np
 from hetopt.data.instance import Instance
 from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.system import System
-from hetopt.executor import clock, controller, lease_directory, leases, tending
+from hetopt.executor import clock, controller, lease_directory, lease_manager, leases
 from hetopt.executor.engines import local
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.formulations.traits import Traits
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.results.allocation import Plan
@@ -92,17 +92,17 @@ class Saboteur:
         """Into this process, with an engine of that class."""
         for name in ("replace", "link", "fsync"):
             setattr(lease_directory.os, name, self.around(getattr(os, name), name))
-        before = StateStore.writing
+        before = StateDatabase.writing
 
         @contextmanager
-        def writing(store: StateStore) -> Iterator[Any]:
-            with before(store) as connection:
+        def writing(database: StateDatabase) -> Iterator[Any]:
+            with before(database) as connection:
                 yield connection
                 self.point("database")  # all is written, nothing committed
             if self.count + 1 == self.plan.get("die_at"):
                 self.point("database")  # committed, and nothing after it done
 
-        StateStore.writing = writing  # type: ignore[assignment, method-assign]
+        StateDatabase.writing = writing  # type: ignore[assignment, method-assign]
         for name in ("start", "stop", "kill"):
             setattr(engine, name, self.around(getattr(engine, name), "engine"))
         first, last = self.plan.get("engine_down", (0.0, 0.0))
@@ -127,13 +127,13 @@ def drive(plan: dict[str, Any]) -> None:
     log = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    store = StateStore(Path(plan["state"]))
+    database = StateDatabase(Path(plan["state"]))
     if slurm := plan.get("slurm"):
         os.environ["SLURM_CONF"] = slurm
-        engine: Engine = SlurmEngine(store.cluster, seconds=5.0)
+        engine: Engine = SlurmEngine(database.cluster, seconds=5.0)
     else:
-        engine = local.LocalEngine(read_slots(Path(plan["slots"])), store.cluster)
-    terms = tending.LeaseTimeouts(
+        engine = local.LocalEngine(read_slots(Path(plan["slots"])), database.cluster)
+    terms = lease_manager.LeaseTimeouts(
         ttl_seconds=plan["ttl"],
         margin_seconds=5.0 if slurm else 0.5,  # here Slurm's alone are dead by nothing but the time that passes
         profile_seconds=0.3,
@@ -146,7 +146,9 @@ def drive(plan: dict[str, Any]) -> None:
     system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))
     settings = controller.Settings("restless", seconds, plan.get("profile", True), terms)
     Saboteur(plan).install(type(engine))
-    driver = controller.Controller(store, engine, system, estimated, settings, say=lambda text: print(text, flush=True))
+    driver = controller.Controller(
+        database, engine, system, estimated, settings, say=lambda text: print(text, flush=True)
+    )
     driver.run(until_idle=True, poll=0.05)
     driver.close()
 

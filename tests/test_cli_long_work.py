@@ -15,7 +15,7 @@ from left_processes import children, command
 from rich.console import Console
 from waiting import PATIENCE, until
 
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.presentation import console, terminal
 
 
@@ -150,7 +150,7 @@ def test_ctrl_c_while_worker_processes_begin_leaves_one_line(tmp_path: Path, wor
 
 def test_ctrl_c_ends_watching_a_cluster(tmp_path: Path) -> None:
     printed = tmp_path / "printed"
-    StateStore(tmp_path / "state", make=True).close()
+    StateDatabase(tmp_path / "state", make=True).close()
     script = f"import sys; sys.stdout = open({str(printed)!r}, 'w', buffering=1)\n{START}"
     shown = "status --watch --state state"
     interrupt(tmp_path, shown, lambda _: printed.exists() and "jobs" in printed.read_text(), script=script)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hetopt.executor.queue import form_of, job_row
-from hetopt.executor.store import StateStore
+from hetopt.executor.queue import job_row, spec_of
+from hetopt.executor.state_database import StateDatabase
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -86,8 +86,8 @@ def test_a_job_is_submitted_from_the_current_folder(piped: Run, tmp_path: Path) 
     state = tmp_path / "state"
     job = "{name: train, steps: 10, command: [python, train.py], cwd: inside}"
     assert piped(job, "submit", "-", "--state", str(state))[0] == 0
-    with StateStore(state) as store, store.reading() as connection:
-        assert form_of(job_row(connection, "train")).cwd == str(tmp_path / "inside")
+    with StateDatabase(state) as database, database.reading() as connection:
+        assert spec_of(job_row(connection, "train")).cwd == str(tmp_path / "inside")
     code, _, err = piped("name: other\n", "submit", "-", "--state", str(state))
     assert (code, err) == (2, "hetopt: <stdin>:1: command is missing; the file must have one\n")
 

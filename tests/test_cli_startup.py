@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from hetopt.cli.app import HEADINGS, app
 from hetopt.data.instance_files import PARSERS
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import COMMANDS
 
 HETOPT = Path(sys.executable).with_name("hetopt")
@@ -113,10 +113,10 @@ def completed(folder: Path, *words: str) -> list[str]:
 def test_names_are_completed(tmp_path: Path, words: list[str], offered: list[str]) -> None:
     (tmp_path / "mixed").mkdir()
     (tmp_path / "mixed" / "in.yaml").touch()
-    with StateStore(tmp_path / "state", make=True) as store, store.writing() as connection:
+    with StateDatabase(tmp_path / "state", make=True) as database, database.writing() as connection:
         connection.insert("nodes", name="node1")
         for number, name in enumerate(["other", "train", "train-2"]):
-            more = {"tenant": "", "form": "", "state": "queued", "submitted_at": ""}
+            more = {"tenant": "", "spec": "", "state": "queued", "submitted_at": ""}
             connection.insert("jobs", name=name, submitted=number, **more)
     assert completed(tmp_path, *words) == offered
 

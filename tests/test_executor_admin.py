@@ -16,13 +16,13 @@ from waiting import until
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import leases
+from hetopt.executor.cache import Cache
 from hetopt.executor.controller import check_same
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.kept import Kept
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import retry
 from hetopt.executor.snapshot import snapshot
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 SLOW = [*QUICK[:-1]]
 
@@ -54,23 +54,23 @@ def status(run: Run) -> dict[str, Any]:
 def test_another_engine_does_not_take_leases_over(lab: Path, run: Run) -> None:
     """It knows nothing of their processes, and would take them for dead."""
     run("submit", job_file(lab))
-    with StateStore(lab / "state") as store:
-        check_same(store, "slurm", None)
-        granted(store, 1, [Seat("a", "slow", 0)])
+    with StateDatabase(lab / "state") as database:
+        check_same(database, "slurm", None)
+        granted(database, 1, [Seat("a", "slow", 0)])
     code, _, err = run("run", *QUICK)
     assert code == 2
     assert "--engine is local, but leases that run are of --engine slurm" in err
-    with StateStore(lab / "state") as store:
+    with StateDatabase(lab / "state") as database:
         with pytest.raises(
             InvalidOption, match="--leases is /elsewhere, but leases that run are of --leases by default"
         ):
-            check_same(store, "slurm", Path("/elsewhere"))
-        check_same(store, "slurm", None)
+            check_same(database, "slurm", Path("/elsewhere"))
+        check_same(database, "slurm", None)
 
 
 def test_who_comes_second_is_told_so_whatever_he_says(lab: Path, run: Run) -> None:
-    with StateStore(lab / "state") as store:
-        store.lock()
+    with StateDatabase(lab / "state") as database:
+        database.lock()
         code, _, err = run("run", "--leases", "mine", *QUICK)
     assert code == 2
     assert "has a controller already" in err
@@ -121,8 +121,8 @@ def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy
 
     def enough() -> bool:
         nonlocal looks
-        with StateStore(lab / "state") as store:
-            looks += snapshot(store).undecided is not None
+        with StateDatabase(lab / "state") as database:
+            looks += snapshot(database).undecided is not None
         return looks > 30  # for more than a second, in which it has tried again
 
     with interrupted_when(enough):
@@ -180,23 +180,23 @@ def test_rounds_of_another_length_begin_at_once(lab: Path, run: Run) -> None:
 
 def test_a_cancelled_job_whose_copies_do_not_fit_is_cancelled(lab: Path, run: Run) -> None:
     run("submit", job_file(lab))
-    with StateStore(lab / "state") as store:
-        with store.writing() as connection:
+    with StateDatabase(lab / "state") as database:
+        with database.writing() as connection:
             connection.update("jobs", {"cancelled": True})
             parts = json.dumps([[str(lab / "a"), 1.0], [str(lab / "b"), 1.0]])
             connection.insert("merges", job=1, step=5, parts=parts, folder=str(lab / "m" / "step-5"))
         for name, file in (("a", "x.npz"), ("b", "y.npz")):
             (lab / name).mkdir()
             (lab / name / file).write_bytes(b"")
-        merges = Merges(store, lab / "leases", Kept(store))
+        merges = Merges(database, lab / "leases", Cache(database))
         until(lambda: merges.step() or jobs_of(run)["train"]["state"] != "queued", "it is over")
         merges.close()
         job = jobs_of(run)["train"]
         assert (job["state"], job["reason"]) == ("cancelled", "cancelled")
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.update("jobs", {"state": "failed"})
-        retry(store, "train")
-        with store.reading() as connection:
+        retry(database, "train")
+        with database.reading() as connection:
             assert connection.value("SELECT cancelled FROM jobs") is False
 
 

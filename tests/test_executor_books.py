@@ -15,26 +15,26 @@ from threading import Timer
 
 import pytest
 from effort import examples
-from executor_scenes import form, granted, lab_of_jobs, opened, rows, statements
+from executor_scenes import granted, lab_of_jobs, opened, rows, spec, statements
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, Ending, StopReason, ask_stop, mark_started, seal
+from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, LeaseResult, StopReason, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
-from hetopt.executor.reconciling import free_seats
+from hetopt.executor.reconciler import free_seats
+from hetopt.executor.state_database import EVENTS, LOCK, LOGGED, StateDatabase
 from hetopt.executor.state_folder import DATABASE
-from hetopt.executor.store import EVENTS, LOCK, LOGGED, StateStore
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
 STEPS = 100
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StateStore]:
-    with StateStore(tmp_path / "state") as made:
+def database(tmp_path: Path) -> Iterator[StateDatabase]:
+    with StateDatabase(tmp_path / "state") as made:
         yield made
 
 
@@ -45,8 +45,8 @@ class Books(RuleBasedStateMachine):
     def begin(self) -> None:
         """A new state with two jobs."""
         self.folder = tempfile.TemporaryDirectory()
-        self.store = StateStore(Path(self.folder.name) / "state")
-        lab_of_jobs(self.store, [form(f"j{i}", steps=STEPS) for i in range(2)])
+        self.database = StateDatabase(Path(self.folder.name) / "state")
+        lab_of_jobs(self.database, [spec(f"j{i}", steps=STEPS) for i in range(2)])
         self.committed = {1: 0, 2: 0}
         self.failures = {1: 0, 2: 0}
         self.state = dict.fromkeys((1, 2), "queued")
@@ -57,31 +57,31 @@ class Books(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Leave nothing."""
-        if hasattr(self, "store"):
-            self.store.close()
+        if hasattr(self, "database"):
+            self.database.close()
             self.folder.cleanup()
 
     @rule(job=st.sampled_from([1, 2]), seats=st.sets(st.sampled_from(SEATS), min_size=1))
     def grants(self, job: int, seats: set[Seat]) -> None:
         """Granted exactly if the job is to run, has no lease, and all seats are free."""
-        before = opened(self.store)
+        before = opened(self.database)
         free = not any(seats & set(lease.seats) for lease in before)
         idle = all(lease.row["job"] != job for lease in before)
-        tag = granted(self.store, job, sorted(seats, key=str))
+        tag = granted(self.database, job, sorted(seats, key=str))
         assert (tag is not None) == (free and idle and self.state[job] == "queued" and job not in self.asked)
         if tag is not None:
             assert tag not in self.tags
             self.tags.add(tag)
 
-    @precondition(lambda self: opened(self.store))
+    @precondition(lambda self: opened(self.database))
     @rule(data=st.data(), ended=st.booleans(), failure=st.booleans(), step=st.none() | st.integers(0, STEPS + 20))
     def seals(self, data: st.DataObject, ended: bool, failure: bool, step: int | None) -> None:
         """The job moves to the step of the checkpoint, never back, and never beyond the end."""
-        lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
+        lease = data.draw(st.sampled_from(opened(self.database)), label="lease")
         job = lease.row["job"]
-        ending = Ending("x", step=step, finished=ended and not failure, failure="it broke" if failure else None)
-        assert seal(self.store, lease, ending)
-        assert not seal(self.store, lease, Ending("again", step=STEPS, finished=True))
+        ending = LeaseResult("x", step=step, finished=ended and not failure, failure="it broke" if failure else None)
+        assert seal(self.database, lease, ending)
+        assert not seal(self.database, lease, LeaseResult("again", step=STEPS, finished=True))
         before = self.committed[job]
         self.committed[job] = max(before, min(step or 0, STEPS))
         if self.state[job] != "queued":
@@ -105,12 +105,12 @@ class Books(RuleBasedStateMachine):
     @rule(job=st.sampled_from([1, 2]))
     def cancels(self, job: int) -> None:
         """At once, or when its lease is sealed."""
-        runs = any(lease.row["job"] == job for lease in opened(self.store))
+        runs = any(lease.row["job"] == job for lease in opened(self.database))
         if self.state[job] != "queued":
             with pytest.raises(InvalidOption, match="can be cancelled"):
-                cancel(self.store, f"j{job - 1}")
+                cancel(self.database, f"j{job - 1}")
             return
-        assert cancel(self.store, f"j{job - 1}") == ("running" if runs else "queued")
+        assert cancel(self.database, f"j{job - 1}") == ("running" if runs else "queued")
         self.asked.add(job)
         if not runs:
             self.state[job] = "cancelled"
@@ -120,48 +120,48 @@ class Books(RuleBasedStateMachine):
         """Only what has failed; from where it was."""
         if self.state[job] != "failed":
             with pytest.raises(InvalidOption, match="can be tried again"):
-                retry(self.store, f"j{job - 1}")
+                retry(self.database, f"j{job - 1}")
             return
-        assert retry(self.store, f"j{job - 1}") == self.committed[job]
+        assert retry(self.database, f"j{job - 1}") == self.committed[job]
         self.state[job], self.failures[job], self.losses[job] = "queued", 0, 0
 
-    @precondition(lambda self: opened(self.store))
+    @precondition(lambda self: opened(self.database))
     @rule(data=st.data(), reason=st.sampled_from([StopReason.MOVES, StopReason.PART_ENDED]))
     def starts_and_stops(self, data: st.DataObject, reason: StopReason) -> None:
         """Notes that may come at any time, and again."""
-        lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
-        mark_started(self.store, [lease])
+        lease = data.draw(st.sampled_from(opened(self.database)), label="lease")
+        mark_started(self.database, [lease])
         reason = self.stopped.setdefault(lease.tag, reason)
-        ask_stop(self.store, [(lease, reason)])
-        ask_stop(self.store, [(lease, StopReason.CANCELLED)])
-        again = next(one for one in opened(self.store) if one.tag == lease.tag)
+        ask_stop(self.database, [(lease, reason)])
+        ask_stop(self.database, [(lease, StopReason.CANCELLED)])
+        again = next(one for one in opened(self.database) if one.tag == lease.tag)
         assert (again.row["state"], again.row["stop_reason"]) == ("started", reason)
 
     @rule()
     def another_process(self) -> None:
         """A new controller finds the same."""
-        path = self.store.folder
-        before = [dict(row) for row in rows(self.store)]
-        self.store.close()
-        self.store = StateStore(path)
-        assert [dict(row) for row in rows(self.store)] == before
+        path = self.database.folder
+        before = [dict(row) for row in rows(self.database)]
+        self.database.close()
+        self.database = StateDatabase(path)
+        assert [dict(row) for row in rows(self.database)] == before
 
     @invariant()
     def no_seat_is_held_twice(self) -> None:
         """And none by a lease that is sealed."""
-        if not hasattr(self, "store"):
+        if not hasattr(self, "database"):
             return
-        held = [seat for lease in opened(self.store) for seat in lease.seats]
+        held = [seat for lease in opened(self.database) for seat in lease.seats]
         assert len(held) == len(set(held))
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             assert connection.value("SELECT count(*) FROM seats WHERE held") == len(held)
 
     @invariant()
     def jobs_are_where_they_must_be(self) -> None:
         """By the plain account."""
-        if not hasattr(self, "store"):
+        if not hasattr(self, "database"):
             return
-        for row in rows(self.store):
+        for row in rows(self.database):
             assert row["committed"] == self.committed[row["id"]]
             assert row["state"] == self.state[row["id"]], row["reason"]
             assert (row["failures"], row["losses"]) == (self.failures[row["id"]], self.losses[row["id"]])
@@ -171,101 +171,101 @@ Books.TestCase.settings = settings(max_examples=examples(12, 40), stateful_step_
 TestBooks = Books.TestCase
 
 
-def test_the_database_itself_refuses_a_seat_twice(store: StateStore) -> None:
+def test_the_database_itself_refuses_a_seat_twice(database: StateDatabase) -> None:
     """Even if the code above were wrong."""
-    lab_of_jobs(store, [form("a"), form("b")])
-    granted(store, 1, SEATS[:1])
-    with store.writing() as connection, pytest.raises(sqlite3.IntegrityError):
+    lab_of_jobs(database, [spec("a"), spec("b")])
+    granted(database, 1, SEATS[:1])
+    with database.writing() as connection, pytest.raises(sqlite3.IntegrityError):
         connection.insert("seats", lease=99, node="a", gpu_type="slow", number=0, device="", held=True)
 
 
-def test_a_gpu_whose_number_has_changed_is_still_held(store: StateStore) -> None:
+def test_a_gpu_whose_number_has_changed_is_still_held(database: StateDatabase) -> None:
     """Another was lost, or split into instances: the books, the free seats and the database go by the device too."""
-    lab_of_jobs(store, [form("a"), form("b")])
-    assert granted(store, 1, [Seat("a", "H200", 1, "GPU-B")]) is not None
+    lab_of_jobs(database, [spec("a"), spec("b")])
+    assert granted(database, 1, [Seat("a", "H200", 1, "GPU-B")]) is not None
     renumbered = Node("a", (Seat("a", "H200", 0, "GPU-B"),))
-    assert free_seats([renumbered], opened(store)) == []
-    assert granted(store, 2, renumbered.seats) is None
-    with store.writing() as connection, pytest.raises(sqlite3.IntegrityError):
+    assert free_seats([renumbered], opened(database)) == []
+    assert granted(database, 2, renumbered.seats) is None
+    with database.writing() as connection, pytest.raises(sqlite3.IntegrityError):
         connection.insert("seats", lease=99, node="a", gpu_type="H200", number=0, device="GPU-B", held=True)
-    seal(store, opened(store)[0], Ending("stopped"))
-    assert granted(store, 2, renumbered.seats) is not None
+    seal(database, opened(database)[0], LeaseResult("stopped"))
+    assert granted(database, 2, renumbered.seats) is not None
 
 
 @pytest.mark.parametrize(("device", "unique"), [("GPU-B", True), ("MIG-B", True), ("1", False)])
-def test_a_gpu_whose_host_was_renamed_is_still_held(store: StateStore, device: str, unique: bool) -> None:
+def test_a_gpu_whose_host_was_renamed_is_still_held(database: StateDatabase, device: str, unique: bool) -> None:
     """A UUID is that of one GPU; an engine that tells plain numbers has the same ones on each host."""
-    lab_of_jobs(store, [form("a"), form("b")])
-    assert granted(store, 1, [Seat("desk", "H200", 1, device)]) is not None
-    assert (granted(store, 2, [Seat("renamed", "H200", 1, device)]) is None) is unique
+    lab_of_jobs(database, [spec("a"), spec("b")])
+    assert granted(database, 1, [Seat("desk", "H200", 1, device)]) is not None
+    assert (granted(database, 2, [Seat("renamed", "H200", 1, device)]) is None) is unique
     refused = pytest.raises(sqlite3.IntegrityError, match="UNIQUE") if unique else nullcontext()
-    with store.writing() as connection, refused:
+    with database.writing() as connection, refused:
         connection.insert("seats", lease=1, node="again", gpu_type="H200", number=1, device=device, held=True)
 
 
 def _submit_many(folder: str, number: int) -> None:
-    with StateStore(Path(folder)) as store:
+    with StateDatabase(Path(folder)) as database:
         for i in range(20):
-            submit(store, form(f"p{number}-{i}"))
-            submit(store, form("same"), again=True)
+            submit(database, spec(f"p{number}-{i}"))
+            submit(database, spec("same"), again=True)
 
 
-def test_many_may_submit_at_once(store: StateStore) -> None:
+def test_many_may_submit_at_once(database: StateDatabase) -> None:
     """Every job is there once, every name is given once."""
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_submit_many, args=(str(store.folder), n)) for n in range(2)]
+    processes = [context.Process(target=_submit_many, args=(str(database.folder), n)) for n in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    names = [row["name"] for row in rows(store)]
+    names = [row["name"] for row in rows(database)]
     assert len(names) == len(set(names)) == 80
 
 
-def test_one_controller_by_lock(store: StateStore) -> None:
-    assert store.controller() is None
-    store.lock()
-    assert store.controller() == os.getpid()
-    with StateStore(store.folder) as other, pytest.raises(InvalidOption, match=f"process {os.getpid()}"):
+def test_one_controller_by_lock(database: StateDatabase) -> None:
+    assert database.controller() is None
+    database.lock()
+    assert database.controller() == os.getpid()
+    with StateDatabase(database.folder) as other, pytest.raises(InvalidOption, match=f"process {os.getpid()}"):
         other.lock()
-    store.close()
-    with StateStore(store.folder) as other:
+    database.close()
+    with StateDatabase(database.folder) as other:
         other.lock()
 
 
-def test_who_only_looks_for_the_controller_keeps_nobody_from_being_it(store: StateStore) -> None:
+def test_who_only_looks_for_the_controller_keeps_nobody_from_being_it(database: StateDatabase) -> None:
     """It holds the lock for a moment."""
-    store.lock()
-    store.close()
-    handle = os.open(store.folder / LOCK, os.O_RDWR)
+    database.lock()
+    database.close()
+    handle = os.open(database.folder / LOCK, os.O_RDWR)
     fcntl.flock(handle, fcntl.LOCK_SH)
     Timer(0.05, os.close, (handle,)).start()
-    with StateStore(store.folder) as other:
+    with StateDatabase(database.folder) as other:
         other.lock()
-        assert store.controller() == os.getpid()
+        assert database.controller() == os.getpid()
 
 
 @pytest.mark.parametrize("name", ["q?x=1", "p%41b", "h#b", "sp ace", "é"])
 def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
-    with StateStore(tmp_path / name) as store:
-        submit(store, form("a"))
+    with StateDatabase(tmp_path / name) as database:
+        submit(database, spec("a"))
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    with StateStore(tmp_path / name, make=False) as store:
-        assert [row["name"] for row in rows(store)] == ["a"]
+    with StateDatabase(tmp_path / name, make=False) as database:
+        assert [row["name"] for row in rows(database)] == ["a"]
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40, 160])
-def test_the_event_log_has_every_event_once(store: StateStore, cut: int) -> None:
+def test_the_event_log_has_every_event_once(database: StateDatabase, cut: int) -> None:
     """Also where a crash has cut it off in the middle of a line."""
     for i in range(5):
-        submit(store, form(f"j{i}"))
-    store.write_events()
-    path = store.folder / EVENTS
+        submit(database, spec(f"j{i}"))
+    database.write_events()
+    path = database.folder / EVENTS
     os.truncate(path, max(0, path.stat().st_size - cut))
-    submit(store, form("last"))
-    store.write_events()
-    store.write_events()
+    submit(database, spec("last"))
+    database.write_events()
+    database.write_events()
     told = [json.loads(line) for line in path.read_text().splitlines()]
     assert [event["id"] for event in told] == [1, 2, 3, 4, 5, 6]
     assert told[-1]["job"] == "last"
@@ -278,17 +278,19 @@ def _numbers(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("how", ["renamed", "removed", "emptied"])
 @pytest.mark.parametrize("crashed", [False, True])
-def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(store: StateStore, how: str, crashed: bool) -> None:
+def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(
+    database: StateDatabase, how: str, crashed: bool
+) -> None:
     """Also where a crash has kept the number of the last event from being noted, before or after."""
-    path, old = store.folder / EVENTS, store.folder / f"{EVENTS}.1"
-    submit(store, form("a"))
-    store.write_events()
-    submit(store, form("b"))
-    noted = (store.folder / LOGGED).read_bytes()
-    store.write_events()
+    path, old = database.folder / EVENTS, database.folder / f"{EVENTS}.1"
+    submit(database, spec("a"))
+    database.write_events()
+    submit(database, spec("b"))
+    noted = (database.folder / LOGGED).read_bytes()
+    database.write_events()
     if crashed:
-        (store.folder / LOGGED).write_bytes(noted)
-        with StateStore(store.folder) as other:
+        (database.folder / LOGGED).write_bytes(noted)
+        with StateDatabase(database.folder) as other:
             other.write_events()
         assert _numbers(path) == [1, 2]
     if how == "renamed":
@@ -297,64 +299,64 @@ def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(store: State
         path.unlink()
     else:
         os.truncate(path, 0)
-    store.write_events()
+    database.write_events()
     assert path.read_bytes() == b""
-    submit(store, form("c"))
-    noted = (store.folder / LOGGED).read_bytes()
-    with StateStore(store.folder) as other:
+    submit(database, spec("c"))
+    noted = (database.folder / LOGGED).read_bytes()
+    with StateDatabase(database.folder) as other:
         other.write_events()
     if crashed:
-        (store.folder / LOGGED).write_bytes(noted)
+        (database.folder / LOGGED).write_bytes(noted)
     os.truncate(path, path.stat().st_size - 30)  # its only line
-    submit(store, form("d"))
-    store.write_events()
+    submit(database, spec("d"))
+    database.write_events()
     assert _numbers(path) == [3, 4]
     assert how != "renamed" or _numbers(old) == [1, 2]
 
 
-def test_many_events_are_read_in_portions(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_events_are_read_in_portions(database: StateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(5):
-        submit(store, form(f"j{i}"))
-    monkeypatch.setattr("hetopt.executor.store.PORTION", 2)
+        submit(database, spec(f"j{i}"))
+    monkeypatch.setattr("hetopt.executor.state_database.PORTION", 2)
     asked = statements(monkeypatch)
-    store.write_events()
+    database.write_events()
     fetched = [values for sql, values in asked if "LIMIT" in sql]
     assert fetched == [{"last": last, "portion": 2} for last in (0, 2, 4, 5)]
-    assert _numbers(store.folder / EVENTS) == [1, 2, 3, 4, 5]
+    assert _numbers(database.folder / EVENTS) == [1, 2, 3, 4, 5]
 
 
 def test_states_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match="has no state of a cluster"):
-        StateStore(tmp_path / "absent", make=False)
+        StateDatabase(tmp_path / "absent", make=False)
     assert not (tmp_path / "absent").exists()
     (tmp_path / "file").write_text("")
     with pytest.raises(UnusableFile, match="is not a folder"):
-        StateStore(tmp_path / "file")
+        StateDatabase(tmp_path / "file")
     (tmp_path / "open").mkdir(mode=0o755)
     with pytest.raises(UnusableFile, match="chmod 700"):
-        StateStore(tmp_path / "open")
-    StateStore(tmp_path / "fine").close()
+        StateDatabase(tmp_path / "open")
+    StateDatabase(tmp_path / "fine").close()
     assert (tmp_path / "fine").stat().st_mode & 0o777 == 0o700
     (tmp_path / "fine" / DATABASE).write_bytes(b"no database" * 1000)
     with pytest.raises(UnusableFile, match=r"damaged|not a database"):
-        StateStore(tmp_path / "fine")
-    StateStore(tmp_path / "later").close()
+        StateDatabase(tmp_path / "fine")
+    StateDatabase(tmp_path / "later").close()
     with sqlite3.connect(tmp_path / "later" / DATABASE) as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
     connection.close()
     with pytest.raises(InvalidOption, match="is of version 99"):
-        StateStore(tmp_path / "later")
+        StateDatabase(tmp_path / "later")
 
 
-def test_requests_that_name_nothing(store: StateStore) -> None:
-    submit(store, form("train"))
+def test_requests_that_name_nothing(database: StateDatabase) -> None:
+    submit(database, spec("train"))
     with pytest.raises(InvalidOption, match="there is a job 'train' already"):
-        submit(store, form("train"))
-    assert submit(store, form("train"), again=True) == "train.2"
-    submit(store, form("x" * 62))
+        submit(database, spec("train"))
+    assert submit(database, spec("train"), again=True) == "train.2"
+    submit(database, spec("x" * 62))
     with pytest.raises(InvalidOption, match=r"the name with its number is 'x+.*it must be a name of at most 63"):
-        submit(store, form("x" * 62), again=True)
+        submit(database, spec("x" * 62), again=True)
     with pytest.raises(UnknownName, match="did you mean 'train'"):
-        cancel(store, "trian")
+        cancel(database, "trian")
     with pytest.raises(UnknownName, match="no engine has told of any yet"):
-        drain(store, "n1")
+        drain(database, "n1")

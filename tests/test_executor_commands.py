@@ -20,7 +20,7 @@ from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 -
 from waiting import until
 
 from hetopt.executor.processes import tagged
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_forked_copies_share_the_steps(lab: Path, run: Run) -> None:
     assert run("submit", job_file(lab, "forked", command=program, steps=900, fork=True))[0] == 0
     code, _, err = run("run", "--policy", "hadare", "--round", "10s", "--no-profile", *QUICK)
     assert code == 0, err
-    with StateStore(lab / "state") as store, store.reading() as connection:
+    with StateDatabase(lab / "state") as database, database.reading() as connection:
         leases = connection.tuples("SELECT copy, forked, from_step, end_step, gpu_types FROM leases ORDER BY id")
         assert all(forked for _, forked, *_ in leases)
         assert sum(end - start for _, _, start, end, _ in leases) == 900
@@ -64,7 +64,7 @@ def test_a_job_that_may_not_be_forked_runs_alone(lab: Path, run: Run) -> None:
     """It keeps its GPUs from round to round, where a forked one would end each."""
     assert run("submit", job_file(lab, "alone", fork=False, steps=400, gpu_types=["fast"]))[0] == 0
     assert run("run", "--policy", "hadare", "--round", "1s", "--no-profile", *QUICK)[0] == 0
-    with StateStore(lab / "state") as store, store.reading() as connection:
+    with StateDatabase(lab / "state") as database, database.reading() as connection:
         assert not connection.value("SELECT count(*) FROM leases WHERE forked")
         assert connection.value("SELECT count(*) FROM leases") == 1
         assert connection.value("SELECT count(*) FROM rounds") > 2
@@ -138,8 +138,8 @@ def controller(lab: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def processes() -> list[int]:
-    with StateStore(Path(os.environ["HETOPT_STATE"])) as store:
-        return [pid for pid, tag in tagged() if tag.startswith(f"hetopt-{store.cluster}-")]
+    with StateDatabase(Path(os.environ["HETOPT_STATE"])) as database:
+        return [pid for pid, tag in tagged() if tag.startswith(f"hetopt-{database.cluster}-")]
 
 
 def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
@@ -198,7 +198,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
         until(lambda: not processes())
         if not outcomes(state) & {"fenced", "lost"}:
             break
-    with StateStore(state) as store, store.reading() as connection:
+    with StateDatabase(state) as database, database.reading() as connection:
         number = connection.value("SELECT max(id) FROM leases")
     gate.touch()
     step = jobs_of(run)["long"]["step"]
@@ -206,7 +206,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
     assert run("run", "--no-profile", *QUICK)[0] == 0
     job = jobs_of(run)["long"]
     assert (job["state"], job["lost"]) == ("done", 0)
-    with StateStore(state) as store, store.reading() as connection:
+    with StateDatabase(state) as database, database.reading() as connection:
         query = "SELECT outcome, end_step FROM leases WHERE id = :number"
         ((outcome, end),) = connection.tuples(query, number=number)
     assert outcome in ("fenced", "ended"), "the runner or the job itself has seen it first"
@@ -215,7 +215,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
 
 def outcomes(state: Path) -> set[str]:
     """How leases of the state have ended."""
-    with StateStore(state) as store, store.reading() as connection:
+    with StateDatabase(state) as database, database.reading() as connection:
         return {word for word in connection.column("SELECT outcome FROM leases") if word}
 
 

@@ -8,18 +8,18 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from executor_scenes import LAB, form, rows
+from executor_scenes import LAB, rows, spec
 from waiting import until
 
 from hetopt.errors import InvalidPlan, Item, UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import leases, rounds, tending
+from hetopt.executor import lease_manager, leases, scheduler
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
-from hetopt.executor.store import EVENTS, StateStore
+from hetopt.executor.state_database import EVENTS, StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 
@@ -69,15 +69,15 @@ class Driven:
     """A controller with that engine, and what it has said."""
 
     def __init__(self, folder: Path, engine: Moody) -> None:
-        self.store, self.engine, self.said = StateStore(folder), engine, list[str]()
+        self.database, self.engine, self.said = StateDatabase(folder), engine, list[str]()
         settings = Settings("fifo", None, False)
         self.controller = Controller(
-            self.store, engine, driving("fifo", {}, None), estimated, settings, say=self.said.append
+            self.database, engine, driving("fifo", {}, None), estimated, settings, say=self.said.append
         )
 
     def logged(self) -> list[str]:
         """Kinds of the events in the log file."""
-        lines = (self.store.folder / EVENTS).read_text().splitlines()
+        lines = (self.database.folder / EVENTS).read_text().splitlines()
         return [json.loads(line)["kind"] for line in lines]
 
 
@@ -108,7 +108,7 @@ def test_an_engine_for_which_asking_is_dear_is_asked_now_and_then(
     for _ in range(4):
         driven.controller.step()
     assert driven.engine.asked == 1
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     driven.controller.step()
     assert (driven.engine.asked, len(driven.engine.started)) == (1, 1)
     driven.engine.down = "no wire"
@@ -123,12 +123,12 @@ def test_an_engine_for_which_asking_is_dear_is_asked_now_and_then(
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(driven: Driven) -> None:
-    (driven.store.folder / EVENTS).mkdir()
-    submit(driven.store, form("a"))
+    (driven.database.folder / EVENTS).mkdir()
+    submit(driven.database, spec("a"))
     for _ in range(3):
         driven.controller.step()
     assert driven.engine.started != []
-    assert driven.said == [f"{driven.store.folder / EVENTS}: Is a directory"]
+    assert driven.said == [f"{driven.database.folder / EVENTS}: Is a directory"]
 
 
 def test_books_that_cannot_be_written_while_the_engine_is_down(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_books_that_cannot_be_written_while_the_engine_is_down(driven: Driven, m
         raise UnusableFile("the disk is full")
 
     driven.engine.down = "no wire"
-    monkeypatch.setattr(driven.store, "writing", full)
+    monkeypatch.setattr(driven.database, "writing", full)
     driven.controller.step()
     monkeypatch.undo()
     assert [line.split(":")[-1].strip() for line in driven.said] == ["no wire", "the disk is full"]
@@ -149,50 +149,50 @@ def test_books_that_cannot_be_written_while_the_engine_is_down(driven: Driven, m
 
 def test_one_lease_that_the_engine_does_not_take_keeps_nobody_waiting(driven: Driven) -> None:
     """It is told once; the lease may be cancelled; what has ended is sealed meanwhile."""
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     driven.controller.step()
-    (first,) = driven.controller.tender.leases()
+    (first,) = driven.controller.manager.leases()
     driven.engine.refuses = "violates a policy"
-    submit(driven.store, form("b"))
+    submit(driven.database, spec("b"))
     for _ in range(3):
         driven.controller.step()
     assert driven.said == ["b: violates a policy"]
     assert states(driven) == {"a": "started", "b": "intent"}
     files.claim(first.folder, 0, files.identity())
     files.write_json(first.folder / files.exit_file(0), {"reason": "ended", "codes": [0], "problem": None, "left": []})
-    cancel(driven.store, "b")
+    cancel(driven.database, "b")
     for _ in range(3):
         driven.controller.step()
     assert states(driven) == {}
-    assert {row["name"]: row["state"] for row in rows(driven.store)} == {"a": "done", "b": "cancelled"}
+    assert {row["name"]: row["state"] for row in rows(driven.database)} == {"a": "done", "b": "cancelled"}
 
 
 def test_of_many_leases_that_just_train_each_has_its_turn(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of whom somebody wants something, or whom the engine does not know any more, are looked at each time."""
     names = ["a", "b", "c", "d", "e"]
     for name in names:
-        submit(driven.store, form(name))
+        submit(driven.database, spec(name))
     driven.controller.step()
-    leases = driven.controller.tender.leases()
+    leases = driven.controller.manager.leases()
     for lease in leases:
         files.claim(lease.folder, 0, files.identity())
         files.write_json(lease.folder / files.PROGRESS, {"step": 2, "first_step": 1, "seconds": 1.0, "time": 1.0})
     driven.controller.step()
-    assert all(lease.trains for lease in driven.controller.tender.leases())
-    monkeypatch.setattr(tending, "MOST_QUIET", 1)
+    assert all(lease.trains for lease in driven.controller.manager.leases())
+    monkeypatch.setattr(lease_manager, "MOST_QUIET", 1)
     for lease in leases:
         ended = {"reason": "ended", "codes": [0], "problem": None, "left": []}
         files.write_json(lease.folder / files.exit_file(0), ended)
-    cancel(driven.store, "a")
+    cancel(driven.database, "a")
     left = []
     for _ in range(2):
-        driven.controller.tender.tend(driven.controller.tender.leases(), LAB)
+        driven.controller.manager.advance(driven.controller.manager.leases(), LAB)
         left.append(len(states(driven)))
     assert left[0] in (3, 4), "the one that is cancelled, and whose turn it is"
     assert left[1] == left[0] - 1
     assert "a" not in states(driven)
     driven.engine.phase = Phase.ENDED
-    driven.controller.tender.tend(driven.controller.tender.leases(), LAB)
+    driven.controller.manager.advance(driven.controller.manager.leases(), LAB)
     assert states(driven) == {}
 
 
@@ -201,34 +201,34 @@ def test_where_nothing_runs_whoever_comes_need_not_wait(driven: Driven, strict: 
     """Unless rounds are to be as in simulations."""
     driven.controller.rounds.seconds, driven.controller.rounds.strict = 1e6, strict
     driven.controller.step()
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     driven.controller.step()
     assert states(driven) == ({} if strict else {"a": "started"})
 
 
 def states(driven: Driven) -> dict[str, str]:
     """State of each open lease by the name of its job."""
-    return {lease.job["name"]: lease.row["state"] for lease in driven.controller.tender.leases()}
+    return {lease.job["name"]: lease.row["state"] for lease in driven.controller.manager.leases()}
 
 
 def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driven.controller.tender, "terms", LeaseTimeouts(start_seconds=0.0))
+    monkeypatch.setattr(driven.controller.manager, "timeouts", LeaseTimeouts(start_seconds=0.0))
     driven.engine.refuses = "not now"
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     for _ in range(3):
         driven.controller.step()
-    with driven.store.reading() as connection:
+    with driven.database.reading() as connection:
         outcomes = connection.column("SELECT outcome FROM leases")
     assert outcomes[0] == "revoked"
-    assert rows(driven.store)[0]["state"] == "queued"
+    assert rows(driven.database)[0]["state"] == "queued"
 
 
 def test_a_start_whose_answer_was_lost_is_known_by_its_claim(driven: Driven) -> None:
     """Even if the engine then refuses: else the lease would hold its GPUs for ever."""
     driven.engine.refuses = "answer lost"
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     driven.controller.step()
-    (lease,) = driven.controller.tender.leases()
+    (lease,) = driven.controller.manager.leases()
     files.claim(lease.folder, 0, files.identity())
 
     def refuse(_: Grant) -> None:
@@ -241,16 +241,16 @@ def test_a_start_whose_answer_was_lost_is_known_by_its_claim(driven: Driven) -> 
 
 def test_a_lease_whose_directory_is_gone_is_given_up(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a job that tidies up, say; it is sealed once its time to live is over, and the job goes on."""
-    monkeypatch.setattr(driven.controller.tender, "terms", LeaseTimeouts(ttl_seconds=0.1, margin_seconds=0.1))
-    submit(driven.store, form("a", grace=0.1))
-    submit(driven.store, form("b"))
+    monkeypatch.setattr(driven.controller.manager, "timeouts", LeaseTimeouts(ttl_seconds=0.1, margin_seconds=0.1))
+    submit(driven.database, spec("a", grace=0.1))
+    submit(driven.database, spec("b"))
     driven.controller.step()
-    gone = next(lease for lease in driven.controller.tender.leases() if lease.job["name"] == "a")
+    gone = next(lease for lease in driven.controller.manager.leases() if lease.job["name"] == "a")
     shutil.rmtree(gone.folder)
 
     def given_up() -> bool:
         driven.controller.step()
-        return gone.tag not in [lease.tag for lease in driven.controller.tender.leases()]
+        return gone.tag not in [lease.tag for lease in driven.controller.manager.leases()]
 
     until(given_up, "it is given up")
     assert "lost" in driven.logged()
@@ -260,9 +260,9 @@ def test_a_lease_whose_directory_is_gone_is_given_up(driven: Driven, monkeypatch
 
 def test_without_the_folder_of_leases_nothing_is_decided(driven: Driven) -> None:
     """A file server that is not mounted looks like leases without checkpoints."""
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     driven.controller.step()
-    folder = driven.controller.tender.folder
+    folder = driven.controller.manager.folder
     folder.rename(folder.with_name("away"))
     folder.mkdir()
     for _ in range(3):
@@ -279,11 +279,11 @@ def test_nobody_needs_to_listen(driven: Driven, monkeypatch: pytest.MonkeyPatch)
     def closed(_: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(driven.controller.complaints, "_say", closed)
+    monkeypatch.setattr(driven.controller.alerts, "_show", closed)
     driven.engine.down = "no wire"
     driven.controller.step()
     driven.engine.down = None
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     driven.controller.step()
     assert states(driven) == {"a": "started"}
 
@@ -293,14 +293,14 @@ def test_a_decision_that_was_not_kept_is_taken_again(
     driven: Driven, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     """Also by a policy without rounds, which decides when something changes; and its memory is that before."""
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     with monkeypatch.context() as patch:
 
         def fail(*_: object, **__: object) -> object:
             raise UnusableFile("the disk is full")
 
         name = "write_targets" if failing == "writing" else "fitted"
-        patch.setattr(rounds, name, fail)
+        patch.setattr(scheduler, name, fail)
         driven.controller.step()
     assert driven.said == ["the disk is full"]
     assert driven.controller.rounds.decider.memory is None
@@ -309,7 +309,7 @@ def test_a_decision_that_was_not_kept_is_taken_again(
 
 
 def test_a_memory_that_cannot_be_kept_is_no_decision(driven: Driven) -> None:
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     decide = driven.controller.rounds.decider.decide
 
     def odd(*words: object) -> object:
@@ -324,7 +324,7 @@ def test_a_memory_that_cannot_be_kept_is_no_decision(driven: Driven) -> None:
 
 
 def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_out(driven: Driven) -> None:
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     decider = driven.controller.rounds.decider
     remembered, tried = decider.remembered, list[object]()
 
@@ -338,19 +338,19 @@ def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_ou
     driven.controller.step()
     assert tried
     assert states(driven) == {}
-    with driven.store.reading() as connection:
+    with driven.database.reading() as connection:
         assert connection.tuples("SELECT placed, gpus FROM rounds") == [(0, 0)]
         assert connection.column("SELECT reason FROM jobs") == ["jobs['a'] cannot be remembered"]
 
 
 def test_damaged_books_are_told_of(driven: Driven) -> None:
     driven.controller.step()
-    driven.store.disconnect()
-    path = driven.store.folder / "state.db"
+    driven.database.disconnect()
+    path = driven.database.folder / "state.db"
     for more in ("-wal", "-shm"):
         path.with_name(path.name + more).unlink(missing_ok=True)
     path.write_bytes(b"rubbish" * 4096)
-    driven.controller.tender.kept._store._watching = None
+    driven.controller.manager.cache._store._watching = None
     driven.controller.step()
     assert "state.db" in driven.said[0]
     assert not driven.controller._is_idle()
@@ -367,23 +367,23 @@ def test_a_job_that_the_engine_refuses_rests_before_the_next_try(
         raise Refused("no such partition")
 
     driven.engine.start = refuse  # type: ignore[method-assign]
-    submit(driven.store, form("a"))
+    submit(driven.database, spec("a"))
     for _ in range(5):
         driven.controller.step()
     assert len(tried) == 1
-    (job,) = rows(driven.store)
+    (job,) = rows(driven.database)
     assert (job["state"], job["losses"]) == ("queued", 1)
     assert job["reason"] == "refused 1 of 10 times: no such partition; it rests for 2 s"
-    assert job["not_before"] > driven.store.now() + 1.0
-    with driven.store.writing() as connection:
+    assert job["not_before"] > driven.database.now() + 1.0
+    with driven.database.writing() as connection:
         connection.update("jobs", {"not_before": 0.0, "losses": 8})
     for _ in range(5):
         driven.controller.step()
-    assert rows(driven.store)[0]["reason"].endswith("; it rests for 60 s")
+    assert rows(driven.database)[0]["reason"].endswith("; it rests for 60 s")
     monkeypatch.setattr(leases, "MOST_REST", 0.0)
-    with driven.store.writing() as connection:
+    with driven.database.writing() as connection:
         connection.update("jobs", {"not_before": 0.0})
     for _ in range(5):
         driven.controller.step()
-    (job,) = rows(driven.store)
+    (job,) = rows(driven.database)
     assert (job["state"], job["reason"], len(tried)) == ("failed", "no such partition", 3)

@@ -29,7 +29,7 @@ def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
     books.lease(a, [("n", "K80", 1), ("n", "K80", 0)], 100.0, 200.0, first_tick=110.0, round=3, stop_reason="it moves")
     books.lease(b, [("m", "V100", 0)], 150.0, kind="profile", copy=2, round=4)
     books.lease(a, [("m", "V100", 1)], 10.0, 50.0)
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         spans, since = history.spans(connection, 60.0, 300.0)
     assert since == 60.0
     assert [(s.job, s.tenant, s.copy, s.kind, s.node, s.gpu_type, s.number) for s in spans] == [
@@ -52,7 +52,7 @@ def test_gpus_that_are_counted_anew_keep_their_rows(tmp_path: Path) -> None:
         lease = books.lease(job, [("n", "H200", number)], granted, granted + 40.0)
         with books.writing() as connection:
             connection.update("seats", {"device": device}, "lease = :lease", lease=lease)
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         spans, _ = history.spans(connection, 0.0, 300.0)
     assert [span.number for span in spans] == [1, 0, 1, 2]
 
@@ -63,7 +63,7 @@ def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tm
     for end in (40.0, 10.0, 30.0, 20.0):
         books.lease(job, [("n", "K80", 0)], end - 9.0, end)
     books.lease(job, [("n", "K80", 0)], 5.0)
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         spans, since = history.spans(connection, 0.0, 60.0, most=3)
         assert since == 20.0
         assert sorted(span.until for span in spans) == [30.0, 40.0, 60.0]
@@ -73,10 +73,10 @@ def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tm
 def test_the_page_shows_an_hour_or_twelve_rounds(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     job = books.job("a")
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         assert history.window_start(connection, 10_000.0, None) == 6400.0
     books.lease(job, [("n", "K80", 0)], 100.0, 6000.0)
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         assert history.window_start(connection, 10_000.0, 300.0) == 6400.0
         assert history.window_start(connection, 10_000.0, 600.0) == 2800.0
         assert history.window_start(connection, 10_000.0, 3600.0) == 100.0, "nothing was before"
@@ -90,7 +90,7 @@ def test_gpus_held_by_tenants_by_hand(tmp_path: Path) -> None:
     books.lease(x, [("n", "K80", 0), ("n", "K80", 1)], 90.0, 200.0)
     books.lease(y, [("n", "K80", 2)], 150.0)
     books.lease(y, [("n", "K80", 3)], 10.0, 60.0)
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         held = history.usage(connection, 100.0, 300.0)
     assert list(held.recent.items()) == [("x", 200.0), ("y", 150.0)]
     assert held.total == {"x": 220.0, "y": 200.0}
@@ -100,7 +100,7 @@ def test_rounds_from_the_one_before_on(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     for number, (time, capacity) in enumerate([(0.0, 4), (100.0, 4), (200.0, 6), (300.0, 6)], start=1):
         books.round(number, time, capacity, policy="p")
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         found = history.rounds(connection, 150.0)
     assert [one["number"] for one in found] == [2, 3, 4]
 
@@ -109,8 +109,8 @@ def test_the_engine_is_that_of_the_newest_controller(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     assert seen(books).engine is None
     books.controller()
-    with books.store.writing() as connection:
-        books.store.note(connection, "controller", policy="fft", engine="slurm")
+    with books.database.writing() as connection:
+        books.database.record_event(connection, "controller", policy="fft", engine="slurm")
     assert seen(books).engine == "slurm"
 
 
@@ -190,7 +190,7 @@ def test_types_on_which_a_job_was_never_measured(tmp_path: Path) -> None:
     books.speed(books.job("some"), K80=1.0)
     books.speed(books.job("picky", of={"gpu_types": ["K80"]}), K80=1.0)
     books.job("none")
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         assert history.unmeasured(connection) == {"some", "none"}
 
 
@@ -228,7 +228,7 @@ def test_the_newest_leases_of_each_job_that_train(tmp_path: Path) -> None:
         books.lease(a, [], 2.0 + i, 3.0 + i, from_step=i)
     for copy in (1, 2):
         books.lease(b, [], 0.0, forked=True, copy=copy)
-    with books.store.reading() as connection:
+    with books.database.reading() as connection:
         found = newest_leases(connection, ["a", "b"], tmp_path)
     assert [step for step, _ in found["a"]] == [3, 4, 5, 6, 7, 8]
     assert [folder.name.split("-")[3] for _, folder in found["b"]] == ["1"]

@@ -104,13 +104,13 @@ def test_the_token_is_told_to_nobody(closed: DashboardServer, capfd: pytest.Capt
 @pytest.mark.parametrize("token", ["", "short", "with space", "pässword1", "a" * 201, "a/b/c/d/e"])
 def test_tokens_that_are_none(books: Books, token: str) -> None:
     with pytest.raises(InvalidOption, match="letters, digits"):
-        dashboard(state=books.store.folder, port=0, token=token)
+        dashboard(state=books.database.folder, port=0, token=token)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3"])
 def test_others_are_let_in_with_a_token_only(books: Books, host: str) -> None:
     with pytest.raises(InvalidOption, match=r"HETOPT_TOKEN \(or --token\).*ssh -L"):
-        dashboard(state=books.store.folder, host=host, port=0)
+        dashboard(state=books.database.folder, host=host, port=0)
     assert not address(host, 0, TOKEN).loopback
 
 
@@ -119,11 +119,11 @@ def test_places_to_listen(books: Books) -> None:
     assert address("127.0.0.1", 80, None).url == "http://127.0.0.1:80/"
     assert socket.gethostname() in address("0.0.0.0", 80, TOKEN).url
     with pytest.raises(InvalidOption, match=r"--port is 65536; it must be from 0"):
-        dashboard(state=books.store.folder, port=65536)
+        dashboard(state=books.database.folder, port=65536)
     with pytest.raises(InvalidOption, match=r"--host is 'no\.such\.host\.invalid', which is no address"):
-        dashboard(state=books.store.folder, host="no.such.host.invalid")
+        dashboard(state=books.database.folder, host="no.such.host.invalid")
     with pytest.raises(InvalidOption, match=r"--port 0: .*198\.51\.100\.7"):
-        dashboard(state=books.store.folder, host="198.51.100.7", port=0, token=TOKEN)
+        dashboard(state=books.database.folder, host="198.51.100.7", port=0, token=TOKEN)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -131,10 +131,10 @@ def test_places_to_listen(books: Books) -> None:
         with pytest.raises(
             InvalidOption, match=rf"--port {port}: Address already in use \(on 127\.0\.0\.1\); --port 0"
         ):
-            dashboard(state=books.store.folder, port=port)
+            dashboard(state=books.database.folder, port=port)
 
 
 @pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
 def test_over_ipv6(books: Books) -> None:
-    with closing(Reader(books.store.folder)) as reader, DashboardServer(reader, "::1", 0) as server:
+    with closing(Reader(books.database.folder)) as reader, DashboardServer(reader, "::1", 0) as server:
         assert server.address.url == f"http://[::1]:{server.address.port}/"

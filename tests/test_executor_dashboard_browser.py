@@ -81,7 +81,7 @@ def test_the_page_reports_that_the_server_does_not_answer(
 def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path) -> None:
     """A table within it, its place, its focus and open details stay although rows come in above."""
     books = busy(tmp_path / "state")
-    with served(books.store.folder) as server, opened(browser, server.address.url, 1400, "light") as tab:
+    with served(books.database.folder) as server, opened(browser, server.address.url, 1400, "light") as tab:
         tab.evaluate("""() => {
             document.querySelector("#running details").open = true;
             const table = document.getElementById("scroll-pending");

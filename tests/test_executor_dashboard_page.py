@@ -91,7 +91,7 @@ def test_every_table_has_headings_and_every_picture_a_text(tmp_path: Path) -> No
 
 def test_the_busy_page_shows_what_is_in_the_state_database(tmp_path: Path) -> None:
     books = busy(tmp_path / "s")
-    books.store.lock()
+    books.database.lock()
     state = seen(books)
     text, shown = page(state), Shown(page(state)).text
     assert "Policy fft on engine local, round 12 (decided in 34 ms: 10 of 31 jobs), rounds of 5 min" in shown
@@ -172,7 +172,7 @@ def test_a_controller_that_has_gone_or_is_late_is_said_so(tmp_path: Path) -> Non
     books = busy(tmp_path / "s", jobs=12)
     assert "Running jobs continue until their leases expire." in Shown(page(seen(books))).text
     books.facts(next_round=repr(books.now - 400.0))
-    books.store.lock()
+    books.database.lock()
     assert "The next round is overdue by 6.6" in Shown(page(seen(books))).text
 
 
@@ -223,10 +223,10 @@ def test_the_axis_of_time_has_a_few_ticks(length: float) -> None:
 
 def test_once_writes_a_page_that_needs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     books, target = busy(tmp_path / "s", jobs=8), tmp_path / "page.html"
-    dashboard(state=books.store.folder, once=target)
+    dashboard(state=books.database.folder, once=target)
     assert capsys.readouterr().out == f"page: {target}\n"
     text = target.read_text()
-    dashboard(state=books.store.folder, once=Path("-"))
+    dashboard(state=books.database.folder, once=Path("-"))
     assert capsys.readouterr().out.startswith("<!doctype html>")
     assert "as of 20" in text
     assert FILE_POLICY in text.replace("&#39;", "'")
@@ -243,7 +243,7 @@ def test_a_job_that_was_never_profiled_has_a_speed_from_its_ticks(tmp_path: Path
     lease = [(one, 0), (two, 1), (two, 2)]
     for i, (job, copy) in enumerate(lease):
         books.lease(job, [("n", "K80", i)], 9900.0, copy=copy, forked=copy > 0)
-        folder = books.store.folder / "leases" / f"hetopt-{books.store.cluster}-{job}-{copy}-{i + 1}"
+        folder = books.database.folder / "leases" / f"hetopt-{books.database.cluster}-{job}-{copy}-{i + 1}"
         folder.mkdir(parents=True)
         said = {"step": 101, "first_step": 1, "seconds": 50.0, "time": 0.0}
         (folder / "progress.json").write_text(json.dumps(said))

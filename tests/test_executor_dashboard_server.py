@@ -21,14 +21,14 @@ from dashboard_server import TOKEN, ask, open_server, raw, served, some_books  #
 from waiting import PATIENCE, until
 
 from hetopt.errors import HetoptError, UnusableFile
-from hetopt.executor import tables
+from hetopt.executor import schema
 from hetopt.executor.commands import dashboard
 from hetopt.executor.dashboard import server as serving
 from hetopt.executor.dashboard.page import POLICY
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.server import HEADERS, MAX_REQUESTS, DashboardServer
+from hetopt.executor.state_database import StateDatabase
 from hetopt.executor.state_folder import DATABASE
-from hetopt.executor.store import StateStore
 
 # -- places and methods
 
@@ -53,7 +53,7 @@ def test_headers_keep_browsers_from_doing_more(server: DashboardServer) -> None:
         assert {key: headers[key] for key in HEADERS} == HEADERS
         assert headers["Server"] == "hetopt"
     assert POLICY.startswith("default-src 'none'; ")
-    assert HEADERS["Cache-Control"] == "no-store"
+    assert HEADERS["Cache-Control"] == "no-database"
     assert HEADERS["Referrer-Policy"] == "no-referrer"
     assert "http:" not in POLICY
     assert "*" not in POLICY
@@ -118,10 +118,10 @@ def test_large_answers_are_packed_for_those_who_can(server: DashboardServer) -> 
 
 
 def test_books_that_others_do_not_let_go_of(books: Books) -> None:
-    books.store.close()
+    books.database.close()
     with (
-        served(books.store.folder, lock_seconds=0.2) as server,
-        closing(sqlite3.connect(books.store.folder / DATABASE, isolation_level=None)) as other,
+        served(books.database.folder, lock_seconds=0.2) as server,
+        closing(sqlite3.connect(books.database.folder / DATABASE, isolation_level=None)) as other,
     ):
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
@@ -140,8 +140,8 @@ def test_books_that_others_do_not_let_go_of(books: Books) -> None:
 
 
 def test_books_that_are_damaged_or_gone(books: Books, server: DashboardServer) -> None:
-    path = books.store.folder / DATABASE
-    books.store.close()
+    path = books.database.folder / DATABASE
+    books.database.close()
     kept = path.read_bytes()
     for content, said in (
         (b"no database at all" * 1000, "is damaged"),
@@ -161,19 +161,19 @@ def test_books_that_are_damaged_or_gone(books: Books, server: DashboardServer) -
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"gpus": 3, "up": true, "note": ""}', "[" * 100_000])
 def test_books_with_rubbish_in_them(books: Books, server: DashboardServer, content: str) -> None:
-    with books.store.writing() as connection:
+    with books.database.writing() as connection:
         connection.update("nodes", {"content": content})
     status, _, text = ask(server)
     assert status == 503
     assert "what it holds cannot be shown" in text
-    with books.store.writing() as connection:
+    with books.database.writing() as connection:
         connection.change("DELETE FROM nodes")
     assert ask(server)[0] == 200
 
 
 def test_books_of_another_version(books: Books, server: DashboardServer) -> None:
     books.facts(version="999")
-    assert f"is of version 999; this hetopt reads {tables.VERSION}" in ask(server)[2]
+    assert f"is of version 999; this hetopt reads {schema.VERSION}" in ask(server)[2]
 
 
 def test_a_slip_of_the_page_is_no_traceback_in_the_browser(
@@ -192,18 +192,18 @@ def test_a_slip_of_the_page_is_no_traceback_in_the_browser(
 
 
 def test_reading_changes_nothing(books: Books) -> None:
-    with closing(Reader(books.store.folder)) as reader:
+    with closing(Reader(books.database.folder)) as reader:
         reader.read()
-        with pytest.raises(UnusableFile, match="readonly"), reader.store.writing() as connection:
+        with pytest.raises(UnusableFile, match="readonly"), reader.database.writing() as connection:
             connection.change("DELETE FROM jobs")
-    assert sorted(path.name for path in books.store.folder.iterdir()) == ["state.db", "state.db-shm", "state.db-wal"]
+    assert sorted(path.name for path in books.database.folder.iterdir()) == ["state.db", "state.db-shm", "state.db-wal"]
 
 
 def test_the_clock_is_the_controllers(books: Books) -> None:
     """After a restart of the machine a controller sets it anew, maybe after the reader has begun."""
-    with closing(Reader(books.store.folder, max_age=0.0)) as reader:
+    with closing(Reader(books.database.folder, max_age=0.0)) as reader:
         before = reader.read().snapshot.now
-        text = json.loads(books.store.clock.text)
+        text = json.loads(books.database.clock.text)
         books.facts(clock=json.dumps(text | {"base": text["base"] + 500.0}))
         assert 500.0 <= reader.read().snapshot.now - before < 520.0
 
@@ -215,7 +215,7 @@ def test_simultaneous_requests_share_a_read(books: Books, monkeypatch: pytest.Mo
     reads = []
     before = Reader._read
     monkeypatch.setattr(Reader, "_read", lambda reader: reads.append(1) or before(reader))
-    with served(books.store.folder, max_age=60.0) as server:
+    with served(books.database.folder, max_age=60.0) as server:
         found: list[int] = []
         threads = [threading.Thread(target=lambda: found.append(ask(server)[0])) for _ in range(20)]
         for thread in threads:
@@ -253,7 +253,7 @@ def test_one_too_many_is_turned_away(server: DashboardServer) -> None:
 
 
 def test_a_read_that_takes_too_long_is_reported(books: Books) -> None:
-    with closing(Reader(books.store.folder, lock_seconds=0.1)) as reader:
+    with closing(Reader(books.database.folder, lock_seconds=0.1)) as reader:
         reader._lock.acquire()
         with pytest.raises(UnusableFile, match="is not read in time"):
             reader.read()
@@ -269,7 +269,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from hetopt.cli.main import main; main()"
     )
-    words = [sys.executable, "-c", program, "dashboard", "--state", str(books.store.folder), "--port", "0"]
+    words = [sys.executable, "-c", program, "dashboard", "--state", str(books.database.folder), "--port", "0"]
     environment = os.environ | {"HETOPT_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
@@ -289,7 +289,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
 def test_the_command_says_what_is_wrong_with_the_state(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match="hetopt submit"):
         dashboard(state=tmp_path / "none")
-    with StateStore(tmp_path / "s"):
+    with StateDatabase(tmp_path / "s"):
         pass
     (tmp_path / "s" / DATABASE).write_bytes(b"rubbish" * 1000)
     with pytest.raises(HetoptError, match="damaged"):

@@ -11,31 +11,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_scenes import form, granted, opened, rows
+from executor_scenes import granted, opened, rows, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.errors import UnusableFile
-from hetopt.executor.database import Connection
+from hetopt.executor.connection import Connection
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import Ending, seal
+from hetopt.executor.leases import LeaseResult, seal
 from hetopt.executor.queue import drain, submit
+from hetopt.executor.schema import DEFAULTS, TABLES
+from hetopt.executor.state_database import StateDatabase
 from hetopt.executor.state_folder import DATABASE
-from hetopt.executor.store import StateStore
-from hetopt.executor.tables import DEFAULTS, TABLES
 
-JOB = {"tenant": "", "form": "", "state": "queued", "submitted": 0.0, "submitted_at": ""}
+JOB = {"tenant": "", "spec": "", "state": "queued", "submitted": 0.0, "submitted_at": ""}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StateStore]:
-    with StateStore(tmp_path / "state") as made:
+def database(tmp_path: Path) -> Iterator[StateDatabase]:
+    with StateDatabase(tmp_path / "state") as made:
         yield made
 
 
-def nodes(store: StateStore) -> list[Any]:
+def nodes(database: StateDatabase) -> list[Any]:
     """Their names."""
-    with store.reading() as connection:
+    with database.reading() as connection:
         return connection.column("SELECT name FROM nodes ORDER BY name")
 
 
@@ -43,41 +43,41 @@ def nodes(store: StateStore) -> list[Any]:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_each_connection_writes_through_and_checks_keys(store: StateStore, read_only: bool) -> None:
+def test_each_connection_writes_through_and_checks_keys(database: StateDatabase, read_only: bool) -> None:
     if read_only:
-        store.make_read_only(1.0)
-    with store.reading() as first, store.reading() as second:
+        database.make_read_only(1.0)
+    with database.reading() as first, database.reading() as second:
         assert first is not second
         for connection in (first, second):
             names = ("journal_mode", "synchronous", "foreign_keys", "query_only")
             assert [connection.value(f"PRAGMA {name}") for name in names] == ["wal", 2, 1, read_only]
 
 
-def test_a_row_that_refers_to_nothing_is_refused(store: StateStore) -> None:
-    with store.writing() as connection, pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+def test_a_row_that_refers_to_nothing_is_refused(database: StateDatabase) -> None:
+    with database.writing() as connection, pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
         connection.insert("speeds", job=1, gpu_type="V100", feasible=True)
 
 
-def test_a_read_only_store_reads_and_changes_nothing(store: StateStore) -> None:
-    with store.writing() as connection:
+def test_a_read_only_store_reads_and_changes_nothing(database: StateDatabase) -> None:
+    with database.writing() as connection:
         connection.insert("nodes", name="a")
-    store.make_read_only(1.0)
-    with pytest.raises(UnusableFile, match="readonly"), store.writing() as connection:
+    database.make_read_only(1.0)
+    with pytest.raises(UnusableFile, match="readonly"), database.writing() as connection:
         connection.insert("nodes", name="b")
-    with pytest.raises(UnusableFile, match="readonly"), store.reading() as connection:
+    with pytest.raises(UnusableFile, match="readonly"), database.reading() as connection:
         connection.change("DELETE FROM nodes")
-    assert nodes(store) == ["a"]
+    assert nodes(database) == ["a"]
 
 
 # -- values and rows
 
 
-def test_booleans_stay_booleans(store: StateStore) -> None:
-    with store.writing() as connection:
+def test_booleans_stay_booleans(database: StateDatabase) -> None:
+    with database.writing() as connection:
         connection.insert("nodes", name="a", drained=True)
         connection.insert("nodes", name="b", drained=False)
         connection.insert_all("nodes", [{"name": "c", "drained": 1}, {"name": "d", "drained": 0}])
-    with store.reading() as connection:
+    with database.reading() as connection:
         query = "SELECT drained FROM nodes ORDER BY name"
         found = connection.column(query)
         assert found == [True, False, True, False]
@@ -89,10 +89,10 @@ def test_booleans_stay_booleans(store: StateStore) -> None:
         assert connection.column("SELECT name FROM nodes WHERE drained = :drained", drained=True) == ["a", "c"]
 
 
-def test_rows_and_what_a_query_without_rows_gives(store: StateStore) -> None:
-    with store.writing() as connection:
+def test_rows_and_what_a_query_without_rows_gives(database: StateDatabase) -> None:
+    with database.writing() as connection:
         connection.insert("nodes", name="a", content="{}")
-    with store.reading() as connection:
+    with database.reading() as connection:
         known = {"name": "a", "drained": False, "content": "{}"}
         assert connection.row("SELECT * FROM nodes") == known
         assert connection.rows("SELECT * FROM nodes WHERE name = :name", name="a") == [known]
@@ -115,9 +115,9 @@ def test_a_list_is_given_as_one_value(texts: list[str], kind: type) -> None:
     assert found == texts if kind in (list, tuple) else sorted(found) == sorted(set(texts))
 
 
-def test_a_list_of_numbers_selects_rows(store: StateStore) -> None:
+def test_a_list_of_numbers_selects_rows(database: StateDatabase) -> None:
     query = "SELECT name FROM jobs WHERE id IN (SELECT value FROM json_each(:jobs)) ORDER BY id"
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.insert_all("jobs", [{"name": name, **JOB} for name in "abc"])
         assert connection.column(query, jobs=[1, 3, 9]) == ["a", "c"]
         assert connection.column(query, jobs=set()) == []
@@ -126,34 +126,34 @@ def test_a_list_of_numbers_selects_rows(store: StateStore) -> None:
 # -- changes
 
 
-def test_a_new_row_has_defaults_and_a_number(store: StateStore) -> None:
-    with store.writing() as connection:
+def test_a_new_row_has_defaults_and_a_number(database: StateDatabase) -> None:
+    with database.writing() as connection:
         assert [connection.insert("jobs", name=name, **JOB) for name in "ab"] == [1, 2]
         connection.change("DELETE FROM jobs WHERE id = 2")
         assert connection.insert("jobs", name="c", **JOB, lost=7, cancelled=True) == 3, "no number is given again"
         found = connection.rows("SELECT * FROM jobs ORDER BY id")
-        empty = dict.fromkeys(("reason", "started", "finished", "checkpoint", "checkpoint_bytes"))
+        empty = dict.fromkeys(("reason", "failure", "started", "finished", "checkpoint", "checkpoint_bytes"))
         usual = {**JOB, **DEFAULTS["jobs"], **empty}
         assert found == [{"id": 1, "name": "a", **usual}, {**usual, "id": 3, "name": "c", "lost": 7, "cancelled": True}]
 
 
-def test_many_rows_have_defaults_too(store: StateStore) -> None:
-    with store.writing() as connection:
+def test_many_rows_have_defaults_too(database: StateDatabase) -> None:
+    with database.writing() as connection:
         connection.insert_all("nodes", ({"name": name} for name in "ba"))
         connection.insert_all("nodes", [])
         assert connection.tuples("SELECT name, drained FROM nodes") == [("b", False), ("a", False)]
 
 
-def test_defaults_are_of_columns_that_there_are(store: StateStore) -> None:
-    with store.reading() as connection:
+def test_defaults_are_of_columns_that_there_are(database: StateDatabase) -> None:
+    with database.reading() as connection:
         for table in TABLES:
             names = connection.column("SELECT name FROM pragma_table_info(:table)", table=table)
             assert set(DEFAULTS.get(table, {})) <= set(names)
 
 
-def test_a_change_counts_its_rows(store: StateStore) -> None:
+def test_a_change_counts_its_rows(database: StateDatabase) -> None:
     """A column may be changed and be in the condition."""
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.insert_all("jobs", [{"name": name, **JOB} for name in "abc"])
         assert connection.update("jobs", {"state": "done", "finished": 5.0}, "state = :state", state="queued") == 3
         assert connection.update("jobs", {"state": "failed"}, "state = :state AND id = :id", state="done", id=2) == 1
@@ -174,80 +174,80 @@ def test_a_change_counts_its_rows(store: StateStore) -> None:
 
 
 @pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt, sqlite3.IntegrityError, sqlite3.ProgrammingError])
-def test_of_a_transaction_that_fails_nothing_is_left(store: StateStore, problem: type[BaseException]) -> None:
-    with store.writing() as connection:
+def test_of_a_transaction_that_fails_nothing_is_left(database: StateDatabase, problem: type[BaseException]) -> None:
+    with database.writing() as connection:
         connection.insert("nodes", name="a")
 
     def fail() -> None:
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.insert("nodes", name="b")
             connection.update("nodes", {"drained": True})
             raise problem("no")
 
     with pytest.raises(problem, match="no"):
         fail()
-    with store.writing() as connection:
+    with database.writing() as connection:
         assert connection.column("SELECT drained FROM nodes") == [False]
         connection.insert("nodes", name="c")
-    assert nodes(store) == ["a", "c"]
+    assert nodes(database) == ["a", "c"]
 
 
-def test_a_row_that_is_refused_ends_no_transaction(store: StateStore) -> None:
-    with store.writing() as connection:
+def test_a_row_that_is_refused_ends_no_transaction(database: StateDatabase) -> None:
+    with database.writing() as connection:
         connection.insert("nodes", name="a")
         with pytest.raises(sqlite3.IntegrityError, match=r"UNIQUE constraint failed: nodes\.name"):
             connection.insert("nodes", name="a")
         connection.insert("nodes", name="b")
-    assert nodes(store) == ["a", "b"]
+    assert nodes(database) == ["a", "b"]
 
 
-def test_a_wrong_statement_is_told_of_and_leaves_nothing(store: StateStore) -> None:
+def test_a_wrong_statement_is_told_of_and_leaves_nothing(database: StateDatabase) -> None:
     def fail() -> None:
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.insert("nodes", name="a")
             connection.rows("SELECT * FROM nowhere")
 
     with pytest.raises(UnusableFile, match="no such table: nowhere; nothing has been changed"):
         fail()
-    assert nodes(store) == []
+    assert nodes(database) == []
 
 
-def test_who_reads_sees_one_state_of_the_books(store: StateStore) -> None:
+def test_who_reads_sees_one_state_of_the_books(database: StateDatabase) -> None:
     """Not what others have not committed, and nothing that comes after its first query."""
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.insert("nodes", name="a")
-        assert nodes(store) == []
+        assert nodes(database) == []
         assert connection.column("SELECT name FROM nodes") == ["a"]
-    with store.reading() as connection:
+    with database.reading() as connection:
         assert connection.column("SELECT name FROM nodes") == ["a"]
-        with store.writing() as other:
+        with database.writing() as other:
             other.insert("nodes", name="b")
         assert connection.column("SELECT name FROM nodes") == ["a"]
-    assert nodes(store) == ["a", "b"]
+    assert nodes(database) == ["a", "b"]
 
 
-def test_who_waits_too_long_to_write_is_told_so(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    with StateStore(store.folder) as other:
+def test_who_waits_too_long_to_write_is_told_so(database: StateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    with StateDatabase(database.folder) as other:
         monkeypatch.setattr(other, "_wait_seconds", 0.01)
         other.disconnect()
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.insert("nodes", name="a")
             with pytest.raises(UnusableFile, match="database is locked; nothing"), other.writing():
                 pass
         with other.writing() as connection:
             connection.insert("nodes", name="b")
-    assert nodes(store) == ["a", "b"]
+    assert nodes(database) == ["a", "b"]
 
 
-def test_threads_may_use_one_store_at_once(store: StateStore) -> None:
+def test_threads_may_use_one_store_at_once(database: StateDatabase) -> None:
     """Each transaction is that of one thread, and none is lost."""
 
     def write(thread: int) -> list[int]:
         seen = []
         for number in range(20):
-            with store.writing() as connection:
+            with database.writing() as connection:
                 connection.insert("nodes", name=f"{thread}-{number}")
-            with store.reading() as connection:
+            with database.reading() as connection:
                 seen.append(connection.value("SELECT count(*) FROM nodes WHERE name LIKE :own", own=f"{thread}-%"))
         return seen
 
@@ -258,7 +258,7 @@ def test_threads_may_use_one_store_at_once(store: StateStore) -> None:
             assert list(pool.map(write, range(4))) == [list(range(1, 21))] * 4
     finally:
         sys.setswitchinterval(usual)
-    assert len(nodes(store)) == 80
+    assert len(nodes(database)) == 80
 
 
 # -- earlier versions
@@ -286,6 +286,7 @@ CREATE INDEX open_leases ON leases (state) WHERE state != 'sealed';
 INSERT INTO jobs (name, tenant, form, state, submitted, submitted_at, committed, lost, epoch, failures, losses,
     not_before, cancelled) VALUES ('early', '', '{"steps": 9}', 'done', 0.0, '', 9, 0, 1, 0, 0, 0.0, 0);
 INSERT INTO nodes VALUES ('n', 0, '{"gpus": {"V100": 1}}');
+INSERT INTO meta VALUES ('version', '2'), ('cluster', 'abcdef'), ('clock', '{"boot": "", "base": 5.0, "at": 0.0}');
 """
 """Tables as SQLAlchemy made them before, with a job and a node."""
 
@@ -296,24 +297,24 @@ def test_books_of_an_earlier_version_go_on(tmp_path: Path) -> None:
     connection = sqlite3.connect(folder / DATABASE)
     connection.executescript(OLD)
     connection.close()
-    with StateStore(folder) as store:
-        assert submit(store, form("late")) == "late"
-        assert granted(store, 2, [Seat("n", "V100", 0)]) is not None
-        (lease,) = opened(store)
+    with StateDatabase(folder) as database:
+        assert submit(database, spec("late")) == "late"
+        assert granted(database, 2, [Seat("n", "V100", 0)]) is not None
+        (lease,) = opened(database)
         assert (lease.row["forked"], lease.row["merged"], lease.job["name"]) == (False, False, "late")
-        assert seal(store, lease, Ending("ended", step=1000, finished=True))
-        drain(store, "n")
-    with StateStore(folder) as store:
-        found = [(row["id"], row["name"], row["state"], row["committed"], row["cancelled"]) for row in rows(store)]
+        assert seal(database, lease, LeaseResult("ended", step=1000, finished=True))
+        drain(database, "n")
+    with StateDatabase(folder) as database:
+        found = [(row["id"], row["name"], row["state"], row["committed"], row["cancelled"]) for row in rows(database)]
         assert found == [(1, "early", "done", 9, False), (2, "late", "done", 1000, False)]
-        with store.reading() as connection:
+        with database.reading() as connection:
             assert connection.value("SELECT drained FROM nodes") is True
 
 
-def test_a_schema_that_is_not_text_is_damage(store: StateStore) -> None:
+def test_a_schema_that_is_not_text_is_damage(database: StateDatabase) -> None:
     """SQLite puts the damaged name into its message, which then is not UTF-8."""
-    store.close()
-    path = store.folder / DATABASE
+    database.close()
+    path = database.folder / DATABASE
     content = path.read_bytes()
     assert b"tablemetameta" in content
     content = content.replace(b"tablemetameta", b"table\xff\xfe\xfd\xfcmeta").replace(
@@ -321,18 +322,18 @@ def test_a_schema_that_is_not_text_is_damage(store: StateStore) -> None:
     )
     path.write_bytes(content)
     with pytest.raises(UnusableFile, match="damaged"):
-        StateStore(store.folder)
+        StateDatabase(database.folder)
 
 
-def test_a_database_of_another_program_is_left_as_it_is(store: StateStore) -> None:
+def test_a_database_of_another_program_is_left_as_it_is(database: StateDatabase) -> None:
     """Also its header, which says how it is written."""
-    store.close()
-    path = store.folder / DATABASE
+    database.close()
+    path = database.folder / DATABASE
     path.unlink()
     for table in ("other (a)", "meta (a)"):
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"CREATE TABLE {table}")
         before = path.read_bytes()
         with pytest.raises(UnusableFile, match="it is a database of another program; nothing has been changed"):
-            StateStore(store.folder)
+            StateDatabase(database.folder)
         assert path.read_bytes() == before

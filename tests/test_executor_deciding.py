@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_scenes import LAB, form, granted, lab_of_jobs, node, opened, rows, scene
+from executor_scenes import LAB, cluster_state, granted, lab_of_jobs, node, opened, rows, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.decisions.system import OnChange
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.executor.deciding import NONE_FREE, RoundDecider, Target, cluster_of, fitted, job_of, shares
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.lease_manager import LeaseManager
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import StopReason
-from hetopt.executor.reconciling import Reconciler
+from hetopt.executor.reconciler import Reconciler
+from hetopt.executor.round_decision import NONE_FREE, RoundDecider, Target, cluster_of, fitted, job_of, shares
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
-from hetopt.executor.tending import Tender
+from hetopt.executor.state_database import StateDatabase
 from hetopt.models.fft import FFT, Switching
 from hetopt.models.hadare import HadarE
 from hetopt.models.hadare.corrected_throughput import estimated
@@ -35,15 +35,15 @@ RATES = {"K80": 1.0, "P100": 2.5, "V100": 6.0}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StateStore]:
-    with StateStore(tmp_path / "state") as made:
+def database(tmp_path: Path) -> Iterator[StateDatabase]:
+    with StateDatabase(tmp_path / "state") as made:
         yield made
 
 
 def some_jobs() -> list:
     demands, tenants = [1, 1, 1, 1, 1], ["ann", "ann", "bob", "cat", "bob"]
     return [
-        form(f"j{i}", workers=d, tenant=t, model=f"m{i % 2}")
+        spec(f"j{i}", workers=d, tenant=t, model=f"m{i % 2}")
         for i, (d, t) in enumerate(zip(demands, tenants, strict=True))
     ]
 
@@ -62,9 +62,9 @@ def check(targets: Sequence[Target], jobs: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*policy_names(), *system_names()}))
-def test_any_policy_drives_the_cluster(store: StateStore, name: str) -> None:
+def test_any_policy_drives_the_cluster(database: StateDatabase, name: str) -> None:
     """Three rounds, with a controller between that forgets all but the books."""
-    jobs = lab_of_jobs(store, some_jobs())
+    jobs = lab_of_jobs(database, some_jobs())
     speeds = {row["name"]: {k: v * (1 + 0.1 * row["id"]) for k, v in RATES.items()} for row in jobs}
     try:
         system = driving(name, {}, None)
@@ -74,7 +74,7 @@ def test_any_policy_drives_the_cluster(store: StateStore, name: str) -> None:
     ids = {row["name"]: row["id"] for row in jobs}
     one, placed = RoundDecider(system, estimated), 0
     for _ in range(3):
-        instance, waits = one.instance(scene(store, speeds))
+        instance, waits = one.instance(cluster_state(database, speeds))
         assert instance is not None
         assert not waits
         targets, _, _ = one.decide(instance, ids)
@@ -84,31 +84,31 @@ def test_any_policy_drives_the_cluster(store: StateStore, name: str) -> None:
         assert other.recall(one.remembered())
         again = RoundDecider(system, estimated)
         assert again.recall(one.remembered())
-        following, _ = one.instance(scene(store, speeds))
+        following, _ = one.instance(cluster_state(database, speeds))
         assert following is not None
         assert other.decide(following, ids)[0] == again.decide(following, ids)[0]
         one = other
     assert placed > 0 or one.wake < math.inf  # A-SRPT lets jobs wait behind its virtual machine
 
 
-def test_what_cannot_be_recalled_is_forgotten(store: StateStore) -> None:
+def test_what_cannot_be_recalled_is_forgotten(database: StateDatabase) -> None:
     assert not RoundDecider(driving("fft", {}, None), estimated).recall(b"of another version")
 
 
-def test_the_instance_is_what_is_known(store: StateStore) -> None:
+def test_the_instance_is_what_is_known(database: StateDatabase) -> None:
     jobs = lab_of_jobs(
-        store,
+        database,
         [
-            form("a", tenant="ann", memory="10 GB", weight=2.0, deadline="1 h", steps=500),
-            form("b", tenant="bob", gpu_types=["V100"], workers=2, model="bert"),
-            form("c", tenant="bob", workers=8),
+            spec("a", tenant="ann", memory="10 GB", weight=2.0, deadline="1 h", steps=500),
+            spec("b", tenant="bob", gpu_types=["V100"], workers=2, model="bert"),
+            spec("c", tenant="bob", workers=8),
         ],
     )
     memory = {"K80": 12e9, "P100": 8e9, "V100": 16e9}
     lab = [node(n.name, Counter(s.gpu_type for s in n.seats), memory_bytes=memory) for n in LAB]
-    tag = granted(store, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
+    tag = granted(database, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
     assert tag is not None
-    now = scene(store, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(store))
+    now = cluster_state(database, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(database))
     instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
     assert waits == {
@@ -137,19 +137,19 @@ WAITS = [
 
 
 @pytest.mark.parametrize(("policy", "settings", "why"), WAITS)
-def test_why_a_job_is_not_in_it(store: StateStore, policy: str, settings: dict[str, Any], why: str) -> None:
+def test_why_a_job_is_not_in_it(database: StateDatabase, policy: str, settings: dict[str, Any], why: str) -> None:
     """Whether the GPUs are away for now, or there are none such; two hosts of three are down or drained in part."""
     memory = {"K80": 12e9, "P100": 8e9, "V100": 16e9}
     there = [node("n2", {"P100": 2, "V100": 1}, memory_bytes=memory), node("n3", {"V100": 1}, memory_bytes=memory)]
-    lab_of_jobs(store, [form("a", **settings), form("b")])
-    now = replace(scene(store, {"a": RATES, "b": RATES}, there), whole={"K80": 4, "P100": 2, "V100": 3})
+    lab_of_jobs(database, [spec("a", **settings), spec("b")])
+    now = replace(cluster_state(database, {"a": RATES, "b": RATES}, there), whole={"K80": 4, "P100": 2, "V100": 3})
     _, waits = RoundDecider(driving(policy, {}, None), estimated).instance(now)
     assert waits == {1: why}
 
 
-def test_why_no_job_is_in_it(store: StateStore) -> None:
-    lab_of_jobs(store, [form("a")])
-    decider, now = RoundDecider(driving("fifo", {}, None), estimated), scene(store, {"a": RATES})
+def test_why_no_job_is_in_it(database: StateDatabase) -> None:
+    lab_of_jobs(database, [spec("a")])
+    decider, now = RoundDecider(driving("fifo", {}, None), estimated), cluster_state(database, {"a": RATES})
     none = replace(now, nodes=[])
     assert decider.instance(none) == (None, {1: "no node is up and undrained"})
     taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], whole={"K80": 4})
@@ -157,34 +157,36 @@ def test_why_no_job_is_in_it(store: StateStore) -> None:
     assert decider.instance(replace(taken, whole={})) == (None, {1: "no node has a GPU now; the nodes' notes say why"})
 
 
-def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore) -> None:
-    jobs = lab_of_jobs(store, [form("a")])
-    granted(store, jobs[0]["id"], [Seat("n3", "V100", 0)])
-    now = scene(store, {"a": RATES}, LAB[:2], opened(store))
+def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(database: StateDatabase) -> None:
+    jobs = lab_of_jobs(database, [spec("a")])
+    granted(database, jobs[0]["id"], [Seat("n3", "V100", 0)])
+    now = cluster_state(database, {"a": RATES}, LAB[:2], opened(database))
     instance, _ = RoundDecider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
     assert [server.name for server in instance.cluster.servers] == ["n1", "n2"]
     assert not instance.placed
 
 
-def test_speeds_are_estimated_until_they_are_measured(store: StateStore) -> None:
+def test_speeds_are_estimated_until_they_are_measured(database: StateDatabase) -> None:
     """Equation (10) says that a V100 is sqrt(125/16) / sqrt(4.365/12) times a K80; one measurement sets the scale."""
-    lab_of_jobs(store, [form("a"), form("b")])
+    lab_of_jobs(database, [spec("a"), spec("b")])
     ratio = math.sqrt(125 / 16) / math.sqrt(8.73 / 2 / 12)
     decider = RoundDecider(driving("fft", {}, None), estimated)
-    instance, _ = decider.instance(scene(store, {}))
+    instance, _ = decider.instance(cluster_state(database, {}))
     assert instance is not None
     speed = instance.job["a"].throughput
     assert speed["V100"] / speed["K80"] == pytest.approx(ratio)
-    instance, _ = decider.instance(scene(store, {"a": {"K80": 3.0}}))
+    instance, _ = decider.instance(cluster_state(database, {"a": {"K80": 3.0}}))
     assert instance is not None
     assert dict(instance.job["a"].throughput)["V100"] == pytest.approx(3.0 * ratio)
     assert dict(instance.job["b"].throughput)["K80"] == pytest.approx(3.0)
 
 
-def test_no_node_no_instance(store: StateStore) -> None:
-    lab_of_jobs(store, [form("a")])
-    instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(scene(store, {"a": RATES}, []))
+def test_no_node_no_instance(database: StateDatabase) -> None:
+    lab_of_jobs(database, [spec("a")])
+    instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(
+        cluster_state(database, {"a": RATES}, [])
+    )
     assert instance is None
     assert waits == {1: "no node is up and undrained"}
     assert cluster_of([]) is None
@@ -202,25 +204,25 @@ def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
     assert gavel.policy.round_seconds == 30.0
 
 
-def test_the_way_of_a_checkpoint_is_not_counted_twice(store: StateStore) -> None:
+def test_the_way_of_a_checkpoint_is_not_counted_twice(database: StateDatabase) -> None:
     """What a restart was measured to cost has it already; the instance that is measured knows how large it is."""
-    jobs = lab_of_jobs(store, [form("a")])
-    granted(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
-    with store.writing() as connection:
+    jobs = lab_of_jobs(database, [spec("a")])
+    granted(database, jobs[0]["id"], [Seat("n2", "P100", 0)])
+    with database.writing() as connection:
         connection.update("jobs", {"checkpoint_bytes": 1e11})
-    now = scene(store, {"a": RATES}, LAB, opened(store))
+    now = cluster_state(database, {"a": RATES}, LAB, opened(database))
     instance, _ = RoundDecider(driving("fft", {}, 300.0), estimated).instance(now)
     assert instance is not None
     costs = Switching({"a": "P100"}, 300.0, 30.0).coefficients(instance.entities("jobs"))
     assert sorted(set(costs[0])) == [-30.0 / 300.0, 0.0]
-    assert job_of(rows(store)[0], form("a"), RATES).checkpoint_bytes == 1e11
+    assert job_of(rows(database)[0], spec("a"), RATES).checkpoint_bytes == 1e11
 
 
-def test_a_costly_restart_keeps_fft_from_moving(store: StateStore) -> None:
-    """The measured cost is what decides: the same scene, once with cheap restarts and once with dear ones."""
-    jobs = lab_of_jobs(store, [form("a", steps=1000)])
-    granted(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
-    now = scene(store, {"a": {"K80": 1.0, "P100": 5.0, "V100": 6.0}}, LAB, opened(store))
+def test_a_costly_restart_keeps_fft_from_moving(database: StateDatabase) -> None:
+    """The measured cost is what decides: the same cluster_state, once with cheap restarts and once with dear ones."""
+    jobs = lab_of_jobs(database, [spec("a", steps=1000)])
+    granted(database, jobs[0]["id"], [Seat("n2", "P100", 0)])
+    now = cluster_state(database, {"a": {"K80": 1.0, "P100": 5.0, "V100": 6.0}}, LAB, opened(database))
     placed = {}
     for cost in (0.0, 290.0):
         decider = RoundDecider(fitted(driving("fft", {}, 300.0), 300.0, cost), estimated)
@@ -238,10 +240,10 @@ def test_shares_are_whole_and_sum_up(steps: int, work: list[float]) -> None:
     assert all(abs(part - steps * Fraction(own) / total) < 1 for part, own in zip(parts, work, strict=True))
 
 
-def test_hadare_gives_copies_their_work(store: StateStore) -> None:
-    jobs = lab_of_jobs(store, [form("a", fork=True)])
+def test_hadare_gives_copies_their_work(database: StateDatabase) -> None:
+    jobs = lab_of_jobs(database, [spec("a", fork=True)])
     decider = RoundDecider(driving("hadare", {}, 60.0), estimated)
-    instance, _ = decider.instance(scene(store, {"a": RATES}))
+    instance, _ = decider.instance(cluster_state(database, {"a": RATES}))
     assert instance is not None
     targets, _, _ = decider.decide(instance, {"a": jobs[0]["id"]})
     assert [t.copy for t in targets] == [1, 2, 3]
@@ -251,34 +253,34 @@ def test_hadare_gives_copies_their_work(store: StateStore) -> None:
     )
 
 
-def test_a_policy_without_an_answer_is_told_in_one_line(store: StateStore) -> None:
-    lab_of_jobs(store, [form("a")])
+def test_a_policy_without_an_answer_is_told_in_one_line(database: StateDatabase) -> None:
+    lab_of_jobs(database, [spec("a")])
     decider = RoundDecider(driving("gavel", {}, None), estimated)
-    instance, _ = decider.instance(scene(store, {"a": RATES}))
+    instance, _ = decider.instance(cluster_state(database, {"a": RATES}))
     assert instance is not None
     with pytest.raises(HetoptError):
         RoundDecider(driving("allox", {}, None), estimated).decide(instance.replace(jobs=()), {})
 
 
-def test_a_tenant_may_be_called_like_a_job(store: StateStore) -> None:
-    lab_of_jobs(store, [form("ann", tenant="ann"), form("bob", tenant="ann")])
+def test_a_tenant_may_be_called_like_a_job(database: StateDatabase) -> None:
+    lab_of_jobs(database, [spec("ann", tenant="ann"), spec("bob", tenant="ann")])
     instance, _ = RoundDecider(driving("oef-cooperative", {}, None), estimated).instance(
-        scene(store, {"ann": RATES, "bob": RATES})
+        cluster_state(database, {"ann": RATES, "bob": RATES})
     )
     assert instance is not None
     assert [tenant.name for tenant in instance.tenants] == ["ann'"]
     assert {job.tenant for job in instance.jobs} == {"ann'"}
 
 
-def test_a_node_that_is_drained_is_emptied_at_once(store: StateStore) -> None:
+def test_a_node_that_is_drained_is_emptied_at_once(database: StateDatabase) -> None:
     """Also of what has not come to its first step, and before the next round begins."""
-    lab_of_jobs(store, [form("a"), form("b")])
-    granted(store, 1, [Seat("n1", "K80", 0)])
-    granted(store, 2, [Seat("n3", "V100", 0)])
-    leases = opened(store)
+    lab_of_jobs(database, [spec("a"), spec("b")])
+    granted(database, 1, [Seat("n1", "K80", 0)])
+    granted(database, 2, [Seat("n3", "V100", 0)])
+    leases = opened(database)
     targets = [Target(1, 0, {"n1": {"K80": 1}}), Target(2, 0, {"n3": {"V100": 1}})]
-    reconciler = Reconciler(store, Tender.of(store, LocalEngine(LAB, store.cluster), LeaseTimeouts()))
+    reconciler = Reconciler(database, LeaseManager.of(database, LocalEngine(LAB, database.cluster), LeaseTimeouts()))
     reconciler.stop(leases, targets, 0, {})
-    assert [lease.row["stop_reason"] for lease in opened(store)] == [None, None]
+    assert [lease.row["stop_reason"] for lease in opened(database)] == [None, None]
     reconciler.stop(leases, targets, 0, {leases[1].tag: StopReason.NODE_DRAINED})
-    assert [lease.row["stop_reason"] for lease in opened(store)] == [None, StopReason.NODE_DRAINED]
+    assert [lease.row["stop_reason"] for lease in opened(database)] == [None, StopReason.NODE_DRAINED]

@@ -10,7 +10,7 @@ from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last
 
 from hetopt.executor.engines.by_name import Shielded, make_engine
 from hetopt.executor.engines.local import LocalEngine
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import ENGINES
 
 OWN = """
@@ -53,8 +53,8 @@ def test_an_engine_of_the_folder_drives_a_cluster(lab: Path, run: Run) -> None:
     run("submit", job_file(lab))
     code, _, err = run("run", "--engine", "own:Own", "--engine-set", "book=begun", *QUICK)
     assert code == 0, err
-    with StateStore(lab / "state") as store:
-        cluster = store.cluster
+    with StateDatabase(lab / "state") as database:
+        cluster = database.cluster
     assert (lab / "begun").read_text().startswith(f"hetopt-{cluster}-1-0-1\n")
     assert json.loads(run("status", "--json", "--all")[1])["jobs"][0]["state"] == "done"
 

@@ -13,11 +13,11 @@ from executor_leases import checkpoint, make_lease, seats
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import Grant
-from hetopt.executor.evidence import Evidence
-from hetopt.executor.leases import Open
+from hetopt.executor.lease_report import LeaseReport
+from hetopt.executor.leases import LeaseRecord
 
 
-def ended(folder: Path, outcome: dict[str, Any] | None, *exits: dict[str, Any], **row: Any) -> Evidence:
+def ended(folder: Path, outcome: dict[str, Any] | None, *exits: dict[str, Any], **row: Any) -> LeaseReport:
     """Of a lease of one node each that has ended so."""
     own = seats(**{f"n{i}": 1 for i in range(len(exits))})
     if outcome is not None:
@@ -26,7 +26,7 @@ def ended(folder: Path, outcome: dict[str, Any] | None, *exits: dict[str, Any], 
         files.write_json(folder / files.exit_file(rank), {"problem": None, "left": []} | said)
     row = {"forked": False, "kind": "train"} | row
     made = SimpleNamespace(folder=folder, grant=Grant("t", folder, own), row=row, job={"name": "j"})
-    return Evidence(cast(Open, made))
+    return LeaseReport(cast(LeaseRecord, made))
 
 
 DONE = {"step": 9, "finished": True, "asked": False}
@@ -117,9 +117,9 @@ def test_a_step_that_cannot_be_is_not_told(tmp_path: Path, step: Any) -> None:
     files.write_json(folder / files.PROGRESS, {"step": step, "first_step": 1, "seconds": 1.0, "time": 1.0})
     checkpoint(folder, {"model": b"abc"}, "step-99999999999999999999")
     checkpoint(folder, {"model": b"abc"}, "step-7")
-    evidence = ended(folder, DONE | {"step": step}, CLEAN)
-    assert evidence.timed == (0.0, 0.0)
-    ending = evidence.ending()
+    report = ended(folder, DONE | {"step": step}, CLEAN)
+    assert report.timed == (0.0, 0.0)
+    ending = report.ending()
     assert (ending.ticked, ending.step, ending.checkpoint_bytes) == (None, 7, 3.0)
 
 
@@ -135,8 +135,8 @@ def test_a_server_that_is_away_does_not_prove_that_there_is_no_checkpoint(
 ) -> None:
     folder = make_lease(tmp_path)
     checkpoint(folder, {"model": b"abc"}, "step-9")
-    evidence = ended(folder, DONE, CLEAN)
-    assert evidence.over
+    report = ended(folder, DONE, CLEAN)
+    assert report.over
 
     def away(*_: object) -> object:
         raise OSError(errno.EIO, "away")
@@ -144,5 +144,5 @@ def test_a_server_that_is_away_does_not_prove_that_there_is_no_checkpoint(
     with monkeypatch.context() as patch:
         patch.setattr(*((os, call) if call == "listdir" else (Path, call)), away)
         with pytest.raises(OSError, match="away"):
-            evidence.ending()
-    assert evidence.ending().step == 9
+            report.ending()
+    assert report.ending().step == 9

@@ -10,77 +10,83 @@ from typing import Any
 
 import pytest
 from effort import examples
-from executor_scenes import form, opened, rows
+from executor_scenes import opened, rows, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.database import Row
+from hetopt.executor.cache import Cache
+from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
-from hetopt.executor.kept import Kept
-from hetopt.executor.leases import PROFILE, Ending, grant, seal
+from hetopt.executor.leases import PROFILE, LeaseResult, grant, seal
 from hetopt.executor.losses import losses
 from hetopt.executor.measured_log import log_of
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import retry, submit
-from hetopt.executor.store import LEASES, StateStore
+from hetopt.executor.state_database import LEASES, StateDatabase
 
 STEPS = 10
 PLACES = [Seat(name, "V100", 0) for name in "abc"]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StateStore]:
-    with StateStore(tmp_path / "state") as made:
-        submit(made, form("f", steps=STEPS, fork=True))
+def database(tmp_path: Path) -> Iterator[StateDatabase]:
+    with StateDatabase(tmp_path / "state") as made:
+        submit(made, spec("f", steps=STEPS, fork=True))
         yield made
 
 
 def begins(
-    store: StateStore, copy: int, *, until: int = STEPS, round_number: int = 1, kind: str = "train", place: int = -1
+    database: StateDatabase,
+    copy: int,
+    *,
+    until: int = STEPS,
+    round_number: int = 1,
+    kind: str = "train",
+    place: int = -1,
 ) -> str | None:
     """A lease of the whole job (copy 0) or of a copy, on a host of its own."""
     more: dict[str, Any] = {"copy": copy, "forked": copy > 0, "until_step": until, "round_number": round_number}
-    with store.writing() as connection:
-        return grant(connection, store, 1, [PLACES[place if place >= 0 else copy]], kind=kind, **more)
+    with database.writing() as connection:
+        return grant(connection, database, 1, [PLACES[place if place >= 0 else copy]], kind=kind, **more)
 
 
-def ends(store: StateStore, step: int, finished: bool = False) -> None:
+def ends(database: StateDatabase, step: int, finished: bool = False) -> None:
     """All open leases end at this step, with a checkpoint of it."""
-    for lease in opened(store):
-        folder = store.folder / LEASES / lease.tag / files.CHECKPOINTS / f"step-{step}"
-        seal(store, lease, Ending("stopped", step=step, checkpoint=folder, ticked=step, finished=finished))
+    for lease in opened(database):
+        folder = database.folder / LEASES / lease.tag / files.CHECKPOINTS / f"step-{step}"
+        seal(database, lease, LeaseResult("stopped", step=step, checkpoint=folder, ticked=step, finished=finished))
 
 
-def merges(store: StateStore) -> None:
+def merges(database: StateDatabase) -> None:
     """What is due is merged, without a process that averages."""
-    for row in begun(store):
+    for row in begun(database):
         folder = Path(row["folder"])
         folder.mkdir(parents=True, exist_ok=True)
         list_files(folder)
-    made = Merges(store, store.folder / LEASES, Kept(store))
+    made = Merges(database, database.folder / LEASES, Cache(database))
     made.step()
     made.close()
 
 
-def begun(store: StateStore) -> list[Row]:
-    made = Merges(store, store.folder / LEASES, Kept(store))
+def begun(database: StateDatabase) -> list[Row]:
+    made = Merges(database, database.folder / LEASES, Cache(database))
     for job in made._due():
         made._begin(job)
-    with store.reading() as connection:
+    with database.reading() as connection:
         return connection.rows("SELECT * FROM merges WHERE NOT done")
 
 
-def test_the_whole_job_does_not_begin_before_what_its_copies_did_is_merged(store: StateStore) -> None:
+def test_the_whole_job_does_not_begin_before_what_its_copies_did_is_merged(database: StateDatabase) -> None:
     """It would do their steps again, and both would be committed."""
-    begins(store, 1)
-    ends(store, 8)
-    assert begins(store, 0) is None
-    merges(store)
-    assert begins(store, 0) is not None
-    ends(store, STEPS, finished=True)
-    assert (rows(store)[0]["committed"], rows(store)[0]["state"]) == (STEPS, "done")
+    begins(database, 1)
+    ends(database, 8)
+    assert begins(database, 0) is None
+    merges(database)
+    assert begins(database, 0) is not None
+    ends(database, STEPS, finished=True)
+    assert (rows(database)[0]["committed"], rows(database)[0]["state"]) == (STEPS, "done")
 
 
 WHAT = st.one_of(
@@ -94,96 +100,96 @@ WHAT = st.one_of(
 @given(st.lists(WHAT, max_size=25))
 def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, int]]) -> None:
     """Nor does it take any back; copies are given halves of what is left where a round begins."""
-    with tempfile.TemporaryDirectory() as folder, StateStore(Path(folder) / "state") as store:
-        submit(store, form("f", steps=STEPS, fork=True))
+    with tempfile.TemporaryDirectory() as folder, StateDatabase(Path(folder) / "state") as database:
+        submit(database, spec("f", steps=STEPS, fork=True))
         before = 0
         for what, n in history:
-            done = int(rows(store)[0]["committed"])
+            done = int(rows(database)[0]["committed"])
             if what == "begins":
-                open_copies = {lease.row["copy"] for lease in opened(store)}
-                with store.reading() as connection:
+                open_copies = {lease.row["copy"] for lease in opened(database)}
+                with database.reading() as connection:
                     had = set(connection.column("SELECT copy FROM leases WHERE forked AND NOT merged"))
                 share = (STEPS - done) // 2
                 if n == 0 or (n not in had and share):
-                    tag = begins(store, n, until=done + share if n else STEPS)
+                    tag = begins(database, n, until=done + share if n else STEPS)
                     assert tag is None or n > 0 or not (had | open_copies), "the whole job beside its copies"
             elif what == "ends":
-                ends(store, n)
+                ends(database, n)
             else:
-                merges(store)
-            now = rows(store)[0]
+                merges(database)
+            now = rows(database)[0]
             assert before <= now["committed"] <= STEPS
             before = int(now["committed"])
-        ends(store, 0)
-        merges(store)
-        log = log_of(store)
-        assert log.spans["work"].sum() == rows(store)[0]["committed"] or rows(store)[0]["state"] == "done"
+        ends(database, 0)
+        merges(database)
+        log = log_of(database)
+        assert log.spans["work"].sum() == rows(database)[0]["committed"] or rows(database)[0]["state"] == "done"
 
 
-def two_copies(store: StateStore, round_number: int, loss: float) -> None:
+def two_copies(database: StateDatabase, round_number: int, loss: float) -> None:
     """They train from step 2 to 6 each, and tell this loss in the end."""
     for copy in (1, 2):
-        begins(store, copy, until=6, round_number=round_number)
-    for lease in opened(store):
+        begins(database, copy, until=6, round_number=round_number)
+    for lease in opened(database):
         lease.folder.mkdir(parents=True)
         told = [{"step": 2, "loss": 5.0}, {"step": 6, "loss": loss}]
         (lease.folder / files.LOSSES).write_text("".join(f"{json.dumps(one)}\n" for one in told))
-    ends(store, 6)
+    ends(database, 6)
 
 
-def given_up(store: StateStore) -> None:
+def given_up(database: StateDatabase) -> None:
     """Two copies do 4 steps each, in vain, after 2 that were merged; the job is tried again."""
-    begins(store, 1, until=2)
-    ends(store, 2)
-    merges(store)
-    two_copies(store, 2, 4.0)
-    (row,) = begun(store)
-    made = Merges(store, store.folder / LEASES, Kept(store))
+    begins(database, 1, until=2)
+    ends(database, 2)
+    merges(database)
+    two_copies(database, 2, 4.0)
+    (row,) = begun(database)
+    made = Merges(database, database.folder / LEASES, Cache(database))
     made._give_up(row, "they do not fit")
     made.close()
 
 
-def test_what_copies_did_in_vain_is_lost_and_said_to_be(store: StateStore) -> None:
-    given_up(store)
-    row = rows(store)[0]
+def test_what_copies_did_in_vain_is_lost_and_said_to_be(database: StateDatabase) -> None:
+    given_up(database)
+    row = rows(database)[0]
     assert (row["state"], row["committed"], row["lost"]) == ("failed", 2, 8)
-    log = log_of(store)
+    log = log_of(database)
     assert (log.spans["work"].tolist(), log.jobs["done"].tolist()) == ([2.0, 0.0, 0.0], [2.0])
     assert log.jobs["wasted"].tolist() == [8.0]
 
 
-def test_the_curve_goes_on_where_the_merge_was_given_up(store: StateStore) -> None:
+def test_the_curve_goes_on_where_the_merge_was_given_up(database: StateDatabase) -> None:
     """Steps of the next round are not spread over those that were lost."""
-    given_up(store)
-    assert retry(store, "f") == 2
-    two_copies(store, 3, 1.0)
-    merges(store)
-    assert rows(store)[0]["committed"] == STEPS
-    told = losses(store, "f")
+    given_up(database)
+    assert retry(database, "f") == 2
+    two_copies(database, 3, 1.0)
+    merges(database)
+    assert rows(database)[0]["committed"] == STEPS
+    told = losses(database, "f")
     assert told[told["loss"] == 1.0]["step"].tolist() == [10.0, 10.0]
     assert told[told["loss"] == 4.0]["step"].tolist() == [6.0, 6.0]
 
 
-def test_copies_that_stay_are_no_switch(store: StateStore) -> None:
+def test_copies_that_stay_are_no_switch(database: StateDatabase) -> None:
     """One that comes where the job was not is; profiling runs are none."""
 
     def switches(*rounds: tuple[int, ...]) -> int:
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.change("DELETE FROM seats")
             connection.change("DELETE FROM leases")
             connection.update("jobs", {"state": "queued", "epoch": 0, "losses": 0})
             connection.change("DELETE FROM nodes")
             connection.insert("nodes", name="a", drained=False, content=NODE)
-        begins(store, 0, kind=PROFILE, place=2)
-        ends(store, 0)
+        begins(database, 0, kind=PROFILE, place=2)
+        ends(database, 0)
         for number, places in enumerate(rounds, start=1):
             for copy, place in enumerate(places, start=1):
-                begins(store, copy, until=1, round_number=number, place=place)
-            with store.writing() as connection:
+                begins(database, copy, until=1, round_number=number, place=place)
+            with database.writing() as connection:
                 connection.update("leases", {"running": 1.0})
-            ends(store, 0)
-            merges(store)
-        return int(log_of(store).jobs["switches"].iloc[0])
+            ends(database, 0)
+            merges(database)
+        return int(log_of(database).jobs["switches"].iloc[0])
 
     assert switches((0, 1), (0, 1), (1,), (0, 1)) == 1, "the last: copy 1 comes where nobody was in the round before"
     assert switches((0, 1), (0, 1)) == 0

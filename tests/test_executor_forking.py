@@ -20,7 +20,7 @@ from hetopt.executor.demos import numpy_mlp
 from hetopt.executor.job_side import list_files
 from hetopt.executor.losses import curve, draw, losses
 from hetopt.executor.merge_checkpoints import UNFIT, main, merge, read_arrays, write_arrays
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 Run = Callable[..., tuple[int, str, str]]
 KINDS = ["numpy_mlp"] + ["torch_mlp"] * all(importlib.util.find_spec(name) for name in ("torch", "safetensors"))
@@ -135,7 +135,7 @@ def job(folder: Path, kind: str, name: str, **settings: Any) -> Path:
 
 def _loss_in_the_end(kind: str, state: Path, name: str) -> float:
     """Of the checkpoint that the books name, merged or not."""
-    with StateStore(state) as store, store.reading() as connection:
+    with StateDatabase(state) as database, database.reading() as connection:
         folder = Path(connection.value("SELECT checkpoint FROM jobs WHERE name = :name", name=name))
     if kind == "numpy_mlp":
         return numpy_mlp.loss_of(numpy_mlp.load(folder))
@@ -158,9 +158,9 @@ def test_forked_training_beside_unforked(tmp_path: Path, monkeypatch: pytest.Mon
     assert run("run", *words)[0] == 0
     run("submit", job(tmp_path, kind, "alone"))
     assert run("run", *words)[0] == 0
-    with StateStore(tmp_path / "state") as store:
-        found = {name: losses(store, name) for name in ("forked", "alone")}
-        with store.reading() as connection:
+    with StateDatabase(tmp_path / "state") as database:
+        found = {name: losses(database, name) for name in ("forked", "alone")}
+        with database.reading() as connection:
             merged = connection.value("SELECT count(*) FROM events WHERE kind = 'merging'")
             leases = connection.tuples("SELECT from_step, end_step FROM leases WHERE forked")
     assert merged > 0

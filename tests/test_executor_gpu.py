@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from executor_cuda_job import NUMBERS
 from executor_job import PRIME, advanced
-from executor_scenes import form, rows
+from executor_scenes import rows, spec
 from waiting import PATIENCE
 
 from hetopt.executor.controller import Controller, Settings
@@ -24,7 +24,7 @@ from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.queue import drain, submit
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 STEPS = 600
@@ -41,35 +41,35 @@ class Driven:
     """A controller of this machine's GPUs."""
 
     def __init__(self, folder: Path, node: Node) -> None:
-        self.store = StateStore(folder)
+        self.database = StateDatabase(folder)
         settings = Settings("fifo", None, False, LeaseTimeouts())
-        engine = LocalEngine((node,), self.store.cluster)
-        self.controller = Controller(self.store, engine, driving("fifo", {}, None), estimated, settings)
+        engine = LocalEngine((node,), self.database.cluster)
+        self.controller = Controller(self.database, engine, driving("fifo", {}, None), estimated, settings)
 
     def until(self, what: Callable[[], Any], meaning: str) -> None:
         """Look again and again."""
         deadline = time.monotonic() + PATIENCE
         while not what():
-            assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {meaning}; {rows(self.store)}"
+            assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {meaning}; {rows(self.database)}"
             self.controller.step()
             time.sleep(0.05)
 
     def preempted_on_its_way(self, steps: int) -> list[Any]:
         """Run the one job; when it has done some steps its node is drained, and given back. The leases it had."""
         self.until(self.ticked, "it trains")
-        drain(self.store, "here")
-        self.until(lambda: not self.controller.tender.leases(), "it has stopped")
-        (job,) = rows(self.store)
+        drain(self.database, "here")
+        self.until(lambda: not self.controller.manager.leases(), "it has stopped")
+        (job,) = rows(self.database)
         assert 0 < job["committed"] < steps, "preempted on its way"
-        drain(self.store, "here", undo=True)
-        self.until(lambda: rows(self.store)[0]["state"] != "queued", "it is over")
-        assert rows(self.store)[0]["state"] == "done", rows(self.store)[0]["reason"]
-        with self.store.reading() as connection:
+        drain(self.database, "here", undo=True)
+        self.until(lambda: rows(self.database)[0]["state"] != "queued", "it is over")
+        assert rows(self.database)[0]["state"] == "done", rows(self.database)[0]["reason"]
+        with self.database.reading() as connection:
             return connection.rows("SELECT * FROM leases ORDER BY id")
 
     def ticked(self) -> bool:
         """Whether the job has told of steps."""
-        return any(lease.row["first_tick"] is not None for lease in self.controller.tender.leases())
+        return any(lease.row["first_tick"] is not None for lease in self.controller.manager.leases())
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def driven(tmp_path: Path, gpus: Node) -> Iterator[Driven]:
 def test_a_cuda_job_is_preempted_and_goes_on(driven: Driven, gpus: Node, tmp_path: Path) -> None:
     """Each number is what the host computes for so many steps: none was lost, and none made twice."""
     program, witness = Path(__file__).with_name("executor_cuda_job.py"), tmp_path / "witness"
-    submit(driven.store, form("cuda", command=[sys.executable, str(program), str(witness), "0.005"], steps=STEPS))
+    submit(driven.database, spec("cuda", command=[sys.executable, str(program), str(witness), "0.005"], steps=STEPS))
     first, second = driven.preempted_on_its_way(STEPS)
     assert (first["outcome"], second["outcome"]) == ("stopped", "ended")
     assert second["from_step"] == first["end_step"]
@@ -92,7 +92,7 @@ def test_a_cuda_job_is_preempted_and_goes_on(driven: Driven, gpus: Node, tmp_pat
         assert line["visible"] == 1, "it sees the GPU of its lease alone"
         assert line["asked"] in {seat.device for seat in gpus.seats}
         assert line["uuid"] == line["asked"] or line["asked"].startswith("MIG-")
-    numbers = array("Q", (Path(rows(driven.store)[0]["checkpoint"]) / "model.bin").read_bytes())
+    numbers = array("Q", (Path(rows(driven.database)[0]["checkpoint"]) / "model.bin").read_bytes())
     factor, rest = 1, 0  # of the map that so many steps make
     for _ in range(STEPS):
         factor, rest = factor * 48271 % PRIME, advanced(rest)
@@ -108,10 +108,10 @@ def test_a_pytorch_job_is_preempted_and_learns(driven: Driven) -> None:
     if not torch.cuda.is_available():
         pytest.skip("this PyTorch has no CUDA")
     command = [sys.executable, "-m", "hetopt.executor.demos.torch_mlp"]
-    submit(driven.store, form("torch", command=command, steps=3000, grace=60.0))
+    submit(driven.database, spec("torch", command=command, steps=3000, grace=60.0))
     leases = driven.preempted_on_its_way(3000)
     from hetopt.executor.losses import losses
 
-    told = losses(driven.store, "torch")["loss"]
+    told = losses(driven.database, "torch")["loss"]
     assert len(leases) == 2
     assert told.iloc[-1] < told.iloc[0] / 2

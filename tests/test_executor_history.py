@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_scenes import form, opened, rows, statements
+from executor_scenes import opened, rows, spec, statements
 from test_executor_controller import Driven, Moody
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.job_side import list_files
-from hetopt.executor.leases import Ending, seal
+from hetopt.executor.leases import LeaseResult, seal
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.switching import starting, stopping
+from hetopt.executor.restart_cost import starting, stopping
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(
 ) -> None:
     executed = statements(monkeypatch)
     for name in ("a", "b"):
-        submit(driven.store, form(name))
+        submit(driven.database, spec(name))
         driven.controller.step()
     driven.controller.idle()
-    cancel(driven.store, "a")
+    cancel(driven.database, "a")
     driven.controller.step()
-    seal(driven.store, opened(driven.store)[0], Ending("stopped"))
+    seal(driven.database, opened(driven.database)[0], LeaseResult("stopped"))
     driven.controller.step()
-    with driven.store.reading() as connection:
+    with driven.database.reading() as connection:
         stopping(connection), starting(connection)
         asked = {sql: values for sql, values in executed if sql.split()[0] in {"SELECT", "WITH", "UPDATE", "DELETE"}}
         plans = {
@@ -58,20 +58,20 @@ def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(
 @pytest.mark.parametrize("committed", [True, False])
 def test_checkpoints_that_nobody_goes_on_from_are_cleared_away(driven: Driven, over: str, committed: bool) -> None:
     """Also of a job that has none; what it has committed stays, and all that a failed job has."""
-    store, folders = driven.store, []
-    submit(store, form("a"))
+    database, folders = driven.database, []
+    submit(database, spec("a"))
     for step in (5, 7) if committed else (0, 0):
         driven.controller.step()
-        lease = opened(store)[0]
+        lease = opened(database)[0]
         folders.append(lease.folder / files.CHECKPOINTS / f"step-{step}")
         folders[-1].mkdir(parents=True)
         list_files(folders[-1])
         if folders[1:]:
-            with store.writing() as connection:
+            with database.writing() as connection:
                 connection.update("jobs", {"state": over})
-        seal(store, lease, Ending("stopped", step=step, checkpoint=folders[-1]))
+        seal(database, lease, LeaseResult("stopped", step=step, checkpoint=folders[-1]))
     driven.controller.step()
-    assert rows(store)[0]["checkpoint"] == (str(folders[1]) if committed else None)
+    assert rows(database)[0]["checkpoint"] == (str(folders[1]) if committed else None)
     assert [folder.exists() for folder in folders] == [
         committed and over == "failed",
         committed or over == "failed",

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from hetopt.executor import lease
 from hetopt.executor import lease_directory as files
-from hetopt.executor.evidence import Evidence
 from hetopt.executor.job_side import KEPT, LEASE_VARIABLE, LIST, LOOK_SECONDS, TELL_SECONDS
-from hetopt.executor.leases import Open
+from hetopt.executor.lease_report import LeaseReport
+from hetopt.executor.leases import LeaseRecord
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_what_went_wrong_is_told(problem: BaseException, told: str, memory: bool
 def test_a_problem_of_any_rank_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 was only stopped for its sake; ranks that end in order say nothing."""
     folder = under(make_lease(tmp_path), monkeypatch, rank=0, world=3)
-    fine = Evidence(cast(Open, SimpleNamespace(folder=folder)))
+    fine = LeaseReport(cast(LeaseRecord, SimpleNamespace(folder=folder)))
     with lease() as job:
         job.tick(1)
     monkeypatch.setenv("RANK", "1")

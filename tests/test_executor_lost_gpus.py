@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from executor_nvml import some_nvml  # noqa: F401 - a fixture
-from executor_scenes import cards, form, rows
+from executor_scenes import cards, rows, spec
 from executor_stage import Stage
 from waiting import PATIENCE, until
 
@@ -25,7 +25,7 @@ from hetopt.executor.engines.nvidia_watch import GpuWatch
 from hetopt.executor.leases import StopReason
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 GIB = 1 << 30
@@ -256,25 +256,25 @@ def test_a_job_does_not_fail_of_a_gpu_that_is_lost(
     machine: Machine, tmp_path: Path, restarted: bool, own: bool
 ) -> None:
     """Where nobody looks, it is tried three times there within a second: the GPU is always free."""
-    store, controller = _controller(tmp_path / "state", machine.watch)
-    submit(store, form("only", command=[sys.executable, "-c", PROGRAM, str(tmp_path), str(own)]))
+    database, controller = _controller(tmp_path / "state", machine.watch)
+    submit(database, spec("only", command=[sys.executable, "-c", PROGRAM, str(tmp_path), str(own)]))
     until(lambda: controller.step() or (tmp_path / "began-on-GPU-0").exists(), "it begins")
     if restarted:
         controller.close()
-        store, controller = _controller(tmp_path / "state", GpuWatch(FIRST, 2))
+        database, controller = _controller(tmp_path / "state", GpuWatch(FIRST, 2))
     machine.says(*BOTH, "error|nvmlDeviceGetHandleByIndex|GPU-0|15")
     (tmp_path / "lost").touch()
-    until(lambda: controller.step() or rows(store)[0]["state"] != "queued", "it is over")
-    assert (rows(store)[0]["state"], rows(store)[0]["reason"]) == ("done", None)
+    until(lambda: controller.step() or rows(database)[0]["state"] != "queued", "it is over")
+    assert (rows(database)[0]["state"], rows(database)[0]["reason"]) == ("done", None)
     assert (tmp_path / "began-on-GPU-0").read_text() == "x"
     assert (tmp_path / "began-on-GPU-1").exists()
     controller.close()
 
 
-def _controller(state: Path, watch: GpuWatch) -> tuple[StateStore, Controller]:
-    store = StateStore(state)
-    engine = LocalEngine((FIRST,), store.cluster, watch)
-    return store, Controller(store, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False))
+def _controller(state: Path, watch: GpuWatch) -> tuple[StateDatabase, Controller]:
+    database = StateDatabase(state)
+    engine = LocalEngine((FIRST,), database.cluster, watch)
+    return database, Controller(database, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False))
 
 
 @pytest.mark.parametrize("lost", ["0", "1"])
@@ -286,7 +286,7 @@ def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
     lab = stage(cards("n", "0", "1"), seconds=seconds)
     lab.looks = float("inf")
     for name in "ab":
-        submit(lab.store, form(name))
+        submit(lab.database, spec(name))
         lab.play(3, 1.0 if seconds is None else seconds)
     gone = next(lease.tag for lease in lab.leases() if lease.seats[0].device == f"GPU-{lost}")
     for answer in ("10"[int(lost)], "01", "10"[int(lost)]):
@@ -304,9 +304,9 @@ def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Cal
     lab = stage(cards("n", "0", "1"), profile=True)
     lab.looks = float("inf")
     for name in "ab":
-        submit(lab.store, form(name))
+        submit(lab.database, spec(name))
         lab.play(8)
-    submit(lab.store, form("c"))
+    submit(lab.database, spec("c"))
     lab.engine.hosts = [cards("n", "1")]
     lab.play()
     assert [lease.row["stop_reason"] for lease in lab.leases()].count(StopReason.PROFILING) == 1
@@ -315,7 +315,7 @@ def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Cal
 def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., Stage]) -> None:
     lab = stage(cards("n", "0", "1"))
     lab.looks = float("inf")
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     start, lab.engine.start = lab.engine.start, _fails  # type: ignore[method-assign]
     lab.play()
     lab.engine.hosts = [cards("n", "1")]
@@ -334,16 +334,16 @@ def test_a_gpu_that_others_are_counted_before_is_not_taken_for_another(stage: Ca
     lab = stage(cards("n", "0", "1", "2"))
     lab.looks = float("inf")
     for name in "ab":
-        submit(lab.store, form(name))
+        submit(lab.database, spec(name))
         lab.play(2)
-    cancel(lab.store, "a")
+    cancel(lab.database, "a")
     lab.play(3)
     lab.engine.hosts = [cards("n", "1", "2")]
     lab.restart()
-    submit(lab.store, form("c"))
+    submit(lab.database, spec("c"))
     lab.play(3)
     lab.engine.hosts = [cards("n", "2", "0", "1")]
-    submit(lab.store, form("d"))
+    submit(lab.database, spec("d"))
     lab.play(3)
     where = {lease.job["name"]: lease.seats[0].device for lease in lab.leases()}
     assert where == {"b": "GPU-1", "c": "GPU-2", "d": "GPU-0"}

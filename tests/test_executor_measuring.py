@@ -11,17 +11,17 @@ from typing import Any
 import pandas as pd
 import pytest
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import form, rows, with_speeds
+from executor_scenes import rows, spec, with_speeds
 
 from hetopt.errors import InvalidInstance
-from hetopt.executor.deciding import RoundDecider, Scene
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import SEALED, Ending, grant, open_leases, seal
+from hetopt.executor.leases import SEALED, LeaseResult, grant, open_leases, seal
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import cancel, submit
+from hetopt.executor.round_decision import ClusterState, RoundDecider
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.metrics import summary
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.simulation.simulator import simulate
@@ -31,89 +31,91 @@ SLOW, FAST = Seat("a", "slow", 0), Seat("b", "fast", 0)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StateStore]:
-    with StateStore(tmp_path / "state") as made:
+def database(tmp_path: Path) -> Iterator[StateDatabase]:
+    with StateDatabase(tmp_path / "state") as made:
         yield made
 
 
 def with_nodes(
-    store: StateStore, nodes: Mapping[str, Mapping[str, int]], memory: Mapping[str, float] | None = None
+    database: StateDatabase, nodes: Mapping[str, Mapping[str, int]], memory: Mapping[str, float] | None = None
 ) -> None:
     """An engine has told of them."""
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.change("DELETE FROM nodes")
         for name, gpus in nodes.items():
             said = json.dumps({"gpus": gpus, "up": True, "note": "", "memory_bytes": memory or {}})
             connection.insert("nodes", name=name, drained=False, content=said)
 
 
-def with_round(store: StateStore) -> None:
-    with store.writing() as connection:
+def with_round(database: StateDatabase) -> None:
+    with database.writing() as connection:
         more = {"policy": "fft", "jobs": 1, "placed": 1, "gpus": 1, "capacity": 3, "seconds": 0.5}
-        connection.insert("rounds", time=store.now(), **more)
+        connection.insert("rounds", time=database.now(), **more)
 
 
-def number(store: StateStore, name: str) -> int:
-    return next(int(row["id"]) for row in rows(store) if row["name"] == name)
+def number(database: StateDatabase, name: str) -> int:
+    return next(int(row["id"]) for row in rows(database) if row["name"] == name)
 
 
-def ran(store: StateStore, name: str, seats: Sequence[Seat], ending: Ending | None, copies: bool = False) -> None:
+def ran(
+    database: StateDatabase, name: str, seats: Sequence[Seat], ending: LeaseResult | None, copies: bool = False
+) -> None:
     """Leases of a job (of a copy on each seat), that end so; None: they go on."""
     parts = [[seat] for seat in seats] if copies else [list(seats)]
-    with store.writing() as connection:
+    with database.writing() as connection:
         for i, part in enumerate(parts, start=1):
             more: dict[str, Any] = {"copy": i, "forked": True, "until_step": 500} if copies else {}
-            assert grant(connection, store, number(store, name), part, **more) is not None
-    with store.writing() as connection:
-        now = store.now()
+            assert grant(connection, database, number(database, name), part, **more) is not None
+    with database.writing() as connection:
+        now = database.now()
         connection.update("leases", {"running": now, "first_tick": now}, "state != :sealed", sealed=SEALED)
-    with store.reading() as connection:
-        leases = [lease for lease in open_leases(connection, store.folder) if lease.job["name"] == name]
+    with database.reading() as connection:
+        leases = [lease for lease in open_leases(connection, database.folder) if lease.job["name"] == name]
     for lease in leases if ending is not None else ():
         assert ending is not None
-        seal(store, lease, ending)
+        seal(database, lease, ending)
 
 
-def out_of_memory(store: StateStore, name: str, *types: str) -> None:
-    with store.writing() as connection:
+def out_of_memory(database: StateDatabase, name: str, *types: str) -> None:
+    with database.writing() as connection:
         for kind in types:
             more = {"feasible": False, "steps": 0.0, "seconds": 0.0, "note": "out of memory"}
-            connection.insert("speeds", job=number(store, name), gpu_type=kind, **more)
+            connection.insert("speeds", job=number(database, name), gpu_type=kind, **more)
 
 
-def books(store: StateStore) -> None:
+def books(database: StateDatabase) -> None:
     """Jobs with all that may become of them."""
     for one in (
-        form("done", tenant="done"),
-        form("nocmd"),
-        form("queued", deadline="1 h", utility="throughput", weight=2.0, model="bert", tenant="ann"),
-        form("runs", tenant="ann", workers=2),
-        form("forked", fork=True, model="mlp"),
-        form("cancelled"),
-        form("large"),
-        form("huge"),
-        form("picky", gpu_types=["fast"]),
-        form("elsewhere", gpu_types=["other"]),
-        form("crowd", workers=7),
+        spec("done", tenant="done"),
+        spec("nocmd"),
+        spec("queued", deadline="1 h", utility="throughput", weight=2.0, model="bert", tenant="ann"),
+        spec("runs", tenant="ann", workers=2),
+        spec("forked", fork=True, model="mlp"),
+        spec("cancelled"),
+        spec("large"),
+        spec("huge"),
+        spec("picky", gpu_types=["fast"]),
+        spec("elsewhere", gpu_types=["other"]),
+        spec("crowd", workers=7),
     ):
-        submit(store, one)
-    with_nodes(store, {"a": {"slow": 2}, "b": {"fast": 1}})
-    with_round(store)
-    failed = Ending("failed", failure="'nocmd' cannot be started")
-    with_speeds(store, number(store, "done"), {"slow": 2.0, "fast": 6.0})
-    with_speeds(store, number(store, "forked"), {"slow": 4.0})
-    with_speeds(store, number(store, "large"), {"fast": 3.0})
-    out_of_memory(store, "large", "slow")
-    out_of_memory(store, "huge", "slow", "fast", "old")
-    ran(store, "done", [SLOW], Ending("ended", step=1000, finished=True))
+        submit(database, one)
+    with_nodes(database, {"a": {"slow": 2}, "b": {"fast": 1}})
+    with_round(database)
+    failed = LeaseResult("failed", failure="'nocmd' cannot be started")
+    with_speeds(database, number(database, "done"), {"slow": 2.0, "fast": 6.0})
+    with_speeds(database, number(database, "forked"), {"slow": 4.0})
+    with_speeds(database, number(database, "large"), {"fast": 3.0})
+    out_of_memory(database, "large", "slow")
+    out_of_memory(database, "huge", "slow", "fast", "old")
+    ran(database, "done", [SLOW], LeaseResult("ended", step=1000, finished=True))
     for _ in range(3):
-        ran(store, "nocmd", [SLOW], failed)
-    with_round(store)
-    ran(store, "forked", [SLOW, FAST], Ending("stopped", step=200), copies=True)
-    ran(store, "cancelled", [Seat("gone", "old", 0)], Ending("stopped", step=10))
-    ran(store, "huge", [FAST], Ending("failed", failure="out of memory"))
-    cancel(store, "cancelled")
-    ran(store, "runs", [SLOW, Seat("a", "slow", 1)], None)
+        ran(database, "nocmd", [SLOW], failed)
+    with_round(database)
+    ran(database, "forked", [SLOW, FAST], LeaseResult("stopped", step=200), copies=True)
+    ran(database, "cancelled", [Seat("gone", "old", 0)], LeaseResult("stopped", step=10))
+    ran(database, "huge", [FAST], LeaseResult("failed", failure="out of memory"))
+    cancel(database, "cancelled")
+    ran(database, "runs", [SLOW, Seat("a", "slow", 1)], None)
 
 
 def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
@@ -126,13 +128,13 @@ def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_the_lines_of_the_page_measure_any_books(
-    store: StateStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    database: StateDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    books(store)
-    printed = measured(store.folder, monkeypatch, capsys)
-    log, instance = log_of(store), instance_of(store)
+    books(database)
+    printed = measured(database.folder, monkeypatch, capsys)
+    log, instance = log_of(database), instance_of(database)
     could_never_run = {"huge", "elsewhere", "crowd"}
-    assert set(instance.job) == set(log.jobs.index) == {str(row["name"]) for row in rows(store)} - could_never_run
+    assert set(instance.job) == set(log.jobs.index) == {str(row["name"]) for row in rows(database)} - could_never_run
     assert set(log.spans["job"]) == {"done", "nocmd", "forked", "cancelled", "runs"}
     assert not could_never_run & set(log.events["job"].dropna())
     numbers = summary(log, instance)
@@ -164,50 +166,50 @@ def test_the_lines_of_the_page_on_a_real_lab(
 
 
 def test_books_without_a_job_say_so(
-    store: StateStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    database: StateDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InvalidInstance, match="knows no node with a GPU yet"):
-        measured(store.folder, monkeypatch, capsys)
-    with_nodes(store, {"a": {"slow": 2}})
-    with_round(store)
+        measured(database.folder, monkeypatch, capsys)
+    with_nodes(database, {"a": {"slow": 2}})
+    with_round(database)
     with pytest.raises(InvalidInstance, match="has no job yet that its nodes could run"):
-        measured(store.folder, monkeypatch, capsys)
-    submit(store, form("never"))
-    cancel(store, "never")
-    with_round(store)  # after the last job is over
-    assert re.search(r"^unfinished +1\.0", measured(store.folder, monkeypatch, capsys), re.MULTILINE)
-    submit(store, form("waits"))
-    assert re.search(r"^unfinished +2\.0", measured(store.folder, monkeypatch, capsys), re.MULTILINE)
+        measured(database.folder, monkeypatch, capsys)
+    submit(database, spec("never"))
+    cancel(database, "never")
+    with_round(database)  # after the last job is over
+    assert re.search(r"^unfinished +1\.0", measured(database.folder, monkeypatch, capsys), re.MULTILINE)
+    submit(database, spec("waits"))
+    assert re.search(r"^unfinished +2\.0", measured(database.folder, monkeypatch, capsys), re.MULTILINE)
 
 
 def test_before_the_first_round_jobs_are_profiled(
-    store: StateStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    database: StateDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    submit(store, form("new"))
-    with_nodes(store, {"a": {"slow": 2}})
-    ran(store, "new", [SLOW], None)
-    assert re.search(r"^started +1\.0", measured(store.folder, monkeypatch, capsys), re.MULTILINE)
+    submit(database, spec("new"))
+    with_nodes(database, {"a": {"slow": 2}})
+    ran(database, "new", [SLOW], None)
+    assert re.search(r"^started +1\.0", measured(database.folder, monkeypatch, capsys), re.MULTILINE)
 
 
-def test_the_instance_is_what_policies_were_shown(store: StateStore) -> None:
+def test_the_instance_is_what_policies_were_shown(database: StateDatabase) -> None:
     """The same jobs to the last field, whatever was measured of them."""
     for one in (
-        form("a", tenant="ann", fork=True, memory="10 GB", weight=3.0, model="bert", deadline="1 h", utility="x"),
-        form("b", tenant="bob"),
-        form("c", tenant="bob", gpu_types=["fast", "mid"], estimate={"batch_size": 64, "model_weight": "high"}),
+        spec("a", tenant="ann", fork=True, memory="10 GB", weight=3.0, model="bert", deadline="1 h", utility="x"),
+        spec("b", tenant="bob"),
+        spec("c", tenant="bob", gpu_types=["fast", "mid"], estimate={"batch_size": 64, "model_weight": "high"}),
     ):
-        submit(store, one)
+        submit(database, one)
     gpus, memory = {"n": {"slow": 2, "mid": 1}, "m": {"fast": 2}}, {"slow": 12e9, "mid": 8e9, "fast": 16e9}
-    with_nodes(store, gpus, memory)
-    with_speeds(store, 1, {"slow": 2.0, "fast": 6.0})
-    with_speeds(store, 3, {"mid": 5.0})
-    out_of_memory(store, "b", "slow")
+    with_nodes(database, gpus, memory)
+    with_speeds(database, 1, {"slow": 2.0, "fast": 6.0})
+    with_speeds(database, 3, {"mid": 5.0})
+    out_of_memory(database, "b", "slow")
     seats = {n: tuple(Seat(n, t, i) for t, k in own.items() for i in range(k)) for n, own in gpus.items()}
     nodes = [Node(n, own, memory_bytes={s.gpu_type: memory[s.gpu_type] for s in own}) for n, own in seats.items()]
-    with store.reading() as connection:
-        scene = Scene(store.now(), nodes, rows(store), [], read_speeds(connection))
-    shown, _ = RoundDecider(driving("fft", {}, None), estimated).instance(scene)
-    found = instance_of(store)
+    with database.reading() as connection:
+        cluster_state = ClusterState(database.now(), nodes, rows(database), [], read_speeds(connection))
+    shown, _ = RoundDecider(driving("fft", {}, None), estimated).instance(cluster_state)
+    found = instance_of(database)
     assert shown is not None
     types = shown.cluster.type_names
     assert set(types) == set(found.cluster.type_names) == {"slow", "mid", "fast"}
@@ -222,13 +224,13 @@ def test_the_instance_is_what_policies_were_shown(store: StateStore) -> None:
 
 
 @pytest.mark.parametrize("policy", ["fft", "gavel", "hadare", "hadar"])
-def test_what_was_never_measured_runs_in_the_simulation(store: StateStore, policy: str) -> None:
+def test_what_was_never_measured_runs_in_the_simulation(database: StateDatabase, policy: str) -> None:
     """Also on types on which it was never seen, and in one copy if it may not be forked."""
     for name in ("first", "second"):
-        submit(store, form(name, steps=300))
-    with_nodes(store, {"a": {"slow": 1}, "b": {"fast": 1}, "c": {"fast": 1}})
-    with_speeds(store, 1, {"slow": 10.0})
-    log = simulate(driving(policy, {}, 10.0), instance_of(store), round_seconds=10.0)
+        submit(database, spec(name, steps=300))
+    with_nodes(database, {"a": {"slow": 1}, "b": {"fast": 1}, "c": {"fast": 1}})
+    with_speeds(database, 1, {"slow": 10.0})
+    log = simulate(driving(policy, {}, 10.0), instance_of(database), round_seconds=10.0)
     assert log.jobs["finish"].notna().all()
     assert set(log.spans["gpu_type"]) & {"fast"}
     for _, own in log.spans.groupby("job"):
@@ -236,14 +238,14 @@ def test_what_was_never_measured_runs_in_the_simulation(store: StateStore, polic
         assert (own["start"].iloc[1:].to_numpy() >= own["end"].iloc[:-1].to_numpy()).all(), "two copies at once"
 
 
-def test_throughput_is_relative_to_the_type_on_which_the_instance_has_the_job_slowest(store: StateStore) -> None:
+def test_throughput_is_relative_to_the_type_on_which_the_instance_has_the_job_slowest(database: StateDatabase) -> None:
     """Only measured on the fast one, it is known to be faster there all the same."""
-    submit(store, form("a"))
-    with_nodes(store, {"n": {"K80": 1, "V100": 1}})
-    with_speeds(store, 1, {"V100": 6.0})
-    with_round(store)
-    ran(store, "a", [Seat("n", "V100", 0)], Ending("ended", step=1000, finished=True))
-    log, instance = log_of(store), instance_of(store)
+    submit(database, spec("a"))
+    with_nodes(database, {"n": {"K80": 1, "V100": 1}})
+    with_speeds(database, 1, {"V100": 6.0})
+    with_round(database)
+    ran(database, "a", [Seat("n", "V100", 0)], LeaseResult("ended", step=1000, finished=True))
+    log, instance = log_of(database), instance_of(database)
     span, speeds = log.spans.iloc[0], instance.job["a"].throughput
     share = (span["end"] - span["start"] - span["lost"]) / (log.rounds["end"] - log.rounds["start"]).iloc[0]
     had = pd.Series(log.throughput.iloc[0])

@@ -9,19 +9,19 @@ from typing import cast
 
 import pytest
 from executor_lab import Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import form, granted, lab_of_jobs, node, opened, scene
+from executor_scenes import cluster_state, granted, lab_of_jobs, node, opened, spec
 from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import SlurmCluster, missing
 
-from hetopt.executor.deciding import RoundDecider
+from hetopt.executor.cache import Cache
 from hetopt.executor.engines.engine import Engine, Node, Seat
-from hetopt.executor.kept import Kept
 from hetopt.executor.leases import mark_started, set_leases
-from hetopt.executor.reconciling import free_seats
+from hetopt.executor.profiler import Profiler
+from hetopt.executor.reconciler import free_seats
+from hetopt.executor.round_decision import RoundDecider
 from hetopt.executor.starting import driving
-from hetopt.executor.store import StateStore
-from hetopt.executor.surveying import Survey
+from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 
@@ -55,14 +55,14 @@ def hosts(draw: st.DrawFn) -> tuple[int, set[int], set[int], int]:
     return total, runs, waits, draw(st.integers(0, total - len(runs)))
 
 
-def lease(store: StateStore, job: int, numbers: set[int], *, runs: bool) -> None:
+def lease(database: StateDatabase, job: int, numbers: set[int], *, runs: bool) -> None:
     """Of these GPUs, if there are any."""
-    if granted(store, job, [Seat("n", "V100", i) for i in sorted(numbers)]) is None:
+    if granted(database, job, [Seat("n", "V100", i) for i in sorted(numbers)]) is None:
         return
-    mine = opened(store)[-1]
-    mark_started(store, [mine])
+    mine = opened(database)[-1]
+    mark_started(database, [mine])
     if runs:
-        set_leases(store, [mine], running=store.now())
+        set_leases(database, [mine], running=database.now())
 
 
 def numbers(usable: list[Node], gpu_type: str = "V100") -> set[int]:
@@ -74,17 +74,17 @@ def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int],
     """What runs keeps its GPUs; of the rest so many are gone as others have used at two looks, free ones first."""
     total, runs, waits, others = host
     engine = Host(total, zeros=zeros)
-    with tempfile.TemporaryDirectory() as folder, StateStore(Path(folder) / "state") as store:
-        lab_of_jobs(store, [form("a"), form("b")])
+    with tempfile.TemporaryDirectory() as folder, StateDatabase(Path(folder) / "state") as database:
+        lab_of_jobs(database, [spec("a"), spec("b")])
         for job, own in ((1, runs), (2, waits)):
             if own:
-                lease(store, job, own, runs=job == 1)
-        survey = Survey(store, cast(Engine, engine), Kept(store), profile=False)
+                lease(database, job, own, runs=job == 1)
+        profiler = Profiler(database, cast(Engine, engine), Cache(database), profile=False)
         engine.used = len(runs) + min(earlier, total - len(runs))
-        survey.look(opened(store))
+        profiler.look(opened(database))
         engine.used = len(runs) + others
-        survey.look(opened(store))
-        usable = survey.usable(opened(store))
+        profiler.look(opened(database))
+        usable = profiler.usable(opened(database))
         gone = min(others, engine.total - len(runs), earlier)
         kept = numbers(usable)
         assert runs <= kept
@@ -92,37 +92,39 @@ def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int],
         free = set(range(total)) - runs - waits
         assert kept.isdisjoint(free) or waits <= kept, "nothing is taken from who waits as long as one is free"
         assert numbers(usable, "K80") == {0, 1}
-        startable = {seat.index for seat in free_seats(usable, opened(store)) if seat.gpu_type == "V100"}
+        startable = {seat.index for seat in free_seats(usable, opened(database)) if seat.gpu_type == "V100"}
         assert startable == kept - runs - waits
         engine.used = len(runs)
-        survey.look(opened(store))
-        assert numbers(survey.usable(opened(store))) == set(range(total))
+        profiler.look(opened(database))
+        assert numbers(profiler.usable(opened(database))) == set(range(total))
 
 
 def test_who_comes_after_all_was_free_is_seen_twice_before_it_counts(tmp_path: Path) -> None:
     """Between two looks at Slurm a lease of one's own may come."""
     engine = Host(2, zeros=False)
-    with StateStore(tmp_path / "state") as store:
-        survey = Survey(store, cast(Engine, engine), Kept(store), profile=False)
+    with StateDatabase(tmp_path / "state") as database:
+        profiler = Profiler(database, cast(Engine, engine), Cache(database), profile=False)
         seen = []
         for engine.used in (0, 1, 1, 0):
-            survey.look([])
-            seen.append(len(numbers(survey.usable([]))))
+            profiler.look([])
+            seen.append(len(numbers(profiler.usable([]))))
     assert seen == [2, 2, 1, 2]
 
 
 def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path) -> None:
     engine = Host(2)
-    with StateStore(tmp_path / "state") as store:
-        lab_of_jobs(store, [form("a", workers=2)])
-        lease(store, 1, {0, 1}, runs=False)
-        survey = Survey(store, cast(Engine, engine), Kept(store), profile=False)
+    with StateDatabase(tmp_path / "state") as database:
+        lab_of_jobs(database, [spec("a", workers=2)])
+        lease(database, 1, {0, 1}, runs=False)
+        profiler = Profiler(database, cast(Engine, engine), Cache(database), profile=False)
         decider = RoundDecider(driving("fifo", {}, None), estimated)
         placed = []
         for engine.used in (0, 2):
-            survey.look(opened(store))
-            survey.look(opened(store))
-            now = scene(store, {"a": {"V100": 9.0, "K80": 1.0}}, survey.usable(opened(store)), opened(store))
+            profiler.look(opened(database))
+            profiler.look(opened(database))
+            now = cluster_state(
+                database, {"a": {"V100": 9.0, "K80": 1.0}}, profiler.usable(opened(database)), opened(database)
+            )
             instance, waits = decider.instance(now)
             assert instance is not None
             assert waits == {}

@@ -1,4 +1,4 @@
-"""Processes of a lease are found whatever they do, and nothing of them outlives their runner and its guardian."""
+"""Processes of a lease are found whatever they do, and nothing of them outlives their runner and its supervisor."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def test_nothing_outlives_a_runner_that_is_killed(runners: Runners, tmp_path: Pa
     """Also not what has left its session, its parents and its tag behind; only then the end is told."""
     book = tmp_path / "book"
     folder = runners.lease(AWAY, book, "stays")
-    guardian = runners.start(folder)
+    supervisor = runners.start(folder)
     until(lambda: len(told(book)) == 2, "they live")
     os.kill(said(folder, files.claim_file(0))["pid"], signal.SIGKILL)
     while not (folder / files.exit_file(0)).exists():
         time.sleep(0.001)
     assert [line[1] for line in told(book) if alive(line[1])] == []
-    assert guardian.wait(PATIENCE) == 1
+    assert supervisor.wait(PATIENCE) == 1
     assert said(folder, files.exit_file(0)) == {"reason": "lost", "codes": [], "problem": None, "left": []}
 
 
 def test_a_runner_whose_guardian_is_killed_stops_its_job(runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
-    guardian = runners.start(folder)
+    supervisor = runners.start(folder)
     until(lambda: told(book), "it lives")
-    guardian.kill()
+    supervisor.kill()
     until(lambda: (folder / files.exit_file(0)).exists(), "its runner has ended")
     assert said(folder, files.exit_file(0)) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
     assert told(book)[-1][2] == "stops"
@@ -67,19 +67,19 @@ def test_a_runner_whose_guardian_is_killed_stops_its_job(runners: Runners, tmp_p
 def test_a_job_dies_with_its_runner_and_guardian(runners: Runners, tmp_path: Path) -> None:
     """Killed both at once, as a machine does that is out of memory."""
     folder = runners.lease(STUBBORN, tmp_path / "book")
-    guardian = runners.start(folder)
+    supervisor = runners.start(folder)
     pid = until(lambda: told(tmp_path / "book"), "it lives")[0][1]
     runner = said(folder, files.claim_file(0))["pid"]
-    for process in (guardian.pid, runner):
+    for process in (supervisor.pid, runner):
         os.kill(process, signal.SIGSTOP)
-    for process in (guardian.pid, runner):
+    for process in (supervisor.pid, runner):
         os.kill(process, signal.SIGKILL)
     until(lambda: not alive(pid), "it has died")
     assert not (folder / files.exit_file(0)).exists()
 
 
 def test_a_rival_that_is_killed_harms_nobody(runners: Runners, tmp_path: Path) -> None:
-    """Its guardian kills what belongs to its own runner alone, and writes no end of another's."""
+    """Its supervisor kills what belongs to its own runner alone, and writes no end of another's."""
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
     winner = runners.start(folder)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from executor_scenes import form, node
+from executor_scenes import node, spec
 from executor_stage import Stage
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ Make = Callable[..., Stage]
 def runs(lab: Stage) -> Counter[tuple[str, str]]:
     """(job, GPU type) -> profiling runs that it had there."""
     query = "SELECT jobs.name, gpu_types FROM leases JOIN jobs ON jobs.id = leases.job WHERE kind = 'profile'"
-    with lab.store.reading() as connection:
+    with lab.database.reading() as connection:
         return Counter(connection.tuples(query))
 
 
@@ -30,9 +30,9 @@ def test_jobs_of_one_kind_are_profiled_once_though_they_come_together(stage: Mak
     """On each type by one of them [OEF, section 4.1]; another kind, or another number of workers, by itself."""
     lab = stage(node("v", {"V100": 3}), node("k", {"K80": 3}), profile=True)
     for name in "abc":
-        submit(lab.store, form(name, model="bert", tenant="ann"))
-    submit(lab.store, form("other", model="bert", tenant="bob"))
-    submit(lab.store, form("wide", model="bert", tenant="ann", workers=2))
+        submit(lab.database, spec(name, model="bert", tenant="ann"))
+    submit(lab.database, spec("other", model="bert", tenant="bob"))
+    submit(lab.database, spec("wide", model="bert", tenant="ann", workers=2))
     lab.play(40)
     assert set(lab.states().values()) == {"done"}
     assert runs(lab) == {(job, kind): 1 for job in ("a", "other", "wide") for kind in ("V100", "K80")}
@@ -40,8 +40,8 @@ def test_jobs_of_one_kind_are_profiled_once_though_they_come_together(stage: Mak
 
 def test_who_may_use_more_types_is_profiled_on_those(stage: Make) -> None:
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
-    submit(lab.store, form("a", model="bert", gpu_types=["V100"]))
-    submit(lab.store, form("b", model="bert"))
+    submit(lab.database, spec("a", model="bert", gpu_types=["V100"]))
+    submit(lab.database, spec("b", model="bert"))
     lab.play(30)
     assert set(lab.states().values()) == {"done"}
     assert runs(lab) == {("a", "V100"): 1, ("b", "K80"): 1}
@@ -49,23 +49,23 @@ def test_who_may_use_more_types_is_profiled_on_those(stage: Make) -> None:
 
 def test_what_is_known_of_a_host_that_is_down_is_known_when_it_comes_back(stage: Make) -> None:
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
-    submit(lab.store, form("a", model="bert"))
+    submit(lab.database, spec("a", model="bert"))
     lab.play(20)
     lab.host("v", up=False)
-    submit(lab.store, form("b", model="bert"))
+    submit(lab.database, spec("b", model="bert"))
     lab.play(2)
-    with lab.store.reading() as connection:
+    with lab.database.reading() as connection:
         assert set(read_speeds(connection).of(2)) == {"V100", "K80"}
 
 
 def test_nobody_waits_for_a_run_that_is_lost_and_cannot_die(stage: Make) -> None:
     """It keeps its GPU; its kind is profiled on others."""
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), profile=True)
-    submit(lab.store, form("a", model="bert"))
+    submit(lab.database, spec("a", model="bert"))
     lab.play(1)
     lab.hang(*lab.leases())
     for name in "bc":
-        submit(lab.store, form(name, model="bert"))
+        submit(lab.database, spec(name, model="bert"))
     lab.play(60, 20.0)
     assert lab.states() == {"a": "queued", "b": "done", "c": "done"}
     assert runs(lab) == {("a", "V100"): 1, ("b", "V100"): 1}
@@ -75,7 +75,7 @@ def test_nobody_waits_long_for_a_run_that_the_engine_does_not_begin(stage: Make)
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 2}), profile=True)
     lab.engine.waits.add("v1")
     for name in "abc":
-        submit(lab.store, form(name, model="bert"))
+        submit(lab.database, spec(name, model="bert"))
     lab.play(24, 5.0)
     assert lab.states() == {"a": "queued", "b": "done", "c": "done"}
 
@@ -85,12 +85,12 @@ def test_nobody_waits_for_a_run_that_does_not_come(stage: Make, how: str) -> Non
     """Because who was to have it rests, or is gone."""
     lab = stage(node("v", {"V100": 1}), profile=True)
     for name in "ab":
-        submit(lab.store, form(name, model="bert"))
+        submit(lab.database, spec(name, model="bert"))
     if how == "rests":
-        with lab.store.writing() as connection:
-            connection.update("jobs", {"not_before": lab.store.now() + 1000.0}, "name = 'a'")
+        with lab.database.writing() as connection:
+            connection.update("jobs", {"not_before": lab.database.now() + 1000.0}, "name = 'a'")
     else:
-        cancel(lab.store, "a")
+        cancel(lab.database, "a")
     lab.play(20)
     assert lab.states()["b"] == "done"
     assert runs(lab) == {("b", "V100"): 1}

@@ -16,7 +16,7 @@ from effort import examples
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 from executor_leases import checkpoint
 from executor_old_leases import STEPS, Merging, Still, a_store, events, granted, leases_of_books, sealed, tree
-from executor_scenes import form, lab_of_jobs, opened, rows
+from executor_scenes import lab_of_jobs, opened, rows, spec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -24,8 +24,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning
+from hetopt.executor.cache import Cache
 from hetopt.executor.dashboard import history
-from hetopt.executor.kept import Kept
+from hetopt.executor.job_logs import printed
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.losses import losses
 from hetopt.executor.measured_log import log_of
@@ -33,12 +34,11 @@ from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.merging import Merges
 from hetopt.executor.pruning import ASIDE, Pruned, prune
 from hetopt.executor.queue import cancel, retry, submit
-from hetopt.executor.reading_logs import printed
-from hetopt.executor.store import EVENTS, LEASES, StateStore
+from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StateStore]:
+def database(tmp_path: Path) -> Iterator[StateDatabase]:
     with a_store(tmp_path) as made:
         yield made
 
@@ -53,19 +53,19 @@ class Histories(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        self.store = a_store(Path(self.folder.name))
-        self.leases = self.store.folder / LEASES
-        self.merges = Merges(self.store, self.leases, Kept(self.store))
-        with self.store.writing() as connection:
-            self.store.note(connection, "controller", policy="fft", engine="local")
+        self.database = a_store(Path(self.folder.name))
+        self.leases = self.database.folder / LEASES
+        self.merges = Merges(self.database, self.leases, Cache(self.database))
+        with self.database.writing() as connection:
+            self.database.record_event(connection, "controller", policy="fft", engine="local")
             more = {"policy": "fft", "jobs": 3, "placed": 3, "gpus": 3, "capacity": 3, "seconds": 0.5}
             connection.insert("rounds", number=1, time=0.0, **more)
-        lab_of_jobs(self.store, [form(f"j{i}", steps=STEPS) for i in range(3)])
+        lab_of_jobs(self.database, [spec(f"j{i}", steps=STEPS) for i in range(3)])
 
     def teardown(self) -> None:
-        if hasattr(self, "store"):
+        if hasattr(self, "database"):
             self.merges.close()
-            self.store.close()
+            self.database.close()
             self.folder.cleanup()
 
     @rule(
@@ -77,20 +77,20 @@ class Histories(RuleBasedStateMachine):
     def leases_come_and_go(self, job: int, copies: int, ends: list[tuple[int | None, bool]], seconds: float) -> None:
         """The last two jobs run in copies."""
         for copy in range(1, copies + 1) if job > 1 else (0,):
-            granted(self.store, job, copy)
+            granted(self.database, job, copy)
         for steps, failed in ends:
-            begun = [one.row["from_step"] for one in opened(self.store) if one.row["job"] == job]
+            begun = [one.row["from_step"] for one in opened(self.database) if one.row["job"] == job]
             if begun:
                 step, failure = None if steps is None else begun[0] + steps, "it broke" if failed else None
-                sealed(self.store, job, step, failure=failure, fatal=failed, finished=(step or 0) >= STEPS)
-        self.store.clock.base += seconds
+                sealed(self.database, job, step, failure=failure, fatal=failed, finished=(step or 0) >= STEPS)
+        self.database.clock.base += seconds
 
     @rule(code=st.sampled_from([None, UNFIT]), done=st.booleans())
     def merges_go_on(self, code: int | None, done: bool) -> None:
         """They begin, last, fail, or are done."""
         with mock.patch("hetopt.executor.merging.subprocess.Popen", Merging), mock.patch.object(Merging, "code", code):
             self.merges.step()
-            with self.store.reading() as connection:
+            with self.database.reading() as connection:
                 undone = connection.column("SELECT folder FROM merges WHERE NOT done")
             for folder in undone if done else []:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -102,27 +102,27 @@ class Histories(RuleBasedStateMachine):
     @rule(job=st.integers(0, 2), again=st.booleans())
     def people_ask(self, job: int, again: bool) -> None:
         try:
-            (retry if again else cancel)(self.store, f"j{job}")
+            (retry if again else cancel)(self.database, f"j{job}")
         except InvalidOption:
             return
 
     @rule(older=st.sampled_from([1.0, 10.0, 30.0]), crash=st.none() | st.integers(0, 3), log=st.booleans())
     def prunes(self, older: float, crash: int | None, log: bool) -> None:
         """All that must hold after it."""
-        store, limit = self.store, self.store.now() - older
+        database, limit = self.database, self.database.now() - older
         if log:
-            store.write_events()
-        before, told = tree(self.leases), [row["id"] for row in events(store)]
+            database.write_events()
+        before, told = tree(self.leases), [row["id"] for row in events(database)]
         needed = self.needed()
-        metrics, engine = vars(log_of(store)), self.engine()
-        dry = prune(store, older, dry_run=True)
-        assert (tree(self.leases), [row["id"] for row in events(store)]) == (before, told)
+        metrics, engine = vars(log_of(database)), self.engine()
+        dry = prune(database, older, dry_run=True)
+        assert (tree(self.leases), [row["id"] for row in events(database)]) == (before, told)
         if crash is not None:
             self.crash(older, crash)
-        found = prune(store, older)
+        found = prune(database, older)
         assert crash is not None or found == dry
         assert not found.problems
-        assert prune(store, older) == Pruned()
+        assert prune(database, older) == Pruned()
         after = tree(self.leases)
         assert not [name for name in after if ASIDE in name]
         for path in needed:
@@ -131,23 +131,25 @@ class Histories(RuleBasedStateMachine):
         assert all(before[name] == after[name] for name in before if name.partition("/")[0] not in gone)
         assert not {name for name in after if name.partition("/")[0] in gone}
         names = {part for path in needed for part in path.parts}
-        for row in leases_of_books(store):
+        for row in leases_of_books(database):
             old = row["state"] == "sealed" and row["sealed"] <= limit and (row["merged"] or not row["forked"])
             old = old and (row["job_state"] == "queued" or row["finished"] <= limit)
             kept = row["tag"] in before and (not old or row["tag"] in names)
             assert (row["tag"] in after) == kept
-        assert {row["tag"] for row in leases_of_books(store)} | {f"merged-{store.cluster}-{i}" for i in (2, 3)} >= gone
-        for row in rows(store):
+        assert {row["tag"] for row in leases_of_books(database)} | {
+            f"merged-{database.cluster}-{i}" for i in (2, 3)
+        } >= gone
+        for row in rows(database):
             over = row["state"] != "queued" and row["finished"] <= limit
-            assert over or f"merged-{store.cluster}-{row['id']}" not in gone
+            assert over or f"merged-{database.cluster}-{row['id']}" not in gone
         for key, value in metrics.items():
-            now = getattr(log_of(store), key)
+            now = getattr(log_of(database), key)
             assert now.equals(value) if isinstance(value, pd.DataFrame | pd.Series) else now == value
         assert self.engine() == engine
         self.check_events(told)
-        for row in rows(store):
-            assert list(printed(store, row["name"], lines=0, every_lease=True))
-            losses(store, row["name"])
+        for row in rows(database):
+            assert list(printed(database, row["name"], lines=0, every_lease=True))
+            losses(database, row["name"])
 
     def crash(self, older: float, after: int) -> None:
         """At the removal after so many, in the middle."""
@@ -162,17 +164,17 @@ class Histories(RuleBasedStateMachine):
 
         with mock.patch.object(pruning.shutil, "rmtree", until):
             try:
-                prune(self.store, older)
+                prune(self.database, older)
             except Crash:
                 return
 
     def needed(self) -> list[Path]:
         """Checkpoints that are whole now and must be so afterwards."""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             merging = connection.column("SELECT parts FROM merges WHERE NOT done")
-        paths = [row["checkpoint"] for row in rows(self.store)]
+        paths = [row["checkpoint"] for row in rows(self.database)]
         paths += [path for parts in merging for path, _ in json.loads(parts)]
-        for row in leases_of_books(self.store):
+        for row in leases_of_books(self.database):
             paths += [row["resume_dir"]] * (row["state"] != "sealed")
             paths += [row["checkpoint"]] * (row["forked"] and not row["merged"])
         found = [Path(path) for path in paths if path]
@@ -180,17 +182,17 @@ class Histories(RuleBasedStateMachine):
         return found
 
     def engine(self) -> str | None:
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return history.engine(connection)
 
     def check_events(self, before: list[int]) -> None:
         """The newest stays; each is in the books or in the log file, and comes there once."""
-        left = [row["id"] for row in events(self.store)]
+        left = [row["id"] for row in events(self.database)]
         assert left[-1] == before[-1]
-        path = self.store.folder / EVENTS
+        path = self.database.folder / EVENTS
         logged = [json.loads(line)["id"] for line in path.read_text().splitlines()] if path.exists() else []
         assert set(logged) | set(left) == set(range(1, before[-1] + 1))
-        self.store.write_events()
+        self.database.write_events()
         assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == list(range(1, before[-1] + 1))
 
 
@@ -198,68 +200,68 @@ Histories.TestCase.settings = settings(max_examples=examples(10, 30), stateful_s
 TestHistories = Histories.TestCase
 
 
-def two_leases(store: StateStore) -> tuple[Path, Path]:
+def two_leases(database: StateDatabase) -> tuple[Path, Path]:
     """The directories of two leases that ended long ago; the job waits, and goes on from the second."""
-    lab_of_jobs(store, [form("train", steps=STEPS)])
+    lab_of_jobs(database, [spec("train", steps=STEPS)])
     for step in (10, 20):
-        granted(store, 1)
-        sealed(store, 1, step)
-    store.clock.base = 1000.0
-    first, second = (store.folder / LEASES / row["tag"] for row in leases_of_books(store))
+        granted(database, 1)
+        sealed(database, 1, step)
+    database.clock.base = 1000.0
+    first, second = (database.folder / LEASES / row["tag"] for row in leases_of_books(database))
     return first, second
 
 
-def test_the_state_may_be_called_by_another_path(store: StateStore, tmp_path: Path) -> None:
+def test_the_state_may_be_called_by_another_path(database: StateDatabase, tmp_path: Path) -> None:
     """What jobs will go on from is known by its name."""
-    _, second = two_leases(store)
-    os.symlink(store.folder, tmp_path / "link")
-    with StateStore(tmp_path / "link") as other:
+    _, second = two_leases(database)
+    os.symlink(database.folder, tmp_path / "link")
+    with StateDatabase(tmp_path / "link") as other:
         other.clock = Still("", 1000.0, 0.0)
         assert prune(other, 500.0).directories == 1
     assert files.is_complete(second / files.CHECKPOINTS / "step-20")
 
 
-def test_a_job_that_has_just_ended_keeps_its_logs(store: StateStore) -> None:
+def test_a_job_that_has_just_ended_keeps_its_logs(database: StateDatabase) -> None:
     """Also of leases that are older."""
-    first, _ = two_leases(store)
-    cancel(store, "train")
-    store.clock.base += 400.0
-    assert prune(store, 500.0).directories == 0
-    store.clock.base += 200.0
-    assert prune(store, 500.0).directories == 1
+    first, _ = two_leases(database)
+    cancel(database, "train")
+    database.clock.base += 400.0
+    assert prune(database, 500.0).directories == 0
+    database.clock.base += 200.0
+    assert prune(database, 500.0).directories == 1
     assert not first.exists()
 
 
-def test_a_merged_result_stays(store: StateStore) -> None:
-    submit(store, form("forked", steps=STEPS))
-    folder = store.folder / LEASES / f"merged-{store.cluster}-1" / "step-100"
+def test_a_merged_result_stays(database: StateDatabase) -> None:
+    submit(database, spec("forked", steps=STEPS))
+    folder = database.folder / LEASES / f"merged-{database.cluster}-1" / "step-100"
     checkpoint(folder.parent, {"model": b"m"}, "made").rename(folder)
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.insert("merges", job=1, step=STEPS, parts="[]", folder=str(folder), done=True)
         connection.update("jobs", {"state": "done", "finished": 0.0, "checkpoint": str(folder)})
-    store.clock.base = 1000.0
-    assert prune(store, 500.0).directories == 0
+    database.clock.base = 1000.0
+    assert prune(database, 500.0).directories == 0
     assert files.is_complete(folder)
 
 
-def test_leases_may_lie_elsewhere(store: StateStore, tmp_path: Path) -> None:
+def test_leases_may_lie_elsewhere(database: StateDatabase, tmp_path: Path) -> None:
     """Unless the folder is not there as it was."""
-    first, _ = two_leases(store)
+    first, _ = two_leases(database)
     shared = tmp_path / "shared"
     shared.mkdir()
     first.rename(shared / first.name)
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.update("leases", {"folder": str(shared)}, "tag = :tag", tag=first.name)
-    assert prune(store, 500.0).directories == 0
-    make_leases_folder(store, shared)
-    assert prune(store, 500.0).directories == 1
+    assert prune(database, 500.0).directories == 0
+    make_leases_folder(database, shared)
+    assert prune(database, 500.0).directories == 1
     assert not (shared / first.name).exists()
 
 
 @pytest.mark.parametrize("odd", ["file", "link", "link aside"])
-def test_odd_entries_are_left_alone(store: StateStore, tmp_path: Path, odd: str) -> None:
+def test_odd_entries_are_left_alone(database: StateDatabase, tmp_path: Path, odd: str) -> None:
     """Links lead nowhere, and nobody else's files are touched."""
-    first, _ = two_leases(store)
+    first, _ = two_leases(database)
     away = tmp_path / "away"
     away.mkdir()
     (away / "precious").write_text("x")
@@ -272,25 +274,25 @@ def test_odd_entries_are_left_alone(store: StateStore, tmp_path: Path, odd: str)
         shutil.rmtree(first)
         first.write_text("x") if odd == "file" else os.symlink(away, first)
     before = tree(first.parent)
-    found = prune(store, 500.0)
+    found = prune(database, 500.0)
     assert (found.directories, len(found.problems)) == (0, odd == "link aside")
     assert tree(first.parent) == before
     assert (away / "precious").read_text() == "x"
 
 
-def test_links_within_are_removed_and_not_followed(store: StateStore, tmp_path: Path) -> None:
-    first, _ = two_leases(store)
+def test_links_within_are_removed_and_not_followed(database: StateDatabase, tmp_path: Path) -> None:
+    first, _ = two_leases(database)
     (tmp_path / "precious").write_text("x")
     os.symlink(tmp_path, first / "link")
     os.symlink(tmp_path / "precious", first / "file")
-    assert prune(store, 500.0).directories == 1
+    assert prune(database, 500.0).directories == 1
     assert not first.exists()
     assert (tmp_path / "precious").read_text() == "x"
 
 
-def test_two_at_once(store: StateStore) -> None:
+def test_two_at_once(database: StateDatabase) -> None:
     """What the other has removed is no problem, wherever that is noticed."""
-    first, _ = two_leases(store)
+    first, _ = two_leases(database)
     real = os.rename
 
     def late(old: Path, new: Path) -> None:
@@ -298,55 +300,55 @@ def test_two_at_once(store: StateStore) -> None:
         real(old, new)
 
     with mock.patch.object(pruning.os, "rename", late):
-        assert prune(store, 500.0) == Pruned(events=0)
+        assert prune(database, 500.0) == Pruned(events=0)
     assert not first.exists()
 
 
-def test_a_job_that_is_tried_again_just_now_keeps_its_merges(store: StateStore) -> None:
+def test_a_job_that_is_tried_again_just_now_keeps_its_merges(database: StateDatabase) -> None:
     """Its next merge may write there."""
-    submit(store, form("forked", steps=STEPS))
-    merged = store.folder / LEASES / f"merged-{store.cluster}-1"
+    submit(database, spec("forked", steps=STEPS))
+    merged = database.folder / LEASES / f"merged-{database.cluster}-1"
     merged.mkdir()
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.insert("merges", job=1, step=5, parts="[]", folder=str(merged / "step-5"), done=True)
         connection.update("jobs", {"state": "failed", "finished": 0.0})
-    store.clock.base = 1000.0
+    database.clock.base = 1000.0
     real = pruning._directories
 
     def meanwhile(folder: Path, found: Pruned) -> list[str]:
         names = real(folder, found)
-        retry(store, "forked")
+        retry(database, "forked")
         return names
 
     with mock.patch.object(pruning, "_directories", meanwhile):
-        assert prune(store, 500.0).directories == 0
+        assert prune(database, 500.0).directories == 0
     assert merged.is_dir()
-    cancel(store, "forked")
-    store.clock.base = 2000.0
-    with store.writing() as connection:  # as is done where somebody goes on from another checkpoint
+    cancel(database, "forked")
+    database.clock.base = 2000.0
+    with database.writing() as connection:  # as is done where somebody goes on from another checkpoint
         connection.change("DELETE FROM merges")
-    assert prune(store, 500.0).directories == 1
+    assert prune(database, 500.0).directories == 1
     assert not merged.exists()
 
 
 @pytest.mark.parametrize("log", [None, b"", b"rubbish\n", b'{"id": 2}\n{"id": 4'])
-def test_events_that_the_log_file_has_not_stay(store: StateStore, log: bytes | None) -> None:
+def test_events_that_the_log_file_has_not_stay(database: StateDatabase, log: bytes | None) -> None:
     """Only the last number of a line that is whole counts."""
     for i in range(6):
-        store.clock.base = float(i)
-        with store.writing() as connection:
-            store.note(connection, "lost", f"j{i}")
+        database.clock.base = float(i)
+        with database.writing() as connection:
+            database.record_event(connection, "lost", f"j{i}")
     if log is not None:
-        (store.folder / EVENTS).write_bytes(log)
-    store.clock.base = 1000.0
+        (database.folder / EVENTS).write_bytes(log)
+    database.clock.base = 1000.0
     there = 2 if log is not None and b"2" in log else 0
-    assert prune(store, 500.0, dry_run=True).events == there
-    assert prune(store, 500.0).events == there
-    assert [row["id"] for row in events(store)] == list(range(there + 1, 7))
+    assert prune(database, 500.0, dry_run=True).events == there
+    assert prune(database, 500.0).events == there
+    assert [row["id"] for row in events(database)] == list(range(there + 1, 7))
 
 
-def test_books_without_events(store: StateStore) -> None:
-    assert prune(store, 1.0) == Pruned()
+def test_books_without_events(database: StateDatabase) -> None:
+    assert prune(database, 1.0) == Pruned()
 
 
 def test_the_command(lab: Path, run: Run) -> None:
@@ -377,8 +379,8 @@ def test_a_time_that_is_none(lab: Path, run: Run, older: str) -> None:
 
 
 def test_what_cannot_be_removed_is_told(lab: Path, run: Run) -> None:
-    with a_store(lab) as store:
-        first, _ = two_leases(store)
+    with a_store(lab) as database:
+        first, _ = two_leases(database)
     with mock.patch.object(pruning.shutil, "rmtree", side_effect=PermissionError(13, "Permission denied")):
         code, out, err = run("prune", "--older", "0.001s")
     assert (code, out.split()[0], len(err.splitlines())) == (1, "0", 1)

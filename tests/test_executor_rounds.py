@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from executor_scenes import form, node, rows, with_speeds
+from executor_scenes import node, rows, spec, with_speeds
 from executor_stage import Stage
 
 from hetopt.errors import InvalidOption
@@ -23,8 +23,8 @@ def test_a_kept_result_is_not_kept_where_a_job_cannot_run(stage: Make, policy: s
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 2}), policy=policy, seconds=60.0)
     lab.too_small, lab.looks = {"a": {"V100"}}, float("inf")
     for number, name in enumerate("ab", start=1):
-        submit(lab.store, form(name, tenant=name))
-        with_speeds(lab.store, number, {"V100": 4.0, "K80": 1.0})
+        submit(lab.database, spec(name, tenant=name))
+        with_speeds(lab.database, number, {"V100": 4.0, "K80": 1.0})
     lab.play(12, 20.0)
     assert "k" in lab.held()["a"]
 
@@ -36,13 +36,13 @@ def test_a_policy_that_has_failed_is_asked_again(stage: Make, monkeypatch: pytes
     decide = decider.decide
 
     def fails(*words: Any) -> Any:
-        asked.append(lab.store.now())
+        asked.append(lab.database.now())
         if len(asked) < 3:
             raise MemoryError("for a moment")
         return decide(*words)
 
     monkeypatch.setattr(decider, "decide", fails)
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(150)
     assert lab.states() == {"a": "done"}
     assert min(after - before for before, after in pairwise(asked[:3])) >= 60.0
@@ -52,14 +52,14 @@ def test_a_job_that_comes_back_between_two_looks_is_decided_anew(stage: Make) ->
     """It fails, and its owner is quick."""
     lab = stage(node("n", {"V100": 1}))
     lab.looks = float("inf")
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     for number in range(3):
         lab.play(2)
         (lease,) = lab.leases()
         lab.end(lease, "failed", 1)
-        lab.controller.tender.tend(lab.leases(), lab.engine.hosts)
-        assert (rows(lab.store)[0]["state"] == "failed") == (number == 2)
-    retry(lab.store, "a")
+        lab.controller.manager.advance(lab.leases(), lab.engine.hosts)
+        assert (rows(lab.database)[0]["state"] == "failed") == (number == 2)
+    retry(lab.database, "a")
     lab.looks = 3
     lab.play(8)
     assert lab.states() == {"a": "done"}
@@ -67,7 +67,7 @@ def test_a_job_that_comes_back_between_two_looks_is_decided_anew(stage: Make) ->
 
 def test_gpus_that_turn_into_others_are_decided_on(stage: Make) -> None:
     lab = stage(node("n", {"K80": 1}))
-    submit(lab.store, form("a", gpu_types=["V100"]))
+    submit(lab.database, spec("a", gpu_types=["V100"]))
     lab.play(3)
     lab.engine.hosts = [node("n", {"V100": 1})]
     lab.play(8)
@@ -78,10 +78,10 @@ def test_an_idle_cluster_is_not_decided_on_at_each_look(stage: Make) -> None:
     """A-SRPT wants to be asked again later; by then nobody may be there."""
     lab = stage(node("n", {"V100": 4}), policy="asrpt")
     for name in "ab":
-        submit(lab.store, form(name, workers=3))
+        submit(lab.database, spec(name, workers=3))
     lab.play(2)
     for name in "ab":
-        cancel(lab.store, name)
+        cancel(lab.database, name)
     lab.play(20, 100.0)
     number = lab.controller.rounds.number
     lab.play(20, 100.0)
@@ -104,11 +104,11 @@ def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make
     inner, rounds = lab.controller.rounds.decider.system.policy, lab.controller.rounds
     rounds._base = replace(rounds._base, policy=Grudging())
     lab.looks = float("inf")
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(3, 20.0)
     assert lab.held() == {"a": {"n": {"V100": 1}}}
     lab.engine.hosts = [node("n", {"V100": 1}), node("m", {"K80": 1})]
-    submit(lab.store, form("b"))
+    submit(lab.database, spec("b"))
     lab.play(12, 60.0)
     assert set(lab.held()) == {"a", "b"}
     assert [line for line in lab.said if "begins without what it remembered" in line] != []
@@ -118,7 +118,7 @@ def test_tiresias_goes_on_where_a_type_is_gone(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}), node("k", {"K80": 1}), policy="tiresias-per-type", seconds=60.0)
     lab.looks = float("inf")
     for name in "ab":
-        submit(lab.store, form(name))
+        submit(lab.database, spec(name))
     lab.play(4, 30.0)
     lab.engine.hosts = [node("n", {"V100": 1}), node("p", {"P100": 1})]
     lab.play(20, 60.0)
@@ -136,7 +136,7 @@ def test_where_nothing_runs_who_waits_need_not_wait_for_the_next_round(stage: Ma
     lab = stage(node("n", {"V100": 2}), policy=policy, seconds=600.0)
     lab.looks = 1
     for i in range(6):
-        submit(lab.store, form(f"j{i}"))
+        submit(lab.database, spec(f"j{i}"))
     lab.play(25)
     assert set(lab.states().values()) == {"done"}
 
@@ -144,12 +144,12 @@ def test_where_nothing_runs_who_waits_need_not_wait_for_the_next_round(stage: Ma
 def test_a_job_that_is_tried_again_need_not_wait_either(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}), seconds=600.0)
     lab.looks = float("inf")
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     while lab.states() == {"a": "queued"}:
         lab.play(2)
         for lease in lab.leases():
             lab.end(lease, "failed", 1)
-    retry(lab.store, "a")
+    retry(lab.database, "a")
     lab.looks = 1
     lab.play(6)
     assert lab.states() == {"a": "done"}
@@ -157,7 +157,7 @@ def test_a_job_that_is_tried_again_need_not_wait_either(stage: Make) -> None:
 
 def test_a_policy_that_gives_nothing_is_not_asked_at_each_look(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}, up=False), node("k", {"K80": 1}), seconds=600.0)
-    submit(lab.store, form("a", gpu_types=["V100"]))
+    submit(lab.database, spec("a", gpu_types=["V100"]))
     lab.play(2)
     number = lab.controller.rounds.number
     lab.play(20)

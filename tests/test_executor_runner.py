@@ -40,7 +40,7 @@ def test_of_several_runners_one_runs_the_job(runners: Runners, tmp_path: Path) -
     assert [rival.returncode for rival in rivals if rival.poll() is not None] == [0, 0]
     (winner,) = (rival for rival in rivals if rival.poll() is None)
     claim = said(folder, files.claim_file(0))
-    assert files.parent(claim["pid"]) == winner.pid, "its guardian"
+    assert files.parent(claim["pid"]) == winner.pid, "its supervisor"
     assert files.is_alive(claim)
     assert runners.start(folder).wait(PATIENCE) == 0
     assert not (folder / files.exit_file(0)).exists()

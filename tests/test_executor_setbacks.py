@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import form, granted, lab_of_jobs, node, opened, rows
+from executor_scenes import granted, lab_of_jobs, node, opened, rows, spec
 from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
+from hetopt.executor.cache import Cache
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
-from hetopt.executor.kept import Kept
-from hetopt.executor.leases import Ending, seal
+from hetopt.executor.leases import LeaseResult, seal
 from hetopt.executor.merging import Merges
+from hetopt.executor.profiler import Profiler
 from hetopt.executor.queue import cancel, drain
 from hetopt.executor.snapshot import snapshot
-from hetopt.executor.store import EVENTS, StateStore
-from hetopt.executor.surveying import Survey
+from hetopt.executor.state_database import EVENTS, StateDatabase
 
 LARGE = """
 import sys
@@ -71,18 +71,18 @@ def test_what_is_too_large_for_a_gpu_type_goes_to_another(lab: Path, run: Run, p
 
 
 def test_a_job_that_rests_keeps_nothing_from_others(tmp_path: Path) -> None:
-    with StateStore(tmp_path / "state") as store:
-        lab_of_jobs(store, [form("a"), form("b")])
-        survey = Survey(store, Hosts("n"), Kept(store), profile=False)  # type: ignore[arg-type]
-        survey.look([])
+    with StateDatabase(tmp_path / "state") as database:
+        lab_of_jobs(database, [spec("a"), spec("b")])
+        profiler = Profiler(database, Hosts("n"), Cache(database), profile=False)  # type: ignore[arg-type]
+        profiler.look([])
         for _ in range(3):
-            granted(store, 1, [Seat("n", "slow", 0)])
-            seal(store, opened(store)[0], Ending("lost"))
-        assert rows(store)[0]["not_before"] > store.now()
-        assert [row["name"] for row in survey.scene([])[0].jobs] == ["b"]
-        with store.writing() as connection:
-            connection.update("jobs", {"not_before": store.now()})
-        assert [row["name"] for row in survey.scene([])[0].jobs] == ["a", "b"]
+            granted(database, 1, [Seat("n", "slow", 0)])
+            seal(database, opened(database)[0], LeaseResult("lost"))
+        assert rows(database)[0]["not_before"] > database.now()
+        assert [row["name"] for row in profiler.cluster_state([])[0].jobs] == ["b"]
+        with database.writing() as connection:
+            connection.update("jobs", {"not_before": database.now()})
+        assert [row["name"] for row in profiler.cluster_state([])[0].jobs] == ["a", "b"]
 
 
 MERGING = {"job": 1, "step": 9, "done": False}
@@ -90,27 +90,27 @@ MERGING = {"job": 1, "step": 9, "done": False}
 
 def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_path: Path) -> None:
     """Here because a file is where the merged checkpoint belongs."""
-    with StateStore(tmp_path / "state") as store:
-        lab_of_jobs(store, [form("a")])
+    with StateDatabase(tmp_path / "state") as database:
+        lab_of_jobs(database, [spec("a")])
         parts = json.dumps([[str(tmp_path / name), 1.0] for name in ("x", "y")])
-        with store.writing() as connection:
+        with database.writing() as connection:
             folder = tmp_path / "merged" / "step-9"
             connection.insert("merges", **MERGING, parts=parts, folder=str(folder))
         (tmp_path / "x").mkdir()
         (tmp_path / "y").mkdir()
         folder.parent.mkdir()
         folder.write_text("a file")
-        merges = Merges(store, tmp_path / "leases", Kept(store))
-        until(lambda: merges.step() or rows(store)[0]["reason"] is not None, "it is tried")
-        row = rows(store)[0]
+        merges = Merges(database, tmp_path / "leases", Cache(database))
+        until(lambda: merges.step() or rows(database)[0]["reason"] is not None, "it is tried")
+        row = rows(database)[0]
         assert row["state"] == "queued"
         assert row["reason"].startswith("its copies cannot be merged now, which is tried again: ")
-        assert row["not_before"] > store.now()
-        assert cancel(store, "a") == "queued"
+        assert row["not_before"] > database.now()
+        assert cancel(database, "a") == "queued"
         merges.step()
-        with store.reading() as connection:
+        with database.reading() as connection:
             assert connection.column("SELECT done FROM merges") == [True]
-        assert (rows(store)[0]["state"], rows(store)[0]["reason"]) == ("cancelled", "cancelled")
+        assert (rows(database)[0]["state"], rows(database)[0]["reason"]) == ("cancelled", "cancelled")
         merges.close()
 
 
@@ -126,64 +126,64 @@ def test_a_merge_whose_folder_cannot_be_used_keeps_nobody_waiting(
         return real(folder)
 
     monkeypatch.setattr(files, "is_complete", known)
-    with StateStore(tmp_path / "state") as store:
-        lab_of_jobs(store, [form("a"), form("b"), form("c")])
+    with StateDatabase(tmp_path / "state") as database:
+        lab_of_jobs(database, [spec("a"), spec("b"), spec("c")])
         (tmp_path / "file").write_text("")
         (tmp_path / "there" / "step-9").mkdir(parents=True)
         list_files(tmp_path / "there" / "step-9")
         folders = [tmp_path / "file" / "step-9", away, tmp_path / "there" / "step-9"]
-        with store.writing() as connection:
+        with database.writing() as connection:
             for job, folder in enumerate(folders, 1):
                 connection.insert("merges", **MERGING | {"job": job}, parts="[]", folder=str(folder))
-        merges = Merges(store, tmp_path / "leases", Kept(store))
+        merges = Merges(database, tmp_path / "leases", Cache(database))
         for _ in range(3):
             merges.step()
         told = "its copies cannot be merged now, which is tried again: "
-        reasons = [row["reason"] for row in rows(store)]
+        reasons = [row["reason"] for row in rows(database)]
         assert reasons == [f"{told}{tmp_path / 'file'}: File exists", f"{told}{away}: server is away", None]
-        assert [row["committed"] for row in rows(store)] == [0, 0, 9]
+        assert [row["committed"] for row in rows(database)] == [0, 0, 9]
         monkeypatch.undo()
         away.mkdir(parents=True)
         list_files(away)
         monkeypatch.setattr("hetopt.executor.merging.files.now", lambda now=files.now: now() + 60.0)
         merges.step()
-        assert [row["committed"] for row in rows(store)] == [0, 9, 9]
+        assert [row["committed"] for row in rows(database)] == [0, 9, 9]
         merges.close()
 
 
 def test_checkpoints_of_merges_that_are_passed_are_cleared_away_and_forgotten(tmp_path: Path) -> None:
     """Not the one from which a job goes on, nor one that is merged anew at the same step."""
-    with StateStore(tmp_path / "state") as store:
-        lab_of_jobs(store, [form("a"), form("b")])
+    with StateDatabase(tmp_path / "state") as database:
+        lab_of_jobs(database, [spec("a"), spec("b")])
         steps = {name: tmp_path / name for name in ("old", "kept", "again", "lone", "stuck")}
         for name, folder in steps.items():
             folder.write_text("no folder") if name == "stuck" else folder.mkdir()
 
         def merge(job: int, name: str, done: bool = True) -> None:
-            with store.writing() as connection:
+            with database.writing() as connection:
                 connection.insert("merges", job=job, step=9, parts="[]", folder=str(steps[name]), done=done)
 
         def left() -> list[str]:
-            with store.reading() as connection:
+            with database.reading() as connection:
                 return [Path(folder).name for folder in connection.column("SELECT folder FROM merges ORDER BY id")]
 
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.update("jobs", {"checkpoint": str(steps["kept"])}, "id = 1")
         for name in ("old", "kept", "again", "stuck"):
             merge(1, name)
         merge(1, "again", done=False)
         merge(2, "lone")  # of a job without a checkpoint
         for _ in range(2):
-            merges = Merges(store, tmp_path / "leases", Kept(store))
+            merges = Merges(database, tmp_path / "leases", Cache(database))
             for _ in range(2):
                 merges.clear_away()
             assert left() == ["kept", "again", "stuck", "again"]
             assert sorted(name for name, folder in steps.items() if folder.exists()) == ["again", "kept", "stuck"]
         steps["stuck"].unlink()
         steps["stuck"].mkdir()
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.update("merges", {"done": True})
-        Merges(store, tmp_path / "leases", Kept(store)).clear_away()
+        Merges(database, tmp_path / "leases", Cache(database)).clear_away()
         assert (left(), steps["again"].exists(), steps["stuck"].exists()) == (["kept"], False, False)
 
 
@@ -264,19 +264,19 @@ def test_what_lies_in_another_leases_folder_is_still_found(lab: Path, run: Run) 
 
 def test_a_drained_node_that_is_gone_counts_for_nothing(tmp_path: Path) -> None:
     """Should it come back, it is still drained."""
-    with StateStore(tmp_path / "state") as store:
+    with StateDatabase(tmp_path / "state") as database:
         engine = Hosts("a", "b")
-        survey = Survey(store, engine, Kept(store), profile=False)  # type: ignore[arg-type]
-        survey.look([])
-        drain(store, "b")
+        profiler = Profiler(database, engine, Cache(database), profile=False)  # type: ignore[arg-type]
+        profiler.look([])
+        drain(database, "b")
         engine.names = ("a",)
-        survey.look([])
-        gone = next(one for one in snapshot(store).nodes if one["name"] == "b")
+        profiler.look([])
+        gone = next(one for one in snapshot(database).nodes if one["name"] == "b")
         assert (gone["state"], gone["gpus"], gone["note"]) == ("down", {}, "no engine knows it now")
         engine.names = ("a", "b")
-        survey.look([])
-        assert [one["state"] for one in snapshot(store).nodes] == ["up", "drained"]
-        assert [one.name for one in survey.usable([])] == ["a"]
+        profiler.look([])
+        assert [one["state"] for one in snapshot(database).nodes] == ["up", "drained"]
+        assert [one.name for one in profiler.usable([])] == ["a"]
 
 
 def test_it_ends_though_it_looks_rarely(lab: Path) -> None:

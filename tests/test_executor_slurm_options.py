@@ -17,7 +17,7 @@ from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.engines.conformance import TELL, Bench, one_seat
 from hetopt.executor.engines.engine import EngineDown, Grant, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.engines.slurm_asks import FAMILIES, OWN
+from hetopt.executor.engines.slurm_requests import FAMILIES, OWN
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 

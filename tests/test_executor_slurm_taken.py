@@ -15,8 +15,8 @@ from hetopt.executor.engines import slurm as engines
 from hetopt.executor.engines.conformance import COUNT, Bench
 from hetopt.executor.engines.engine import Engine, EngineDown, Node
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.engines.slurm_asks import Asks
 from hetopt.executor.engines.slurm_nodes import Partition, hosts
+from hetopt.executor.engines.slurm_requests import Request
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -68,30 +68,30 @@ def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path
 @pytest.mark.parametrize(
     ("more", "asks", "partition", "wanted"),
     [
-        ({"alloc": 0}, Asks(), GPU, (0, "")),
-        ({"alloc": 8}, Asks(), GPU, (1, "cores")),
-        ({"alloc": 9}, Asks(), GPU, (2, "cores")),
-        ({"alloc": 31}, Asks(), GPU, (4, "cores")),
-        ({"alloc": 24}, Asks(cpus_per_gpu=2), GPU, (0, "")),
-        ({"alloc": 24}, Asks(cpus_per_gpu=3), GPU, (2, "cores")),  # of two threads: four CPUs, six, ten, twelve
-        ({"alloc": 24}, Asks(), Partition("gpu", True, None, None, shares_cpus=True), (0, "")),
-        ({"alloc": 24}, Asks(), Partition("gpu", True, 8, None), (0, "")),
-        ({"alloc": 24}, Asks(None, {"cpus-per-task": "8"}), GPU, (0, "")),
-        ({"memory": 16000}, Asks(), GPU, (1, "memory")),
-        ({"memory": 64000}, Asks(), GPU, (4, "memory")),
-        ({"memory": 99000}, Asks(), GPU, (4, "memory")),
-        ({"memory": 60000}, Asks(None, {"mem-per-gpu": "2G"}), GPU, (3, "memory")),
-        ({"memory": 60000}, Asks(None, {"mem-per-cpu": "100"}), GPU, (0, "")),
-        ({"memory": 60000}, Asks(None, {"mem": "4000M"}), GPU, (0, "")),
-        ({"memory": 1}, Asks(None, {"mem": "0"}), GPU, (4, "memory")),
-        ({"memory": 60000}, Asks(None, {"mem": "odd"}), GPU, (4, "memory")),
-        ({"memory": 60000}, Asks(None, {"mem-per-gpu": "odd"}), GPU, (0, "")),
-        ({"alloc": 8, "memory": 32000, "used": "gpu:v100:1"}, Asks(), GPU, (1, "memory")),
-        ({"alloc": 32, "used": "gpu:v100:4"}, Asks(), GPU, (0, "")),
+        ({"alloc": 0}, Request(), GPU, (0, "")),
+        ({"alloc": 8}, Request(), GPU, (1, "cores")),
+        ({"alloc": 9}, Request(), GPU, (2, "cores")),
+        ({"alloc": 31}, Request(), GPU, (4, "cores")),
+        ({"alloc": 24}, Request(cpus_per_gpu=2), GPU, (0, "")),
+        ({"alloc": 24}, Request(cpus_per_gpu=3), GPU, (2, "cores")),  # of two threads: four CPUs, six, ten, twelve
+        ({"alloc": 24}, Request(), Partition("gpu", True, None, None, shares_cpus=True), (0, "")),
+        ({"alloc": 24}, Request(), Partition("gpu", True, 8, None), (0, "")),
+        ({"alloc": 24}, Request(None, {"cpus-per-task": "8"}), GPU, (0, "")),
+        ({"memory": 16000}, Request(), GPU, (1, "memory")),
+        ({"memory": 64000}, Request(), GPU, (4, "memory")),
+        ({"memory": 99000}, Request(), GPU, (4, "memory")),
+        ({"memory": 60000}, Request(None, {"mem-per-gpu": "2G"}), GPU, (3, "memory")),
+        ({"memory": 60000}, Request(None, {"mem-per-cpu": "100"}), GPU, (0, "")),
+        ({"memory": 60000}, Request(None, {"mem": "4000M"}), GPU, (0, "")),
+        ({"memory": 1}, Request(None, {"mem": "0"}), GPU, (4, "memory")),
+        ({"memory": 60000}, Request(None, {"mem": "odd"}), GPU, (4, "memory")),
+        ({"memory": 60000}, Request(None, {"mem-per-gpu": "odd"}), GPU, (0, "")),
+        ({"alloc": 8, "memory": 32000, "used": "gpu:v100:1"}, Request(), GPU, (1, "memory")),
+        ({"alloc": 32, "used": "gpu:v100:4"}, Request(), GPU, (0, "")),
     ],
 )
 def test_what_a_lease_could_have(
-    more: dict[str, Any], asks: Asks, partition: Partition, wanted: tuple[int, str]
+    more: dict[str, Any], asks: Request, partition: Partition, wanted: tuple[int, str]
 ) -> None:
     """Of four GPUs, 16 cores of two threads and 64000 MB."""
     said = {
@@ -113,7 +113,7 @@ def test_memory_of_which_slurm_keeps_no_account_is_not_counted() -> None:
     """A site that has never told of it: RealMemory is 1 then, also where jobs have some."""
     said = {"used": "", "state": "MIXED", "reason": "", "partitions": "gpu", "cpus": 32, "alloc": 0, "memory": 1}
     (host,) = hosts(NODE.format(name="a", gres="gpu:v100:4", **said).replace("RealMemory=64000", "RealMemory=1"))
-    assert Asks(None, {"mem": "100"}).missing(host, GPU)[0] == 0
+    assert Request(None, {"mem": "100"}).missing(host, GPU)[0] == 0
 
 
 def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:

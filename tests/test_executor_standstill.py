@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from effort import examples
-from executor_scenes import cards, form, node, rows, with_speeds
+from executor_scenes import cards, node, rows, spec, with_speeds
 from executor_stage import Stage
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tending
+from hetopt.executor import lease_manager
 from hetopt.executor.leases import StopReason
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.queue import cancel, drain, retry, submit
@@ -31,7 +31,7 @@ def test_leases_are_renewed_by_a_controller_that_comes_while_the_engine_is_down(
     """Otherwise all training would stop because Slurm's controller is away."""
     lab = stage(node("n", {"V100": 1}))
     lab.looks = float("inf")
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(3)
     (lease,) = lab.leases()
     lab.engine.down = "away"
@@ -44,26 +44,26 @@ def test_leases_are_renewed_by_a_controller_that_comes_while_the_engine_is_down(
 
 def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of leases whose files have their turn only at looks at which the engine is not asked."""
-    monkeypatch.setattr(tending, "MOST_QUIET", 1)
+    monkeypatch.setattr(lease_manager, "MOST_QUIET", 1)
     lab = stage(node("n", {"V100": 3}))
     lab.looks = float("inf")
     for name in "abc":
-        submit(lab.store, form(name))
+        submit(lab.database, spec(name))
     lab.play(5)
     gone, lab.engine.live = lab.engine.live, {}
-    lab.controller.tender.tend(lab.leases(), lab.engine.hosts)
-    assert [one.ended is not None for one in lab.controller.tender._seen.values()] == [True] * 3
+    lab.controller.manager.advance(lab.leases(), lab.engine.hosts)
+    assert [one.ended is not None for one in lab.controller.manager._seen.values()] == [True] * 3
     lab.engine.live = gone
     for number in range(3):
-        lab.controller.tender.tend(lab.leases(), lab.engine.hosts, ask=number == 2)
-    assert [one.ended for one in lab.controller.tender._seen.values()] == [None] * 3
+        lab.controller.manager.advance(lab.leases(), lab.engine.hosts, ask=number == 2)
+    assert [one.ended for one in lab.controller.manager._seen.values()] == [None] * 3
 
 
 def test_an_engine_that_was_away_for_long_has_all_the_time_anew(stage: Make) -> None:
     """What it has not begun meanwhile waits for nothing that others have."""
     lab = stage(node("n", {"V100": 1}))
     lab.engine.waits.add("n")
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(2)
     lab.engine.down = "away"
     lab.play(40, 10.0)
@@ -77,20 +77,20 @@ def test_an_engine_that_was_away_for_long_has_all_the_time_anew(stage: Make) -> 
 @pytest.mark.parametrize("fails", [True, False])
 def test_what_cannot_be_killed_is_over_once_its_time_has_run_out(stage: Make, fails: bool) -> None:
     lab = stage(node("n", {"V100": 1}))
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(2)
     (lease,) = lab.leases()
     lab.engine.live.clear()
     lab.engine.fails = {lease.tag} if fails else set()
-    lab.controller.tender._seen[lease.tag].ended = -1000.0
+    lab.controller.manager._seen[lease.tag].ended = -1000.0
     lab.play(6, 60.0)
     assert lab.states() == {"a": "done"}
 
 
 def test_a_stray_that_cannot_be_killed_keeps_nobody_waiting(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}))
-    lab.engine.strays = lab.engine.fails = {f"hetopt-{lab.store.cluster}-9-0-9"}
-    submit(lab.store, form("a"))
+    lab.engine.strays = lab.engine.fails = {f"hetopt-{lab.database.cluster}-9-0-9"}
+    submit(lab.database, spec("a"))
     lab.play(6)
     assert lab.states() == {"a": "done"}
     assert [line for line in lab.said if "it cannot be killed" in line]
@@ -100,28 +100,28 @@ def test_gpus_of_a_process_that_cannot_die_are_nobody_s(stage: Make) -> None:
     """What fits on the others runs there; what does not keeps nobody waiting."""
     lab = stage(node("n", {"V100": 3}), seconds=60.0, profile=True)
     lab.looks = float("inf")
-    submit(lab.store, form("stuck"))
-    with_speeds(lab.store, 1, {"V100": 1.0})
+    submit(lab.database, spec("stuck"))
+    with_speeds(lab.database, 1, {"V100": 1.0})
     lab.play(4)
     lab.engine.stuck = {lab.leases()[0].tag}
-    cancel(lab.store, "stuck")
+    cancel(lab.database, "stuck")
     lab.play(4, 60.0)
     assert lab.leases()[0].row["lost_since"] is not None
-    submit(lab.store, form("big", workers=3))
-    submit(lab.store, form("two", workers=2))
-    with_speeds(lab.store, 3, {"V100": 1.0})
+    submit(lab.database, spec("big", workers=3))
+    submit(lab.database, spec("two", workers=2))
+    with_speeds(lab.database, 3, {"V100": 1.0})
     lab.play(6, 60.0)
     assert lab.held() == {"stuck": {"n": {"V100": 1}}, "two": {"n": {"V100": 2}}}
-    assert rows(lab.store)[1]["reason"].startswith("of the GPU types on which it can run too few are there now")
+    assert rows(lab.database)[1]["reason"].startswith("of the GPU types on which it can run too few are there now")
 
 
 def test_the_folder_of_leases_that_is_away_at_the_start_is_not_made_anew(stage: Make) -> None:
     """A file server that is mounted late would cost all that runs, and its checkpoints."""
     lab = stage(node("n", {"V100": 1}))
     lab.looks = float("inf")
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(3)
-    folder = lab.controller.tender.folder
+    folder = lab.controller.manager.folder
     away = folder.rename(folder.with_name("away"))
     with pytest.raises(UnusableFile, match=r"is its file server mounted\? .* touch"):
         lab.restart()
@@ -145,15 +145,15 @@ def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, se
     """Say, all cores of the host are others'; it is tried there again only after a while."""
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), policy="fft", seconds=seconds, profile=profile)
     lab.engine.waits = {"v"}
-    submit(lab.store, form("a"))
-    with_speeds(lab.store, 1, {} if profile else {"V100": 4.0, "K80": 3.0})
+    submit(lab.database, spec("a"))
+    with_speeds(lab.database, 1, {} if profile else {"V100": 4.0, "K80": 3.0})
     lab.play(25, 30.0)
     assert lab.states() == {"a": "done"}
-    with lab.store.reading() as connection:
+    with lab.database.reading() as connection:
         leases = connection.tuples("SELECT gpu_types, stop_reason FROM leases")
     assert leases.count(("V100", StopReason.NOT_STARTED)) == 1
     lab.engine.waits = set()
-    submit(lab.store, form("b", gpu_types=["V100"]))
+    submit(lab.database, spec("b", gpu_types=["V100"]))
     lab.play(20, 30.0)
     assert lab.states()["b"] == "done"
 
@@ -162,10 +162,10 @@ def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
     """A gang that waits for one of them is taken back; who needs only what is free has it at once."""
     lab = stage(node("v", {"V100": 4}))
     lab.engine.waits = {"v"}
-    submit(lab.store, form("pair", workers=2))
+    submit(lab.database, spec("pair", workers=2))
     lab.play(2)
     lab.host("v", used={"V100": 3})
-    submit(lab.store, form("single"))
+    submit(lab.database, spec("single"))
     while any(lease.job["name"] == "pair" for lease in lab.leases()):
         lab.play(1, 30.0)
     lab.engine.waits = set()
@@ -176,7 +176,7 @@ def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
 def test_where_others_are_too_a_host_that_begins_nothing_is_left_for_another(stage: Make) -> None:
     lab = stage(node("v", {"V100": 2}, used={"V100": 1}), node("k", {"K80": 1}))
     lab.engine.waits = {"v"}
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(40, 30.0)
     assert lab.states() == {"a": "done"}
 
@@ -185,7 +185,7 @@ def test_an_engine_that_is_silent_now_and_then_keeps_nobody_waiting(stage: Make)
     """Only the time in which it was away does not count."""
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}))
     lab.engine.waits = {"v"}
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     for _ in range(5):
         lab.engine.down = "busy"
         lab.play(1, 10.0)
@@ -202,7 +202,7 @@ def test_who_has_trained_is_not_stopped_to_be_profiled_on_a_type_that_comes(stag
     lab = stage(node("k", {"K80": 4}), node("v", {"V100": 1}, up=False), policy="fft", seconds=60.0, profile=True)
     lab.looks = float("inf")
     for i in range(4):
-        submit(lab.store, form(f"j{i}"))
+        submit(lab.database, spec(f"j{i}"))
     lab.play(40, 5.0)
     assert len(lab.leases()) == 4
     lab.host("v", up=True)
@@ -217,11 +217,11 @@ def test_out_of_memory_is_of_one_job_alone(stage: Make) -> None:
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
     lab.too_small = {"a": {"V100", "K80"}, "c": {"V100"}}
     for name in "abcd":
-        submit(lab.store, form(name, model="gpt", tenant="ann"))
+        submit(lab.database, spec(name, model="gpt", tenant="ann"))
         lab.play(20)
     assert lab.states() == {"a": "failed", "b": "done", "c": "done", "d": "done"}
     lab.too_small = {}
-    retry(lab.store, "a")
+    retry(lab.database, "a")
     lab.play(20)
     assert lab.states()["a"] == "done"
 
@@ -229,14 +229,14 @@ def test_out_of_memory_is_of_one_job_alone(stage: Make) -> None:
 def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
     lab = stage(node("v", {"V100": 2}), profile=True, seconds=600.0)
     lab.looks = float("inf")
-    submit(lab.store, form("old"))
+    submit(lab.database, spec("old"))
     lab.play(4)
-    submit(lab.store, form("big", workers=2))
+    submit(lab.database, spec("big", workers=2))
     for i in range(4):
-        submit(lab.store, form(f"small{i}"))
+        submit(lab.database, spec(f"small{i}"))
     lab.play(1)
     lab.play(8)
-    with lab.store.reading() as connection:
+    with lab.database.reading() as connection:
         order = connection.column("SELECT job FROM leases WHERE kind = 'profile'")
     assert order[:2] == [1, 2]
 
@@ -245,12 +245,12 @@ def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
 def test_a_job_whose_processes_cannot_die_keeps_nothing_from_others(stage: Make, policy: str) -> None:
     """It cannot be started while they may live; what it would be given elsewhere is for those that can."""
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), policy=policy, seconds=200.0)
-    submit(lab.store, form("a"))
+    submit(lab.database, spec("a"))
     lab.play(1)
     lab.hang(*lab.leases())
     for name in "bc":
-        submit(lab.store, form(name))
-        with_speeds(lab.store, len(rows(lab.store)), {"V100": 1.0})
+        submit(lab.database, spec(name))
+        with_speeds(lab.database, len(rows(lab.database)), {"V100": 1.0})
     lab.play(100, 20.0)
     assert lab.states() == {"a": "queued", "b": "done", "c": "done"}
     lab.engine.stuck.clear()
@@ -273,20 +273,20 @@ def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 def happen(lab: Stage, what: str, n: int) -> None:
     """One thing."""
-    host, jobs = HOSTS[n % len(HOSTS)].name, rows(lab.store)
-    known = {one.name for one in lab.controller.survey.nodes}
+    host, jobs = HOSTS[n % len(HOSTS)].name, rows(lab.database)
+    known = {one.name for one in lab.controller.profiler.nodes}
     queued = [row["name"] for row in jobs if row["state"] == "queued"]
     if what == "submit" and len(jobs) < 6:
         name = f"j{len(jobs)}"
-        submit(lab.store, form(name, workers=1 + n % 2, model=f"m{n % 2}", tenant=f"t{n % 3}"))
+        submit(lab.database, spec(name, workers=1 + n % 2, model=f"m{n % 2}", tenant=f"t{n % 3}"))
     elif what in ("play", "wait"):
         lab.play(1 + n, 1.0 if what == "play" else 45.0)
     elif what == "cancel" and queued:
-        cancel(lab.store, queued[n % len(queued)])
+        cancel(lab.database, queued[n % len(queued)])
     elif what in ("down", "up"):
         lab.host(host, up=what == "up")
     elif what in ("drain", "undrain") and host in known:
-        drain(lab.store, host, undo=what == "undrain")
+        drain(lab.database, host, undo=what == "undrain")
     elif what in ("others", "alone"):
         lab.host(host, used={"V100": 1, "K80": 1} if what == "others" else {})
     elif what in ("lost", "found"):
@@ -327,13 +327,13 @@ def test_once_all_is_well_all_jobs_come_to_their_end(
             lab.engine.down, lab.engine.waits, lab.engine.hosts = "", set(), list(HOSTS)
             lab.play()
             for host in HOSTS:
-                drain(lab.store, host.name, undo=True)
+                drain(lab.database, host.name, undo=True)
             for _ in range(60):
                 if lab.controller.idle():
                     break
                 lab.play(10, 15.0)
-            assert set(lab.states().values()) <= {"done", "cancelled"}, [dict(row) for row in rows(lab.store)]
-            with lab.store.reading() as connection:
+            assert set(lab.states().values()) <= {"done", "cancelled"}, [dict(row) for row in rows(lab.database)]
+            with lab.database.reading() as connection:
                 held = connection.value("SELECT count(*) FROM seats WHERE held")
             assert held == 0
         finally:

@@ -17,9 +17,9 @@ BOUND = 0.05
 def test_completion_times_side_by_side(tmp_path: Path) -> None:
     found, length = [], long_enough(tmp_path / "first")
     for seed in range(5):
-        store = run_for_real(tmp_path / str(seed), trace(seed, JOBS, length, 0.3), "fft", length)
-        table = side_by_side(store, "fft", length)
-        store.close()
+        database = run_for_real(tmp_path / str(seed), trace(seed, JOBS, length, 0.3), "fft", length)
+        table = side_by_side(database, "fft", length)
+        database.close()
         assert table.notna().all(axis=None), f"seed {seed}: not every job has finished\n{table}"
         off = (table["real"] / table["simulated"] - 1).abs()
         mean = abs(table["real"].mean() / table["simulated"].mean() - 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from executor_scenes import form, granted, node, opened, rows, with_speeds
+from executor_scenes import granted, node, opened, rows, spec, with_speeds
 from executor_stage import Stage
 from waiting import PATIENCE
 
@@ -20,67 +20,74 @@ from hetopt.executor import clock as clocks
 from hetopt.executor import lease_directory as files
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import PROFILE, Ending, StopReason, ask_stop, grant, seal, set_leases
+from hetopt.executor.leases import PROFILE, LeaseResult, StopReason, ask_stop, grant, seal, set_leases
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
+from hetopt.executor.restart_cost import restart_seconds
 from hetopt.executor.snapshot import snapshot
-from hetopt.executor.store import StateStore
-from hetopt.executor.switching import restart_seconds
+from hetopt.executor.state_database import StateDatabase
 from hetopt.metrics import summary
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateStore]:
-    """Books whose clock the test sets: ``store.clock.base``."""
-    with StateStore(tmp_path / "state") as made:
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateDatabase]:
+    """Books whose clock the test sets: ``database.clock.base``."""
+    with StateDatabase(tmp_path / "state") as made:
         monkeypatch.setattr(clocks, "now", lambda: made.clock.at)
         made.clock.base = 0.0
         yield made
 
 
-def at(store: StateStore, seconds: float) -> None:
-    store.clock.base = seconds
+def at(database: StateDatabase, seconds: float) -> None:
+    database.clock.base = seconds
 
 
-def history(store: StateStore) -> None:
+def history(database: StateDatabase) -> None:
     """Two jobs on two hosts: a trains from 10 to 40 on slow, moves, ends at 60 on fast; b waits and runs from 45."""
     for name, seconds in (("a", 0.0), ("b", 20.0)):
-        at(store, seconds)
-        submit(store, form(name, steps=100, tenant=name))
+        at(database, seconds)
+        submit(database, spec(name, steps=100, tenant=name))
     for job in (1, 2):
-        with_speeds(store, job, {"slow": 1.0, "fast": 4.0})
+        with_speeds(database, job, {"slow": 1.0, "fast": 4.0})
     content = [("n", {"slow": 1}), ("m", {"fast": 1})]
-    with store.writing() as connection:
+    with database.writing() as connection:
         for name, gpus in content:
             said = json.dumps({"gpus": gpus, "up": True, "note": ""})
             connection.insert("nodes", name=name, drained=False, content=said)
         for number, begin in enumerate((0.0, 30.0, 60.0), start=1):
             more = {"policy": "fft", "jobs": 1, "placed": 1, "gpus": 1, "capacity": 2, "seconds": 0.5}
             connection.insert("rounds", number=number, time=begin, **more)
-    run(store, 1, Seat("n", "slow", 0), 10.0, 12.0, 40.0, 28, stop=38.0)
-    run(store, 1, Seat("m", "fast", 0), 41.0, 44.0, 60.0, 100)
-    run(store, 2, Seat("n", "slow", 0), 45.0, 46.0, 145.0, 100)
+    run(database, 1, Seat("n", "slow", 0), 10.0, 12.0, 40.0, 28, stop=38.0)
+    run(database, 1, Seat("m", "fast", 0), 41.0, 44.0, 60.0, 100)
+    run(database, 2, Seat("n", "slow", 0), 45.0, 46.0, 145.0, 100)
 
 
 def run(
-    store: StateStore, job: int, seat: Seat, begin: float, tick: float, end: float, step: int, stop: float | None = None
+    database: StateDatabase,
+    job: int,
+    seat: Seat,
+    begin: float,
+    tick: float,
+    end: float,
+    step: int,
+    stop: float | None = None,
 ) -> None:
-    at(store, begin)
-    assert granted(store, job, [seat]) is not None
-    lease = next(one for one in opened(store) if one.row["job"] == job)
-    with store.writing() as connection:
+    at(database, begin)
+    assert granted(database, job, [seat]) is not None
+    lease = next(one for one in opened(database) if one.row["job"] == job)
+    with database.writing() as connection:
         connection.update("leases", {"running": begin, "first_tick": tick}, "id = :id", id=lease.row["id"])
     if stop is not None:
-        at(store, stop)
-        ask_stop(store, [(lease, StopReason.MOVES)])
-    at(store, end)
-    seal(store, lease, Ending("stopped" if stop else "ended", step=step, finished=step == 100))
+        at(database, stop)
+        ask_stop(database, [(lease, StopReason.MOVES)])
+    at(database, end)
+    seal(database, lease, LeaseResult("stopped" if stop else "ended", step=step, finished=step == 100))
 
 
-def test_the_log_by_hand(store: StateStore) -> None:
-    history(store)
-    log = log_of(store)
+def test_the_log_by_hand(database: StateDatabase) -> None:
+    history(database)
+    log = log_of(database)
     assert log.jobs["jct"].to_dict() == {"a": 60.0, "b": 125.0}
     assert log.jobs["starvation"].to_dict() == {"a": 10.0, "b": 25.0}
     assert log.jobs["switches"].to_dict() == {"a": 1, "b": 0}
@@ -97,57 +104,57 @@ def test_the_log_by_hand(store: StateStore) -> None:
     assert log.end == 145.0
 
 
-def test_all_metrics_are_those_of_the_log(store: StateStore) -> None:
-    history(store)
-    numbers = summary(log_of(store), instance_of(store))
+def test_all_metrics_are_those_of_the_log(database: StateDatabase) -> None:
+    history(database)
+    numbers = summary(log_of(database), instance_of(database))
     assert numbers["jct_mean"] == 92.5
     assert numbers["makespan"] == 145.0
     # Alone and at once on the fast one a takes 25 s and b too.
     assert numbers["ftf_exclusive_mean"] == pytest.approx((60 / 25 + 125 / 25) / 2)
 
 
-def test_a_job_runs_once_a_process_of_it_was_seen(store: StateStore) -> None:
+def test_a_job_runs_once_a_process_of_it_was_seen(database: StateDatabase) -> None:
     """Before, the engine may hold it in a queue of its own."""
 
     def state() -> str:
-        return str(snapshot(store).jobs[0]["state"])
+        return str(snapshot(database).jobs[0]["state"])
 
-    submit(store, form("a"))
+    submit(database, spec("a"))
     assert state() == "queued"
-    granted(store, 1, [Seat("n", "slow", 0)])
+    granted(database, 1, [Seat("n", "slow", 0)])
     assert state() == "starting"
-    set_leases(store, opened(store), running=store.now())
+    set_leases(database, opened(database), running=database.now())
     assert state() == "running"
-    ask_stop(store, [(opened(store)[0], StopReason.MOVES)])
+    ask_stop(database, [(opened(database)[0], StopReason.MOVES)])
     assert state() == "stopping"
 
 
-def test_a_profiling_run_starts_too(store: StateStore) -> None:
+def test_a_profiling_run_starts_too(database: StateDatabase) -> None:
     """In a queue of the engine it is not profiled yet."""
-    submit(store, form("a"))
-    with store.writing() as connection:
-        grant(connection, store, 1, [Seat("n", "slow", 0)], kind=PROFILE)
-    assert snapshot(store).jobs[0]["state"] == "starting"
-    set_leases(store, opened(store), running=store.now())
-    assert snapshot(store).jobs[0]["state"] == "profiling"
-    ask_stop(store, [(opened(store)[0], StopReason.CANCELLED)])
-    assert snapshot(store).jobs[0]["state"] == "stopping"
+    submit(database, spec("a"))
+    with database.writing() as connection:
+        grant(connection, database, 1, [Seat("n", "slow", 0)], kind=PROFILE)
+    assert snapshot(database).jobs[0]["state"] == "starting"
+    set_leases(database, opened(database), running=database.now())
+    assert snapshot(database).jobs[0]["state"] == "profiling"
+    ask_stop(database, [(opened(database)[0], StopReason.CANCELLED)])
+    assert snapshot(database).jobs[0]["state"] == "stopping"
 
 
-def test_without_nodes_there_is_no_instance(store: StateStore) -> None:
-    submit(store, form("a"))
+def test_without_nodes_there_is_no_instance(database: StateDatabase) -> None:
+    submit(database, spec("a"))
     with pytest.raises(InvalidInstance, match="knows no node"):
-        instance_of(store)
-    log = log_of(store)
+        instance_of(database)
+    log = log_of(database)
     assert log.jobs["jct"].isna().all()
     assert not len(log.spans)
 
 
-def test_what_switching_costs(store: StateStore) -> None:
+def test_what_switching_costs(database: StateDatabase) -> None:
     """Stopping took 2 s, starting 2, 3 and 1 s: 2 + 2 in the median."""
-    assert _cost(store) is None
-    history(store)
-    assert _cost(store) == 4.0
+    assert _cost(database) is None
+    history(database)
+    assert _cost(database) == 4.0
 
 
 def test_the_first_step_was_before_the_controller_looked(stage: Callable[..., Stage]) -> None:
@@ -155,35 +162,35 @@ def test_the_first_step_was_before_the_controller_looked(stage: Callable[..., St
     lab = stage(node("n", {"V100": 2}))
     lab.looks = float("inf")
     for name in "ab":
-        submit(lab.store, form(name))
+        submit(lab.database, spec(name))
     lab.play(1)
     for lease, seconds in zip(lab.leases(), (3.0, 1e9), strict=True):
         told = {"step": 7, "first_step": 1, "seconds": seconds, "time": 1.0}
         files.write_json(lease.folder / files.PROGRESS, told, durable=False)
-    lab.store.clock.base += 10.0
-    now = lab.store.now()
+    lab.database.clock.base += 10.0
+    now = lab.database.now()
     lab.controller.step()
     one, other = (lease.row for lease in lab.leases())
     assert one["first_tick"] == pytest.approx(now - 3.0, abs=1.0)
     assert other["first_tick"] == other["granted"]
 
 
-def _cost(store: StateStore) -> float | None:
-    with store.reading() as connection:
+def _cost(database: StateDatabase) -> float | None:
+    with database.reading() as connection:
         return restart_seconds(connection)
 
 
-def test_prometheus_asks_on_loopback(store: StateStore) -> None:
-    history(store)
+def test_prometheus_asks_on_loopback(database: StateDatabase) -> None:
+    history(database)
     samples = {
         (sample.name, *sample.labels.values()): sample.value
-        for metric in metrics_of(snapshot(store))
+        for metric in metrics_of(snapshot(database))
         for sample in metric.samples
     }
     assert samples["hetopt_jobs", "done"] == 2.0
     assert samples["hetopt_gpus", "n", "slow"] == 1.0
     assert samples["hetopt_node_up", "m"] == 1.0
-    server, thread = serve(store, 0)
+    server, thread = serve(database, 0)
     try:
         port = server.server_port
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
@@ -191,13 +198,13 @@ def test_prometheus_asks_on_loopback(store: StateStore) -> None:
         assert server.server_address[0] == "127.0.0.1"
         assert 'hetopt_jobs{state="done"} 2.0' in text
         with pytest.raises(InvalidOption, match="Address already in use"):
-            serve(store, port)
+            serve(database, port)
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
     with pytest.raises(InvalidOption, match="--metrics-port is 70000"):
-        serve(store, 70000)
+        serve(database, 70000)
 
 
 def test_the_clock_goes_on_over_controllers_and_stands_still_over_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,9 +231,9 @@ def test_a_clock_on_the_wall_that_is_set_is_noticed(monkeypatch: pytest.MonkeyPa
     assert wall.jumped() == 0.0
 
 
-def test_nothing_happened(store: StateStore) -> None:
-    log = log_of(store)
+def test_nothing_happened(database: StateDatabase) -> None:
+    log = log_of(database)
     assert len(log.jobs) == len(log.rounds) == 0
     assert isinstance(log.jobs, pd.DataFrame)
-    assert not rows(store)
+    assert not rows(database)
     assert math.isfinite(log.end)

@@ -21,7 +21,7 @@ from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
 from hetopt.presentation import console
 
 if TYPE_CHECKING:
-    from hetopt.executor.store import StateStore
+    from hetopt.executor.state_database import StateDatabase
 
 
 def stored(table: str) -> Callable[[typer.Context, str], list[str]]:
@@ -53,11 +53,11 @@ StateFolder = Annotated[
 JobName = Annotated[str, Argument(help="Its name.", autocompletion=stored("jobs"))]
 
 
-def opened(state: Path, *, make: bool = False) -> StateStore:
+def opened(state: Path, *, make: bool = False) -> StateDatabase:
     """The state of the cluster."""
-    from hetopt.executor.store import StateStore
+    from hetopt.executor.state_database import StateDatabase
 
-    return StateStore(state, make=make)
+    return StateDatabase(state, make=make)
 
 
 def submit(
@@ -71,18 +71,18 @@ def submit(
     from hetopt.executor import queue
     from hetopt.executor.job_file import read_job
 
-    form = read_job(job)
+    spec = read_job(job)
     if name is not None:
         from hetopt.executor.names import check_name
 
-        form = form.model_copy(update={"name": check_name(name, "--name")})
-    with opened(state, make=True) as store:
-        given = queue.submit(store, form, again=again)
+        spec = spec.model_copy(update={"name": check_name(name, "--name")})
+    with opened(state, make=True) as database:
+        given = queue.submit(database, spec, again=again)
         if as_json:
             console.print_json({"job": given})
             return
         print(f"{given}: submitted")
-        if store.controller() is None:
+        if database.controller() is None:
             print("no controller runs yet; `hetopt run` starts it")
 
 
@@ -134,9 +134,9 @@ def run(
 
     profile_length = seconds(profile_seconds, "--profile-seconds")
     live, pause = seconds(ttl, "--ttl"), seconds(poll, "--poll")
-    with opened(state, make=True) as store:
+    with opened(state, make=True) as database:
         driver = controller(
-            store,
+            database,
             policy=policy,
             settings=parse_settings(settings),
             engine=engine,
@@ -154,10 +154,12 @@ def run(
             if metrics_port is not None:
                 from hetopt.executor.prometheus import serve
 
-                serve(store, metrics_port)
-            console.note(f"{driver.settings.policy} schedules the jobs of {store.folder} on {engine}; Ctrl-C ends it")
+                serve(database, metrics_port)
+            console.note(
+                f"{driver.settings.policy} schedules the jobs of {database.folder} on {engine}; Ctrl-C ends it"
+            )
             driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(asked))
-            left = bool(driver.tender.leases())
+            left = bool(driver.manager.leases())
     if asked:
         goes_on = f"; jobs go on for {live:g} s, and `hetopt run` takes them over until then"
         console.note("stopped" + goes_on * left)
@@ -194,13 +196,13 @@ def status(
     from hetopt.executor.snapshot import snapshot
 
     pause = seconds(every, "--every")
-    with opened(state) as store:
+    with opened(state) as database:
         if as_json:
-            console.print_json(snapshot(store).plain())
+            console.print_json(snapshot(database).plain())
         elif watch:
-            status_view.watch(lambda: snapshot(store), every=pause, everything=everything)
+            status_view.watch(lambda: snapshot(database), every=pause, everything=everything)
         else:
-            status_view.show(snapshot(store), everything=everything)
+            status_view.show(snapshot(database), everything=everything)
 
 
 def logs(
@@ -210,12 +212,12 @@ def logs(
     every_lease: Annotated[bool, Option("--all/--no-all", help="Of all its leases, not only the newest.")] = False,
 ) -> None:
     """Print what a job has printed."""
-    from hetopt.executor.reading_logs import printed
+    from hetopt.executor.job_logs import printed
 
     if lines < 0:
         raise InvalidOption(f"is {lines}; it must be at least 0", "--lines")
-    with opened(state) as store:
-        for line in printed(store, job, lines=lines, every_lease=every_lease):
+    with opened(state) as database:
+        for line in printed(database, job, lines=lines, every_lease=every_lease):
             sys.stdout.write(line)
 
 
@@ -228,8 +230,8 @@ def losses(
     """Show the losses that jobs have told, and draw them."""
     from hetopt.executor import losses as curves
 
-    with opened(state) as store:
-        found = [(job, curves.losses(store, job)) for job in jobs]
+    with opened(state) as database:
+        found = [(job, curves.losses(database, job)) for job in jobs]
     if as_json:
         console.print_json(dict(found))
     else:
@@ -246,11 +248,11 @@ def cancel(job: JobName, state: StateFolder) -> None:
     """End a job for good."""
     from hetopt.executor import queue
 
-    with opened(state) as store:
-        before = queue.cancel(store, job)
+    with opened(state) as database:
+        before = queue.cancel(database, job)
         if before == "queued":
             print(f"{job}: cancelled")
-        elif store.controller() is None:
+        elif database.controller() is None:
             print(f"{job}: will be stopped once a controller runs (`hetopt run`)")
         else:
             print(f"{job}: is being stopped")
@@ -260,8 +262,8 @@ def retry(job: JobName, state: StateFolder) -> None:
     """Let a job that has failed run again, from its last checkpoint."""
     from hetopt.executor import queue
 
-    with opened(state) as store:
-        print(f"{job}: queued again, from step {queue.retry(store, job)}")
+    with opened(state) as database:
+        print(f"{job}: queued again, from step {queue.retry(database, job)}")
 
 
 def drain(
@@ -272,8 +274,8 @@ def drain(
     """Empty a node: nothing new starts there, and what runs moves away."""
     from hetopt.executor import queue
 
-    with opened(state) as store:
-        queue.drain(store, node, undo=undo)
+    with opened(state) as database:
+        queue.drain(database, node, undo=undo)
         print(f"{node}: " + ("in use again" if undo else "is being drained"))
 
 
@@ -287,8 +289,8 @@ def prune(
     from hetopt.presentation.formatting import format_bytes
 
     long = seconds(older, "--older")
-    with opened(state) as store:
-        found = pruning.prune(store, long, dry_run=dry_run)
+    with opened(state) as database:
+        found = pruning.prune(database, long, dry_run=dry_run)
     directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
     events = counted(found.events, "event")
     done = "would go" if dry_run else "went"

@@ -16,20 +16,20 @@ from pathlib import Path
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import lease_directory as files
+from hetopt.executor.alerts import Alerts
 from hetopt.executor.clock import Wall
-from hetopt.executor.complaints import Complaints
-from hetopt.executor.deciding import RoundDecider, Target
 from hetopt.executor.engines.engine import Engine, EngineDown
+from hetopt.executor.lease_manager import LeaseManager
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import directory
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
-from hetopt.executor.reconciling import Reconciler, read_targets
-from hetopt.executor.rounds import UNDECIDED, WAITS, Rounds
+from hetopt.executor.profiler import Profiler
+from hetopt.executor.reconciler import Reconciler, read_targets
+from hetopt.executor.round_decision import RoundDecider, Target
+from hetopt.executor.scheduler import UNDECIDED, WAITS, Scheduler
 from hetopt.executor.speeds import Estimator
-from hetopt.executor.store import StateStore
-from hetopt.executor.surveying import Survey
-from hetopt.executor.tending import Tender
+from hetopt.executor.state_database import StateDatabase
 
 POLL_SECONDS = 1.0
 """How often the controller looks by default."""
@@ -50,7 +50,7 @@ class Settings:
         Length of a round; None: decisions when jobs or nodes come or go.
     profile:
         Run new jobs for a short time on each GPU type first; otherwise estimates stand until ticks come.
-    terms:
+    timeouts:
         Times of the leases.
     leases:
         Where lease directories lie; None: with the state.
@@ -61,7 +61,7 @@ class Settings:
     policy: str
     round_seconds: float | None = None
     profile: bool = True
-    terms: LeaseTimeouts = field(default_factory=LeaseTimeouts)
+    timeouts: LeaseTimeouts = field(default_factory=LeaseTimeouts)
     leases: Path | None = None
     strict_rounds: bool = False
 
@@ -71,7 +71,7 @@ class Controller:
 
     Parameters
     ----------
-    store:
+    database:
         The books; this process becomes the one controller of them.
     engine:
         Who runs processes.
@@ -87,29 +87,29 @@ class Controller:
 
     def __init__(
         self,
-        store: StateStore,
+        database: StateDatabase,
         engine: Engine,
         system: System,
         estimator: Estimator,
         settings: Settings,
         say: Callable[[str], None] = print,
     ) -> None:
-        store.lock()
-        self.store, self.engine, self.settings = store, engine, settings
-        self.complaints, self._troubles = Complaints(say), list[str]()
-        self.tender = Tender.of(store, engine, settings.terms, settings.leases)
-        make_leases_folder(store, self.tender.folder)
-        self.reconciler = Reconciler(store, self.tender)
-        self.merges = Merges(store, self.tender.folder, self.tender.kept)
+        database.lock()
+        self.database, self.engine, self.settings = database, engine, settings
+        self.alerts, self._alerts = Alerts(say), list[str]()
+        self.manager = LeaseManager.of(database, engine, settings.timeouts, settings.leases)
+        make_leases_folder(database, self.manager.folder)
+        self.reconciler = Reconciler(database, self.manager)
+        self.merges = Merges(database, self.manager.folder, self.manager.cache)
         often, decider = (settings.round_seconds, settings.strict_rounds), RoundDecider(system, estimator)
-        self.rounds = Rounds(store, decider, settings.policy, *often, self.complaints)
+        self.rounds = Scheduler(database, decider, settings.policy, *often, self.alerts)
         self.wall = Wall()
-        self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)
+        self.profiler = Profiler(database, engine, self.manager.cache, profile=settings.profile)
         self._asked = -math.inf
         self.rounds.resume()
-        with store.writing() as connection:
-            store.say(connection, "troubles", "[]")
-            store.note(connection, "controller", policy=settings.policy, engine=engine.name)
+        with database.writing() as connection:
+            database.set_meta(connection, "alerts", "[]")
+            database.record_event(connection, "controller", policy=settings.policy, engine=engine.name)
 
     # -- life
 
@@ -130,11 +130,11 @@ class Controller:
     def step(self) -> None:
         """Look once. What goes wrong for a while is told once, and tried again at the next look."""
         self._try("look", self._look)
-        self._try("log", self.store.write_events)
-        if self.tender.problems:
-            self.complaints.tell("leases", "; ".join(self.tender.problems[:3]))
+        self._try("log", self.database.write_events)
+        if self.manager.problems:
+            self.alerts.set("leases", "; ".join(self.manager.problems[:3]))
         else:
-            self.complaints.over("leases")
+            self.alerts.clear("leases")
         self._keep_troubles()
 
     def _try(self, what: str, do: Callable[[], object]) -> bool:
@@ -142,58 +142,58 @@ class Controller:
         try:
             do()
         except EngineDown as problem:
-            self.complaints.over(what)
+            self.alerts.clear(what)
             self._try("down", partial(self._tell_down, problem))
         except UnusableFile as problem:
-            self.complaints.tell(what, str(problem))
+            self.alerts.set(what, str(problem))
         except OSError as problem:
-            self.complaints.tell(what, f"{problem.filename or self.store.folder}: {problem.strerror or problem}")
+            self.alerts.set(what, f"{problem.filename or self.database.folder}: {problem.strerror or problem}")
         else:
-            self.complaints.over(what)
+            self.alerts.clear(what)
             return True
         return False
 
     def _look(self) -> None:
         if jump := self.wall.jumped():
-            with self.store.writing() as connection:
-                self.store.note(connection, "clock", jumped=jump)
-            self.complaints.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
-        leases, now = self.tender.leases(), files.now()
+            with self.database.writing() as connection:
+                self.database.record_event(connection, "clock", jumped=jump)
+            self.alerts.report(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
+        leases, now = self.manager.leases(), files.now()
         ask = now - self._asked >= self.engine.look_seconds
-        self.tender.renew(leases)
+        self.manager.renew(leases)
         if ask:
-            self.survey.look(leases)
-        self.tender.tend(leases, self.survey.nodes, ask=ask)
+            self.profiler.look(leases)
+        self.manager.advance(leases, self.profiler.nodes, ask=ask)
         self._asked = now if ask else self._asked
         self._merge_and_decide()
-        if "engine" in self.complaints.lasting:
-            self.complaints.over("engine")
-            self.complaints.say(f"{self.engine.name} answers again")
+        if "engine" in self.alerts.active:
+            self.alerts.clear("engine")
+            self.alerts.report(f"{self.engine.name} answers again")
 
     def _merge_and_decide(self) -> None:
         self.merges.step()
-        leases = self.tender.leases()
-        scene, trials = self.survey.scene(leases)
+        leases = self.manager.leases()
+        cluster_state, trials = self.profiler.cluster_state(leases)
         targets = self._targets()
-        if self.rounds.due(scene, targets, idle=not targets and not leases):
-            self.rounds.decide(scene)
+        if self.rounds.due(cluster_state, targets, idle=not targets and not leases):
+            self.rounds.decide(cluster_state)
             targets = self._targets()
-        usable = self.survey.usable(leases)
-        self.reconciler.stop(leases, targets, self.rounds.number, self.survey.leave(leases))
+        usable = self.profiler.usable(leases)
+        self.reconciler.stop(leases, targets, self.rounds.number, self.profiler.leave(leases))
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
-        self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.rounds.number)
-        fresh = [lease for lease in self.tender.leases() if lease.row["state"] == "intent"]
-        self.tender.begin(fresh)
+        self.reconciler.start(targets, self.manager.leases(), usable, blocked=blocked, round_number=self.rounds.number)
+        fresh = [lease for lease in self.manager.leases() if lease.row["state"] == "intent"]
+        self.manager.begin(fresh)
         self._clear_away()
 
     def _targets(self) -> list[Target]:
-        return self.tender.kept.get("targets", lambda: read_targets(self.store))
+        return self.manager.cache.get("targets", lambda: read_targets(self.database))
 
     # -- the rest
 
     def idle(self) -> bool:
         """Whether nothing is left to do."""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return not connection.value(
                 """SELECT EXISTS (SELECT * FROM jobs WHERE state = 'queued')
                 OR EXISTS (SELECT * FROM leases WHERE state != 'sealed') OR EXISTS (SELECT * FROM merges WHERE done = 0)
@@ -208,52 +208,52 @@ class Controller:
     def _clear_away(self) -> None:
         """Remove checkpoints that nothing will be resumed from any more."""
         self.merges.clear_away()
-        for number, folder in self.tender.kept.get("passed", self._passed):
+        for number, folder in self.manager.cache.get("passed", self._passed):
             shutil.rmtree(folder / files.CHECKPOINTS, ignore_errors=True)
-            with self.store.writing() as connection:
+            with self.database.writing() as connection:
                 connection.update("leases", {"checkpoint": None}, "id = :lease", lease=number)
 
     def _passed(self) -> list[tuple[int, Path]]:
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.rows(
                 """SELECT leases.id, tag, folder FROM leases JOIN jobs ON jobs.id = leases.job
                 WHERE leases.state = 'sealed' AND leases.checkpoint IS NOT NULL AND (forked = 0 OR merged = 1)
                 AND jobs.state != 'failed' AND jobs.checkpoint IS NOT leases.checkpoint"""
             )
-        return [(row["id"], directory(row, self.tender.folder)) for row in rows]
+        return [(row["id"], directory(row, self.manager.folder)) for row in rows]
 
     def _tell_down(self, problem: EngineDown) -> None:
         self._asked = -math.inf  # at the next look, whether it answers again
-        if "engine" not in self.complaints.lasting:  # each of its commands may put it differently
+        if "engine" not in self.alerts.active:  # each of its commands may put it differently
             what = "does not answer, so nothing is decided and what runs goes on"
-            self.complaints.tell("engine", f"{self.engine.name} {what}: {problem}")
-            with self.store.writing() as connection:
-                self.store.note(connection, "engine", down=str(problem))
+            self.alerts.set("engine", f"{self.engine.name} {what}: {problem}")
+            with self.database.writing() as connection:
+                self.database.record_event(connection, "engine", down=str(problem))
 
     def _keep_troubles(self) -> None:
         """For whoever looks at the books, without what stands there anyway."""
-        told = [text for about, text in self.complaints.lasting.items() if about not in (UNDECIDED, WAITS)]
-        if told != self._troubles:
-            with suppress(OSError), self.store.writing() as connection:
-                self.store.say(connection, "troubles", json.dumps(told))
-                self._troubles = told
+        told = [text for about, text in self.alerts.active.items() if about not in (UNDECIDED, WAITS)]
+        if told != self._alerts:
+            with suppress(OSError), self.database.writing() as connection:
+                self.database.set_meta(connection, "alerts", json.dumps(told))
+                self._alerts = told
 
     def close(self) -> None:
         """Stop looking; leases go on until they run out, and another controller takes them over before."""
-        self.tender.renewer.close()
+        self.manager.heartbeat.close()
         self.merges.close()
         self.engine.close()
-        self.store.close()
+        self.database.close()
 
 
-def check_same(store: StateStore, engine: str, leases: Path | None) -> None:
+def check_same(database: StateDatabase, engine: str, leases: Path | None) -> None:
     """Raise :class:`InvalidOption` where open leases are another engine's, or have their directories elsewhere.
 
     An engine knows nothing of the processes of another, and would take them for dead.
     """
     wanted = {"engine": engine, "leases": "" if leases is None else str(leases.absolute())}
-    with store.writing() as connection:
-        before = {key: store.fact(connection, key) for key in wanted}
+    with database.writing() as connection:
+        before = {key: database.meta(connection, key) for key in wanted}
         if connection.rows("SELECT id FROM leases WHERE state != 'sealed'"):
             for key, value in wanted.items():
                 if before[key] is not None and before[key] != value:
@@ -263,5 +263,5 @@ def check_same(store: StateStore, engine: str, leases: Path | None) -> None:
                         f"--{key}",
                     )
         for key, value in wanted.items():
-            store.say(connection, key, value)
-    store.leases = wanted["leases"] or None
+            database.set_meta(connection, key, value)
+    database.leases = wanted["leases"] or None

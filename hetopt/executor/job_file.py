@@ -12,8 +12,8 @@ from hetopt.checks import MOST_COUNTED
 from hetopt.data.file_values import Amount, Natural, Part, Positive, Weight, wrong
 from hetopt.data.units import SECONDS
 from hetopt.errors import InvalidOption
-from hetopt.executor.forms import read_form
 from hetopt.executor.names import WANTED, is_name
+from hetopt.executor.spec_files import read_spec
 from hetopt.executor.units import BYTES
 
 
@@ -64,7 +64,7 @@ Named = Annotated[str, BeforeValidator(_named)]
 Word = Annotated[str, BeforeValidator(_word)]
 
 
-class EstimateForm(Part):
+class EstimateSpec(Part):
     """What equation (10) of Hadar asks of a model, for its speed before anything was measured."""
 
     batch_size: Positive = 1.0
@@ -72,7 +72,7 @@ class EstimateForm(Part):
     dataset_size: Literal["S", "M", "L", "XL"] | Positive = "M"
 
 
-class JobForm(Part):
+class JobSpec(Part):
     """A training job, as its owner describes it."""
 
     name: Named
@@ -105,14 +105,14 @@ class JobForm(Part):
     """One process for each worker, or one on each node (``torchrun`` and the like)."""
     fork: bool = False
     """Whether it may run in several copies whose parameters are averaged each round (HadarE)."""
-    estimate: EstimateForm = Field(default_factory=EstimateForm)
+    estimate: EstimateSpec = Field(default_factory=EstimateSpec)
     deadline: Seconds | None = None
     """Time after submission by which it should be done; read by utilities (Hadar)."""
     utility: str | None = None
     """Name of the utility of its completion time (Hadar)."""
 
 
-def read_job(path: Path) -> JobForm:
+def read_job(path: Path) -> JobSpec:
     """The job that a file describes, with its working directory made absolute.
 
     Raises
@@ -122,17 +122,17 @@ def read_job(path: Path) -> JobForm:
     InvalidOption
         It describes no job; file, line and key are named.
     """
-    form = read_form(JobForm, path)
+    spec = read_spec(JobSpec, path)
     folder = Path(os.path.abspath(path)).parent
-    cwd = Path(os.path.normpath(folder / os.path.expanduser(form.cwd))) if form.cwd else folder  # never raises
+    cwd = Path(os.path.normpath(folder / os.path.expanduser(spec.cwd))) if spec.cwd else folder  # never raises
     if any("\ud800" <= letter <= "\udfff" for letter in str(cwd)):  # bytes that are no letters
         raise InvalidOption(f"is {str(cwd)!r}, which is not UTF-8", "cwd").in_file(str(path))
     if not cwd.is_dir():
-        raise InvalidOption(f"is {form.cwd!r}, and {cwd} is no folder", "cwd").in_file(str(path))
-    for name, value in form.environment.items():
+        raise InvalidOption(f"is {spec.cwd!r}, and {cwd} is no folder", "cwd").in_file(str(path))
+    for name, value in spec.environment.items():
         if not name.isidentifier() or "\0" in value:
             problem = InvalidOption(f"has {name!r}; it must be the name of a variable", "environment")
             raise problem.in_file(str(path))
-    if form.steps > MOST_COUNTED:
-        raise InvalidOption(f"is {form.steps}; it may be {MOST_COUNTED} at most", "steps").in_file(str(path))
-    return form.model_copy(update={"cwd": str(cwd)})
+    if spec.steps > MOST_COUNTED:
+        raise InvalidOption(f"is {spec.steps}; it may be {MOST_COUNTED} at most", "steps").in_file(str(path))
+    return spec.model_copy(update={"cwd": str(cwd)})

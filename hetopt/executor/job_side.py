@@ -125,7 +125,7 @@ class Lease:
         step:
             Steps since the beginning of the job, all leases together.
         loss:
-            Kept for curves; may be left out.
+            Cache for curves; may be left out.
         memory_bytes:
             Most memory that this worker has used of its GPU, in bytes, where the job knows.
         """

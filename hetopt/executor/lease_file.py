@@ -39,7 +39,7 @@ def written(
     addresses:
         Host -> where others reach it.
     command, cwd, environment, launch:
-        What to run, see :class:`~hetopt.executor.job_file.JobForm`.
+        What to run, see :class:`~hetopt.executor.job_file.JobSpec`.
     bound_by_engine:
         The engine picks the GPUs and sets ``CUDA_VISIBLE_DEVICES``; otherwise the seats name them.
     job, copy, kind:

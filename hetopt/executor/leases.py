@@ -10,11 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hetopt.executor.database import Connection, Row
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Grant, Seat
-from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED, form_of
-from hetopt.executor.store import StateStore
-from hetopt.executor.tables import HELD_DEVICE, HELD_NUMBER
+from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED, spec_of
+from hetopt.executor.schema import HELD_DEVICE, HELD_NUMBER
+from hetopt.executor.state_database import StateDatabase
 
 INTENT, STARTED, SEALED = "intent", "started", "sealed"
 TRAIN, PROFILE = "train", "profile"
@@ -36,9 +36,6 @@ class StopReason(StrEnum):
     """The lease waits for something at the engine, such as cores that jobs of others have, and is taken back."""
 
 
-TRIED_AGAIN = "failed "
-"""Begins the stored reason of a job that failed and is tried again, see :func:`is_tried_again`."""
-
 MOST_FAILURES = 3
 """A job that fails so often in a row, without a new checkpoint between, is not started again."""
 
@@ -53,7 +50,7 @@ MOST_REST = 60.0
 
 
 @dataclass(frozen=True)
-class Open:
+class LeaseRecord:
     """A lease that is not sealed, as it is in the books."""
 
     row: Row
@@ -93,7 +90,7 @@ def by_node(seats: Sequence[Seat]) -> dict[str, dict[str, int]]:
     return held
 
 
-def open_leases(connection: Connection, folder: Path) -> list[Open]:
+def open_leases(connection: Connection, folder: Path) -> list[LeaseRecord]:
     """All leases that are not sealed, in the order in which they were granted; for ``folder`` see :func:`directory`."""
     rows = connection.rows("SELECT * FROM leases WHERE state != 'sealed'")
     found = sorted(rows, key=lambda row: int(row["id"]))  # SQLite would go through the sealed ones for the order
@@ -105,7 +102,9 @@ def open_leases(connection: Connection, folder: Path) -> list[Open]:
     query = "SELECT * FROM seats WHERE lease IN (SELECT id FROM leases WHERE state != 'sealed') ORDER BY rowid"
     for lease, *seat, _ in connection.tuples(query):
         seats.setdefault(lease, []).append(Seat(*seat))
-    return [Open(row, jobs[row["job"]], tuple(seats.get(row["id"], ())), directory(row, folder)) for row in found]
+    return [
+        LeaseRecord(row, jobs[row["job"]], tuple(seats.get(row["id"], ())), directory(row, folder)) for row in found
+    ]
 
 
 def job_numbered(connection: Connection, number: int) -> Row:
@@ -123,7 +122,7 @@ def directory(row: Mapping[str, Any], folder: Path) -> Path:
 
 def grant(
     connection: Connection,
-    store: StateStore,
+    database: StateDatabase,
     job: int,
     seats: Sequence[Seat],
     *,
@@ -159,9 +158,9 @@ def grant(
     if any(seat.place in taken for seat in seats):
         return None
     epoch = row["epoch"] + 1
-    tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
-    now = store.now()
-    steps = form_of(row).steps
+    tag = f"hetopt-{database.cluster}-{job}-{copy}-{epoch}"
+    now = database.now()
+    steps = spec_of(row).steps
     lease = connection.insert(
         "leases",
         tag=tag,
@@ -175,67 +174,68 @@ def grant(
         from_step=row["committed"],
         until_step=steps if until_step is None else min(steps, until_step),
         resume_dir=row["checkpoint"],
-        folder=store.leases,
+        folder=database.leases,
         round=round_number,
         granted=now,
     )
     places = [{"node": s.node, "gpu_type": s.gpu_type, "number": s.index, "device": s.device} for s in seats]
     connection.insert_all("seats", [{"lease": lease, "held": True, **place} for place in places])
-    changed = {"epoch": epoch, "reason": None, "started": row["started"] if row["started"] is not None else now}
+    changed = {"epoch": epoch, "reason": None, "failure": None}
+    changed["started"] = row["started"] if row["started"] is not None else now
     connection.update("jobs", changed, "id = :job", job=job)
-    store.note(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
+    database.record_event(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
     return tag
 
 
-def set_leases(store: StateStore, leases: Iterable[Open], **values: Any) -> None:
+def set_leases(database: StateDatabase, leases: Iterable[LeaseRecord], **values: Any) -> None:
     """Change columns of leases that are still open; nothing happens to sealed ones."""
     own = [lease.row["id"] for lease in leases]
-    with store.writing() as connection:
+    with database.writing() as connection:
         connection.update("leases", values, "id IN (SELECT value FROM json_each(:own)) AND state != 'sealed'", own=own)
 
 
-def mark_trained(store: StateStore, first: Mapping[int, float]) -> None:
+def mark_trained(database: StateDatabase, first: Mapping[int, float]) -> None:
     """Leases have done their first step: number -> the cluster's second; nothing happens to sealed ones."""
-    with store.writing() as connection:
+    with database.writing() as connection:
         for lease, second in first.items():
             connection.update("leases", {"first_tick": second}, "id = :lease AND state != 'sealed'", lease=lease)
 
 
-def mark_started(store: StateStore, leases: Sequence[Open]) -> None:
+def mark_started(database: StateDatabase, leases: Sequence[LeaseRecord]) -> None:
     """The engine has taken them."""
     own = {lease.row["id"]: lease for lease in leases}
-    with store.writing() as connection:
+    with database.writing() as connection:
         changed = connection.column(
             """UPDATE leases SET state = 'started'
             WHERE id IN (SELECT value FROM json_each(:own)) AND state = 'intent' RETURNING id""",
             own=list(own),
         )
         begun = [own[number] for number in sorted(changed)]
-        store.note_all(connection, [("started", lease.job["name"], {"tag": lease.tag}) for lease in begun])
+        database.record_events(connection, [("started", lease.job["name"], {"tag": lease.tag}) for lease in begun])
 
 
-def ask_stop(store: StateStore, asked: Sequence[tuple[Open, StopReason]]) -> None:
+def ask_stop(database: StateDatabase, asked: Sequence[tuple[LeaseRecord, StopReason]]) -> None:
     """Note which leases shall stop, and why; the first reason stays."""
-    by_reason: dict[StopReason, dict[int, Open]] = {}
+    by_reason: dict[StopReason, dict[int, LeaseRecord]] = {}
     for lease, reason in asked:
         by_reason.setdefault(reason, {})[lease.row["id"]] = lease
-    with store.writing() as connection:
+    with database.writing() as connection:
         for reason, own in by_reason.items():
             changed = connection.column(
                 """UPDATE leases SET stop_asked = :now, stop_reason = :reason
                 WHERE id IN (SELECT value FROM json_each(:own)) AND state != 'sealed' AND stop_asked IS NULL
                 RETURNING id""",
-                now=store.now(),
+                now=database.now(),
                 reason=reason,
                 own=list(own),
             )
             told = [own[number] for number in sorted(changed)]
             notes = [("stopping", lease.job["name"], {"tag": lease.tag, "reason": reason}) for lease in told]
-            store.note_all(connection, notes)
+            database.record_events(connection, notes)
 
 
 @dataclass(frozen=True)
-class Ending:
+class LeaseResult:
     """What is known of a lease when it is sealed.
 
     Attributes
@@ -270,7 +270,9 @@ class Ending:
     out_of_memory: bool = False
 
 
-def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connection], None] | None = None) -> bool:
+def seal(
+    database: StateDatabase, lease: LeaseRecord, ending: LeaseResult, learn: Callable[[Connection], None] | None = None
+) -> bool:
     """Free its seats and move the job forward, in one transaction and once; False where it is sealed already.
 
     Parameters
@@ -278,13 +280,13 @@ def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connec
     learn:
         What else goes into the books with it.
     """
-    with store.writing() as connection:
+    with database.writing() as connection:
         number = lease.row["id"]
         row = connection.row("SELECT * FROM leases WHERE id = :number AND state != 'sealed'", number=number)
         if row is None:
             return False
         job = job_numbered(connection, row["job"])
-        now, steps = store.now(), steps_of(job)
+        now, steps = database.now(), steps_of(job)
         start = row["from_step"]
         end = start if ending.step is None else max(start, min(ending.step, row["until_step"]))
         if ending.finished and not row["forked"]:
@@ -304,16 +306,16 @@ def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connec
             changed |= {"committed": end, "checkpoint": values["checkpoint"] or job["checkpoint"]}
         if ending.checkpoint_bytes is not None:
             changed["checkpoint_bytes"] = ending.checkpoint_bytes
-        changed |= _state_after(store, connection, job, row, ending, end)
+        changed |= _state_after(database, connection, job, row, ending, end)
         connection.update("jobs", changed, "id = :job", job=job["id"])
         if changed.get("state", QUEUED) != QUEUED:
             connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
         if learn is not None:
             learn(connection)
         told = {"from_step": start, "step": end, "failure": ending.failure}
-        store.note(connection, "sealed", job["name"], tag=row["tag"], outcome=ending.outcome, **told)
+        database.record_event(connection, "sealed", job["name"], tag=row["tag"], outcome=ending.outcome, **told)
         if "state" in changed and changed["state"] != QUEUED:
-            store.note(connection, changed["state"], job["name"], reason=changed.get("reason"))
+            database.record_event(connection, changed["state"], job["name"], reason=changed.get("reason"))
     return True
 
 
@@ -322,10 +324,10 @@ FRESH = {"failures": 0, "losses": 0, "not_before": 0.0}
 
 
 def _state_after(
-    store: StateStore, connection: Connection, job: Row, row: Row, ending: Ending, end: int
+    database: StateDatabase, connection: Connection, job: Row, row: Row, ending: LeaseResult, end: int
 ) -> dict[str, Any]:
     """What becomes of the job now that a lease of it is sealed."""
-    now = store.now()
+    now = database.now()
     if job["state"] != QUEUED:
         return {}
     if job["cancelled"]:
@@ -337,50 +339,55 @@ def _state_after(
     if ending.out_of_memory and "+" not in row["gpu_types"]:  # it goes to another type, if there is one
         return fresh | {"reason": f"it ran out of memory on {row['gpu_types']}"}
     if ending.outcome == "refused" and not ending.fatal:
-        return _refused(store, ending, job["losses"] + 1)
+        return _refused(database, ending, job["losses"] + 1)
     if ending.failure is not None:
-        return fresh | _failed(store, ending, (0 if fresh else job["failures"]) + 1)
+        return fresh | _failed(database, ending, (0 if fresh else job["failures"]) + 1)
     wished = row["stop_asked"] is not None and row["stop_reason"] != StopReason.PART_ENDED
     if fresh or wished or ending.outcome == "revoked":
         return fresh
     if ending.outcome == "profiled" and ending.ticked is not None:
         return {}  # that was all it was for
-    return _lost(store, ending, job["losses"] + 1)
+    return _lost(database, ending, job["losses"] + 1)
 
 
-def _failed(store: StateStore, ending: Ending, failures: int) -> dict[str, Any]:
+def _failed(database: StateDatabase, ending: LeaseResult, failures: int) -> dict[str, Any]:
     """Of a job that has failed so often in a row."""
     if ending.fatal or failures >= MOST_FAILURES:
-        return {"failures": failures, "state": FAILED, "finished": store.now(), "reason": ending.failure}
-    return {"failures": failures, "reason": f"{TRIED_AGAIN}{failures} of {MOST_FAILURES} times: {ending.failure}"}
+        return {"failures": failures, "state": FAILED, "finished": database.now(), "reason": ending.failure}
+    return {"failures": failures, "failure": ending.failure}
 
 
-def is_tried_again(job: Mapping[str, Any]) -> bool:
-    """Whether the stored reason of a job is its last failure, which a reason to wait must not replace."""
-    return bool(job["failures"]) and (job["reason"] or "").startswith(TRIED_AGAIN)
+def failed_before(job: Mapping[str, Any]) -> str:
+    """Why a queued job failed the last time, and how often in a row."""
+    return f"failed {job['failures']} of {MOST_FAILURES} times: {job['failure']}"
 
 
-def _refused(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:
+def _refused(database: StateDatabase, ending: LeaseResult, losses: int) -> dict[str, Any]:
     """Of a job that the engine has refused so often in a row: it may have been changed, and be changed back."""
     if losses >= MOST_LOSSES:
-        return {"losses": losses, "state": FAILED, "finished": store.now(), "reason": ending.failure}
+        return {"losses": losses, "state": FAILED, "finished": database.now(), "reason": ending.failure}
     rest = min(MOST_REST, 2.0**losses)
     reason = f"refused {losses} of {MOST_LOSSES} times: {ending.failure}; it rests for {rest:g} s"
-    return {"losses": losses, "not_before": store.now() + rest, "reason": reason}
+    return {"losses": losses, "not_before": database.now() + rest, "reason": reason}
 
 
-def _lost(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:
+def _lost(database: StateDatabase, ending: LeaseResult, losses: int) -> dict[str, Any]:
     """Of a job whose leases have ended early so often in a row; the trouble may pass, so it rests longer each time."""
     last = ending.trouble or ending.outcome
     often = f"{losses} leases in a row ended without a checkpoint though nobody asked (the last one: {last})"
     if losses >= MOST_LOSSES:
-        return {"losses": losses, "state": FAILED, "finished": store.now(), "reason": f"{often}; events.jsonl has more"}
+        return {
+            "losses": losses,
+            "state": FAILED,
+            "finished": database.now(),
+            "reason": f"{often}; events.jsonl has more",
+        }
     if losses <= LOSSES_AT_ONCE:
         return {"losses": losses}
     rest = min(MOST_REST, 2.0 ** (losses - LOSSES_AT_ONCE))
-    return {"losses": losses, "not_before": store.now() + rest, "reason": f"{often}; it rests for {rest:g} s"}
+    return {"losses": losses, "not_before": database.now() + rest, "reason": f"{often}; it rests for {rest:g} s"}
 
 
 def steps_of(job: Mapping[str, Any]) -> int:
     """Training steps of the whole job."""
-    return int(json.loads(job["form"])["steps"])
+    return int(json.loads(job["spec"])["steps"])

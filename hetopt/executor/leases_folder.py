@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hetopt.errors import UnusableFile
 from hetopt.executor.leases import directory
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 MARK = ".hetopt"
 """A file in it: where it is not, the folder is another one, or its server is away."""
@@ -21,21 +21,21 @@ def check_there(folder: Path) -> None:
         )
 
 
-def check_not_away(store: StateStore, folder: Path) -> None:
+def check_not_away(database: StateDatabase, folder: Path) -> None:
     """Raise :class:`UnusableFile` where leases run in it, or jobs go on from checkpoints in it, and it is not there."""
-    if not (folder / MARK).exists() and _is_used(store, folder):
+    if not (folder / MARK).exists() and _is_used(database, folder):
         check_there(folder)
 
 
-def make_leases_folder(store: StateStore, folder: Path) -> None:
+def make_leases_folder(database: StateDatabase, folder: Path) -> None:
     """Make it, for its owner alone; for errors see :func:`check_not_away`."""
-    check_not_away(store, folder)
+    check_not_away(database, folder)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / MARK).touch()
 
 
-def _is_used(store: StateStore, folder: Path) -> bool:
-    with store.reading() as connection:
+def _is_used(database: StateDatabase, folder: Path) -> bool:
+    with database.reading() as connection:
         leases = connection.rows("SELECT tag, folder FROM leases WHERE state != 'sealed'")
         kept = connection.column("SELECT checkpoint FROM jobs WHERE state = 'queued' AND checkpoint IS NOT NULL")
     used = [directory(row, folder) for row in leases] + [Path(path) for path in kept]

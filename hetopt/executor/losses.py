@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.database import Connection, Row
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.leases import directory
 from hetopt.executor.snapshot import leases_of
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import format_number
 from hetopt.presentation.pictures import chart
@@ -29,7 +29,7 @@ LINE_BYTES = 512
 """Most bytes of a line of a long file."""
 
 
-def losses(store: StateStore, job: str) -> pd.DataFrame:
+def losses(database: StateDatabase, job: str) -> pd.DataFrame:
     """Losses that the job has reported with :meth:`hetopt.executor.Lease.tick`, by step.
 
     Returns
@@ -44,7 +44,7 @@ def losses(store: StateStore, job: str) -> pd.DataFrame:
     UnknownName
         There is no such job.
     """
-    row, leases = leases_of(store, job)
+    row, leases = leases_of(database, job)
     done: dict[int, int] = {}  # where a round of copies began -> steps of all of them together
     for lease, _ in leases:
         if lease["forked"] and lease["end_step"] is not None:

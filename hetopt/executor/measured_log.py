@@ -14,13 +14,13 @@ import pandas as pd
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance
-from hetopt.executor.database import Connection, Row
-from hetopt.executor.deciding import cluster_of, distinct, job_of, speeds_of, with_tenants
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import TRAIN
-from hetopt.executor.queue import form_of, known_nodes
+from hetopt.executor.queue import known_nodes, spec_of
+from hetopt.executor.round_decision import cluster_of, distinct, job_of, speeds_of, with_tenants
 from hetopt.executor.speeds import allowed_types, memory_of, read_speeds
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import ESTIMATORS
 from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals, training_begins
 
@@ -28,13 +28,13 @@ KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}
 """Events of the books -> those of a simulation."""
 
 
-def log_of(store: StateStore) -> Log:
+def log_of(database: StateDatabase) -> Log:
     """The log of all that the books know, until now, without jobs that could never run; see :func:`instance_of`.
 
     A span is a lease from its grant to its seal; ``lost`` are the seconds until its first step, ``work`` the steps that
     were committed. ``switches`` has profiling runs left out. ``estimated`` throughputs are not kept.
     """
-    with store.reading() as connection:
+    with database.reading() as connection:
         jobs = connection.rows("SELECT * FROM jobs ORDER BY id")
         leases = connection.rows("SELECT * FROM leases ORDER BY id")
         seats = connection.rows("SELECT * FROM seats")
@@ -44,7 +44,7 @@ def log_of(store: StateStore) -> Log:
     jobs = [row for row in jobs if row["id"] in speeds]
     names = {row["id"]: row for row in jobs}
     leases = [lease for lease in leases if lease["job"] in names]
-    end = max([store.now(), *(row["finished"] or 0.0 for row in jobs)])
+    end = max([database.now(), *(row["finished"] or 0.0 for row in jobs)])
     if all(row["state"] != "queued" for row in jobs):
         end = max((row["finished"] for row in jobs), default=end)
     capacity = float(max((row["capacity"] for row in rounds), default=0))
@@ -83,14 +83,14 @@ def _jobs(
             own.setdefault(lease["job"], []).append(lease)
     found = []
     for row in jobs:
-        form, mine = form_of(row), own.get(row["id"], [])
+        spec, mine = spec_of(row), own.get(row["id"], [])
         finish = row["finished"] if row["state"] == "done" else math.nan
         start = mine[0]["granted"] if mine else math.nan
         found.append(
             {
                 "job": row["name"],
                 "tenant": row["tenant"],
-                "demand": form.workers,
+                "demand": spec.workers,
                 "arrival": row["submitted"],
                 "start": start,
                 "finish": finish,
@@ -99,7 +99,7 @@ def _jobs(
                 "switches": _switches(mine, where),
                 "rounds": pd.NA,
                 "lost": sum((lease["first_tick"] or lease["sealed"] or end) - lease["granted"] for lease in mine),
-                "work": float(form.steps),
+                "work": float(spec.steps),
                 "done": float(row["committed"]),
                 "wasted": float(row["lost"]),
             }
@@ -175,7 +175,7 @@ def _entities(jobs: Sequence[Row]) -> dict[str, str]:
     names = distinct((row["tenant"] for row in jobs), (row["name"] for row in jobs))
     kinds: dict[str, dict[str, str]] = {}
     for row in jobs:
-        kinds.setdefault(row["tenant"], {})[row["name"]] = form_of(row).model or "jobs"
+        kinds.setdefault(row["tenant"], {})[row["name"]] = spec_of(row).model or "jobs"
     found: dict[str, str] = {}
     for tenant, own in kinds.items():
         several = len(set(own.values())) > 1
@@ -207,7 +207,7 @@ def _worth(seats: Mapping[str, Mapping[str, int]], speeds: Mapping[str, float]) 
     return sum(n * speeds.get(kind, slowest) / slowest for gpus in seats.values() for kind, n in gpus.items())
 
 
-def instance_of(store: StateStore) -> Instance:
+def instance_of(database: StateDatabase) -> Instance:
     """The jobs of the books as policies see them, on the nodes that are known and those that jobs were on before.
 
     Simulated, it says what the executor would have done; jobs that failed or were cancelled are done there to the end.
@@ -222,15 +222,15 @@ def instance_of(store: StateStore) -> Instance:
     InvalidInstance
         No node is known, or no job that could run.
     """
-    with store.reading() as connection:
+    with database.reading() as connection:
         rows = connection.rows("SELECT * FROM jobs ORDER BY id")
         cluster, rates = _described(connection, rows)
     if cluster is None:
-        raise InvalidInstance(f"{store.folder} knows no node with a GPU yet; `hetopt run` asks an engine for them")
-    jobs = [job_of(row, form_of(row), rates[row["id"]]) for row in rows if row["id"] in rates]
+        raise InvalidInstance(f"{database.folder} knows no node with a GPU yet; `hetopt run` asks an engine for them")
+    jobs = [job_of(row, spec_of(row), rates[row["id"]]) for row in rows if row["id"] in rates]
     if not jobs:
-        raise InvalidInstance(f"{store.folder} has no job yet that its nodes could run")
-    return with_tenants(cluster, jobs, name=str(store.folder), source="measured by the executor")
+        raise InvalidInstance(f"{database.folder} has no job yet that its nodes could run")
+    return with_tenants(cluster, jobs, name=str(database.folder), source="measured by the executor")
 
 
 def _described(connection: Connection, jobs: Sequence[Row]) -> tuple[Cluster | None, dict[int, Mapping[str, float]]]:
@@ -243,10 +243,10 @@ def _described(connection: Connection, jobs: Sequence[Row]) -> tuple[Cluster | N
     every = speeds_of(jobs, speeds, cluster.type_names, ESTIMATORS.factory("hadar"))
     found: dict[int, Mapping[str, float]] = {}
     for row in jobs:
-        form, own = form_of(row), every[row["name"]]
-        allowed = allowed_types(form, speeds.of(row["id"]), memory, cluster.type_names)
+        spec, own = spec_of(row), every[row["name"]]
+        allowed = allowed_types(spec, speeds.of(row["id"]), memory, cluster.type_names)
         rates = {t: own[t] if t in allowed else 0.0 for t in cluster.type_names}
-        if sum(cluster.capacity[t] for t, rate in rates.items() if rate > 0) >= form.workers:
+        if sum(cluster.capacity[t] for t, rate in rates.items() if rate > 0) >= spec.workers:
             found[row["id"]] = rates
     return cluster, found
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor.database import Connection, Row
-from hetopt.executor.kept import Kept
+from hetopt.executor.cache import Cache
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.leases import job_numbered, steps_of
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 MOST_PAUSE = 60.0
 """Seconds at most between two attempts at a merge that fails, say of a full disk."""
@@ -31,16 +31,16 @@ class Merges:
 
     Parameters
     ----------
-    store:
+    database:
         The books.
     folder:
         Where lease directories, and merged checkpoints beside them, lie.
-    kept:
+    cache:
         What was read of the books and has not changed.
     """
 
-    def __init__(self, store: StateStore, folder: Path, kept: Kept) -> None:
-        self.store, self.folder, self.kept = store, folder, kept
+    def __init__(self, database: StateDatabase, folder: Path, cache: Cache) -> None:
+        self.database, self.folder, self.cache = database, folder, cache
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._failures: dict[int, int] = {}
         self._again: dict[int, float] = {}
@@ -48,9 +48,9 @@ class Merges:
 
     def step(self) -> None:
         """Begin those that are due, look after those that run, commit those that are done."""
-        for job in self.kept.get("merges due", self._due):
+        for job in self.cache.get("merges due", self._due):
             self._begin(job)
-        for row in self.kept.get("merges", self._begun):
+        for row in self.cache.get("merges", self._begun):
             if row["job_state"] != CANCELLED and files.now() < self._again.get(row["id"], 0.0):
                 continue
             try:
@@ -64,7 +64,7 @@ class Merges:
         query = """
             SELECT merges.*, jobs.state AS job_state FROM merges JOIN jobs ON jobs.id = merges.job
             WHERE merges.done = 0"""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return connection.rows(query)
 
     def _due(self) -> list[int]:
@@ -74,12 +74,12 @@ class Merges:
             WHERE forked = 1 AND merged = 0 AND state = 'sealed'
                 AND job NOT IN (SELECT job FROM leases WHERE state != 'sealed')
                 AND job NOT IN (SELECT job FROM merges WHERE done = 0)"""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return connection.column(query)
 
     def _begin(self, job: int) -> None:
         """Write down what is to be merged; where at most one copy has got anywhere, commit at once."""
-        with self.store.writing() as connection:
+        with self.database.writing() as connection:
             row = job_numbered(connection, job)
             own = connection.rows(f"SELECT * FROM leases WHERE {UNMERGED}", job=job)
             parts = [(copy["checkpoint"], copy["end_step"] - copy["from_step"]) for copy in own]
@@ -88,9 +88,9 @@ class Merges:
             if len(parts) < 2:
                 self._commit(connection, row, step, parts[0][0] if parts else None)
                 return
-            folder = self.folder / f"merged-{self.store.cluster}-{job}" / f"step-{step}"
+            folder = self.folder / f"merged-{self.database.cluster}-{job}" / f"step-{step}"
             connection.insert("merges", job=job, step=step, parts=json.dumps(parts), folder=str(folder))
-            self.store.note(connection, "merging", row["name"], step=step, copies=len(parts))
+            self.database.record_event(connection, "merging", row["name"], step=step, copies=len(parts))
 
     def _advance(self, row: Row) -> None:
         folder = Path(row["folder"])
@@ -99,7 +99,7 @@ class Merges:
             return
         self._running.pop(row["id"], None)
         if files.is_complete(folder):
-            with self.store.writing() as connection:
+            with self.database.writing() as connection:
                 self._commit(connection, job_numbered(connection, row["job"]), row["step"], row["folder"])
                 connection.update("merges", {"done": True}, "id = :merge", merge=row["id"])
         elif process is not None:
@@ -131,24 +131,28 @@ class Merges:
         pause = min(MOST_PAUSE, 2.0 ** min(failures, 10))
         self._again[row["id"]] = files.now() + pause
         values: dict[str, Any] = {"reason": f"its copies cannot be merged now, which is tried again: {why}"}
-        values |= {"not_before": self.store.now() + pause}  # until then others may have its GPUs
-        with self.store.writing() as connection:
+        values |= {"not_before": self.database.now() + pause}  # until then others may have its GPUs
+        with self.database.writing() as connection:
             connection.update("jobs", values, "id = :job AND state = 'queued'", job=row["job"])
 
     def _give_up(self, row: Row, why: str) -> None:
         """What its copies have done since the last merge is lost; the job may go on from there."""
-        with self.store.writing() as connection:
+        with self.database.writing() as connection:
             job = job_numbered(connection, row["job"])
             connection.update("merges", {"done": True}, "id = :merge", merge=row["id"])
             steps = connection.value(f"SELECT sum(end_step - from_step) FROM leases WHERE {UNMERGED}", job=job["id"])
             connection.change(f"UPDATE leases SET merged = 1, end_step = from_step WHERE {UNMERGED}", job=job["id"])
-            values = {"state": FAILED, "finished": self.store.now(), "reason": f"its copies cannot be merged: {why}"}
+            values = {"state": FAILED, "finished": self.database.now(), "reason": f"its copies cannot be merged: {why}"}
             if job["cancelled"]:
-                values |= {"state": CANCELLED, "finished": job["finished"] or self.store.now(), "reason": "cancelled"}
+                values |= {
+                    "state": CANCELLED,
+                    "finished": job["finished"] or self.database.now(),
+                    "reason": "cancelled",
+                }
             values["lost"] = job["lost"] + (steps or 0)
             connection.update("jobs", values, "id = :job", job=job["id"])
             connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
-            self.store.note(connection, str(values["state"]), job["name"], reason=values["reason"])
+            self.database.record_event(connection, str(values["state"]), job["name"], reason=values["reason"])
 
     def _commit(self, connection: Connection, job: Row, step: int, checkpoint: str | None) -> None:
         """The steps of all copies count, once; the job goes on from what was merged."""
@@ -160,19 +164,19 @@ class Merges:
         if job["state"] == QUEUED:
             values |= {"reason": None, "not_before": 0.0}
         if job["state"] == QUEUED and step >= steps_of(job):
-            values |= {"state": DONE, "finished": self.store.now(), "reason": None}
+            values |= {"state": DONE, "finished": self.database.now(), "reason": None}
         elif job["state"] == QUEUED and job["cancelled"]:
-            values |= {"state": CANCELLED, "finished": self.store.now(), "reason": "cancelled"}
+            values |= {"state": CANCELLED, "finished": self.database.now(), "reason": "cancelled"}
         connection.update("jobs", values, "id = :job", job=job["id"])
-        self.store.note(connection, "merged", job["name"], step=step)
+        self.database.record_event(connection, "merged", job["name"], step=step)
         if "state" in values:
             connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
-            self.store.note(connection, values["state"], job["name"])
+            self.database.record_event(connection, values["state"], job["name"])
 
     def clear_away(self) -> None:
         """Remove merged checkpoints from which nobody will go on any more."""
         gone = []
-        for number, folder in self.kept.get("merges passed", self._passed):
+        for number, folder in self.cache.get("merges passed", self._passed):
             if number in self._left:
                 continue
             if _removed(folder):
@@ -180,7 +184,7 @@ class Merges:
             else:
                 self._left.add(number)  # the next controller tries again
         if gone:
-            with self.store.writing() as connection:
+            with self.database.writing() as connection:
                 connection.change("DELETE FROM merges WHERE id IN (SELECT value FROM json_each(:gone))", gone=gone)
 
     def _passed(self) -> list[tuple[int, str]]:
@@ -189,7 +193,7 @@ class Merges:
             SELECT merges.id, merges.folder FROM merges JOIN jobs ON jobs.id = merges.job
             WHERE merges.done = 1 AND merges.folder IS NOT jobs.checkpoint
                 AND merges.folder NOT IN (SELECT folder FROM merges WHERE done = 0)"""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return list(connection.execute(query))
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.snapshot import Snapshot, snapshot
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 LOOPBACK = "127.0.0.1"
 
@@ -22,16 +22,16 @@ class ClusterCollector(Collector):
 
     Parameters
     ----------
-    store:
+    database:
         The books.
     """
 
-    def __init__(self, store: StateStore) -> None:
-        self.store = store
+    def __init__(self, database: StateDatabase) -> None:
+        self.database = database
 
     def collect(self) -> Iterator[Metric]:
         """Gauges of what is going on."""
-        yield from metrics_of(snapshot(self.store))
+        yield from metrics_of(snapshot(self.database))
 
 
 def metrics_of(now: Snapshot) -> Iterator[Metric]:
@@ -57,11 +57,11 @@ def metrics_of(now: Snapshot) -> Iterator[Metric]:
     yield GaugeMetricFamily("hetopt_round", "Number of the last decision.", value=now.round)
     overdue = "Seconds by which the next decision is overdue; 0 where it is not, or by little."
     yield GaugeMetricFamily("hetopt_round_overdue_seconds", overdue, value=now.overdue or 0.0)
-    troubles = "What keeps the controller from going on, such as an engine that does not answer."
-    yield GaugeMetricFamily("hetopt_troubles", troubles, value=len(now.troubles))
+    alerts = "What keeps the controller from going on, such as an engine that does not answer."
+    yield GaugeMetricFamily("hetopt_troubles", alerts, value=len(now.alerts))
 
 
-def serve(store: StateStore, port: int) -> Any:
+def serve(database: StateDatabase, port: int) -> Any:
     """Serve them from a thread; what ends it.
 
     Raises
@@ -70,7 +70,7 @@ def serve(store: StateStore, port: int) -> Any:
         The port cannot be used.
     """
     registry = CollectorRegistry()
-    registry.register(ClusterCollector(store))
+    registry.register(ClusterCollector(database))
     if not 0 <= port < 65536:
         raise InvalidOption(f"is {port}; it must be from 0 to 65535", "--metrics-port")
     try:

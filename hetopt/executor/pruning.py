@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hetopt.executor.database import Connection
+from hetopt.executor.connection import Connection
 from hetopt.executor.lease_directory import sync_folder
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.measured_log import KINDS
-from hetopt.executor.store import EVENTS, LEASES, StateStore, last_logged
+from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase, last_logged
 
 ASIDE = ".pruned-"
 """What stands before the name of a directory that is being removed."""
@@ -48,7 +48,7 @@ class Pruned:
     problems: list[str] = field(default_factory=list)
 
 
-def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
+def prune(database: StateDatabase, older: float, *, dry_run: bool = False) -> Pruned:
     """Remove directories of leases, and of merged checkpoints, that nobody needs any more, and events.
 
     A lease's goes once it is sealed for ``older`` seconds, and its job, unless it is still queued or running, is over
@@ -62,16 +62,16 @@ def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
     dry_run:
         Only look.
     """
-    limit, found = store.now() - older, Pruned()
-    with store.reading() as connection:
+    limit, found = database.now() - older, Pruned()
+    with database.reading() as connection:
         # All of these stay so: what is sealed and merged is never resumed from, unless it is committed already.
         leases = old_leases(connection, limit)
-        merges = old_merges(connection, store.cluster, limit)
+        merges = old_merges(connection, database.cluster, limit)
         told = connection.column("SELECT DISTINCT folder FROM leases")
-        folders = sorted({Path(folder) for folder in told if folder} | {store.folder / LEASES})
+        folders = sorted({Path(folder) for folder in told if folder} | {database.folder / LEASES})
     for folder in folders:
         names = _directories(folder, found)
-        left = [name for name in names if re.fullmatch(rf"{re.escape(ASIDE)}\w+-{store.cluster}-[\d-]+", name)]
+        left = [name for name in names if re.fullmatch(rf"{re.escape(ASIDE)}\w+-{database.cluster}-[\d-]+", name)]
         own = [name for name in names if name in leases]
         merged = [name for name in names if name in merges]
         if dry_run:
@@ -84,12 +84,12 @@ def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
             if _set_aside(folder, name, found):
                 _remove(folder / (ASIDE + name), found)
         if merged:
-            with store.writing() as connection:  # a job that is tried again merges under the same name
-                still = old_merges(connection, store.cluster, limit)
+            with database.writing() as connection:  # a job that is tried again merges under the same name
+                still = old_merges(connection, database.cluster, limit)
                 gone = [name for name in merged if name in still and _set_aside(folder, name, found)]
             for name in gone:
                 _remove(folder / (ASIDE + name), found)
-    found.events = _forget_events(store, limit, dry_run=dry_run)
+    found.events = _forget_events(database, limit, dry_run=dry_run)
     return found
 
 
@@ -179,7 +179,7 @@ def _size(folder: Path) -> int:
 # -- events
 
 
-def _forget_events(store: StateStore, limit: float, *, dry_run: bool) -> int:
+def _forget_events(database: StateDatabase, limit: float, *, dry_run: bool) -> int:
     """Remove old events that the log file has; how many.
 
     Those stay that :func:`~hetopt.executor.measured_log.log_of` reads; the newest, by which the clock goes on after a
@@ -191,12 +191,12 @@ def _forget_events(store: StateStore, limit: float, *, dry_run: bool) -> int:
             AND id < (SELECT max(id) FROM events) AND time < (SELECT max(time) FROM events)
             AND id != (SELECT coalesce(max(id), 0) FROM events WHERE kind = 'controller')
         ORDER BY id"""
-    logged = _logged(store.folder)
-    with store.reading() as connection:
+    logged = _logged(database.folder)
+    with database.reading() as connection:
         old = connection.column(query, limit=limit, kept=list(KINDS), logged=logged)
     gone = "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:old))"
     for begin in range(0, 0 if dry_run else len(old), AT_ONCE):
-        with store.writing() as connection:
+        with database.writing() as connection:
             connection.change(gone, old=old[begin : begin + AT_ONCE])
     return len(old)
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor.clock import today
-from hetopt.executor.database import Connection, Row
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.names import check_name, is_name
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 if TYPE_CHECKING:
-    from hetopt.executor.job_file import JobForm
+    from hetopt.executor.job_file import JobSpec
 
 QUEUED, DONE, FAILED, CANCELLED = "queued", "done", "failed", "cancelled"
 """States of a job. One that runs is queued and has an open lease."""
@@ -25,7 +25,7 @@ QUEUED, DONE, FAILED, CANCELLED = "queued", "done", "failed", "cancelled"
 FINISHED = (DONE, FAILED, CANCELLED)
 
 
-def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
+def submit(database: StateDatabase, spec: JobSpec, *, again: bool = False) -> str:
     """Take in a job; its name.
 
     Parameters
@@ -38,27 +38,29 @@ def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
     InvalidOption
         The name is taken, or the cluster is known and could never run the job.
     """
-    with store.writing() as connection:
+    with database.writing() as connection:
         taken = set(connection.column("SELECT name FROM jobs"))
-        if form.name in taken:
+        if spec.name in taken:
             if not again:
                 raise InvalidOption(
-                    f"there is a job {form.name!r} already; give this one another name, or --again for {form.name}.N"
+                    f"there is a job {spec.name!r} already; give this one another name, or --again for {spec.name}.N"
                 )
-            number = next(n for n in range(2, len(taken) + 3) if f"{form.name}.{n}" not in taken)
-            form = form.model_copy(update={"name": check_name(f"{form.name}.{number}", "the name with its number")})
-        check_runnable(form, known_nodes(connection), mixes=store.fact(connection, "mixes") != "no")
+            number = next(n for n in range(2, len(taken) + 3) if f"{spec.name}.{n}" not in taken)
+            spec = spec.model_copy(update={"name": check_name(f"{spec.name}.{number}", "the name with its number")})
+        check_runnable(spec, known_nodes(connection), mixes=database.meta(connection, "mixes") != "no")
         connection.insert(
             "jobs",
-            name=form.name,
-            tenant=form.tenant,
-            form=form.model_dump_json(),
+            name=spec.name,
+            tenant=spec.tenant,
+            spec=spec.model_dump_json(),
             state=QUEUED,
-            submitted=store.now(),
+            submitted=database.now(),
             submitted_at=today(),
         )
-        store.note(connection, "submitted", form.name, workers=form.workers, steps=form.steps, tenant=form.tenant)
-    return form.name
+        database.record_event(
+            connection, "submitted", spec.name, workers=spec.workers, steps=spec.steps, tenant=spec.tenant
+        )
+    return spec.name
 
 
 def known_nodes(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -76,7 +78,7 @@ def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     return capacity
 
 
-def check_runnable(form: JobForm, nodes: Mapping[str, Mapping[str, Any]], *, mixes: bool = True) -> None:
+def check_runnable(spec: JobSpec, nodes: Mapping[str, Mapping[str, Any]], *, mixes: bool = True) -> None:
     """Raise :class:`InvalidOption` where no placement on these nodes, all of them up, could have the job.
 
     Without any node nothing is known, and nothing refused.
@@ -92,30 +94,30 @@ def check_runnable(form: JobForm, nodes: Mapping[str, Mapping[str, Any]], *, mix
     for told in nodes.values():
         for gpu_type, size in told.get("memory_bytes", {}).items():
             memory[gpu_type] = max(size, memory.get(gpu_type, 0.0))
-    for gpu_type in form.gpu_types or ():
+    for gpu_type in spec.gpu_types or ():
         if gpu_type not in capacity:
             raise InvalidOption(
-                f"job {form.name!r}: gpu_types names {gpu_type!r}, which the cluster does not have; "
+                f"job {spec.name!r}: gpu_types names {gpu_type!r}, which the cluster does not have; "
                 f"{choices(gpu_type, capacity)}"
             )
-    named = {t: n for t, n in capacity.items() if form.gpu_types is None or t in form.gpu_types}
-    allowed = {t: n for t, n in named.items() if memory.get(t, math.inf) >= form.memory}
+    named = {t: n for t, n in capacity.items() if spec.gpu_types is None or t in spec.gpu_types}
+    allowed = {t: n for t, n in named.items() if memory.get(t, math.inf) >= spec.memory}
     if named and not allowed:
         most = max(named, key=lambda t: memory[t])
         raise InvalidOption(
-            f"job {form.name!r}: memory is {form.memory / 1e9:.3g} GB; of GPU types that it may run on {most} has the "
+            f"job {spec.name!r}: memory is {spec.memory / 1e9:.3g} GB; of GPU types that it may run on {most} has the "
             f"most, {memory[most] / 1e9:.3g} GB"
         )
-    if form.workers > (sum(allowed.values()) if mixes else max(allowed.values(), default=0)):
+    if spec.workers > (sum(allowed.values()) if mixes else max(allowed.values(), default=0)):
         listed = " + ".join(f"{n} {t}" for t, n in allowed.items())
         mixed = "" if mixes else ", and its policy gives a job GPUs of one type"
         raise InvalidOption(
-            f"job {form.name!r}: workers is {form.workers}; of GPU types that it may run on the cluster has "
+            f"job {spec.name!r}: workers is {spec.workers}; of GPU types that it may run on the cluster has "
             f"{listed}{mixed}"
         )
 
 
-def cancel(store: StateStore, name: str) -> str:
+def cancel(database: StateDatabase, name: str) -> str:
     """End a job; its state before. Its lease, if it has one, is stopped by the controller.
 
     Raises
@@ -125,7 +127,7 @@ def cancel(store: StateStore, name: str) -> str:
     InvalidOption
         It is over.
     """
-    with store.writing() as connection:
+    with database.writing() as connection:
         row = job_row(connection, name)
         if row["state"] != QUEUED:
             raise InvalidOption(
@@ -133,15 +135,15 @@ def cancel(store: StateStore, name: str) -> str:
             )
         job = row["id"]
         runs = bool(connection.rows("SELECT id FROM leases WHERE job = :job AND state != 'sealed'", job=job))
-        over = {"state": CANCELLED, "finished": store.now(), "reason": "cancelled"}
+        over = {"state": CANCELLED, "finished": database.now(), "reason": "cancelled"}
         connection.update("jobs", {"cancelled": True} | ({} if runs else over), "id = :job", job=job)
         if not runs:
             connection.change("DELETE FROM targets WHERE job = :job", job=job)
-        store.note(connection, "cancelled", name, running=runs)
+        database.record_event(connection, "cancelled", name, running=runs)
     return "running" if runs else "queued"
 
 
-def retry(store: StateStore, name: str) -> int:
+def retry(database: StateDatabase, name: str) -> int:
     """Let a failed job run again, from where it was; the steps that are committed.
 
     Raises
@@ -151,19 +153,19 @@ def retry(store: StateStore, name: str) -> int:
     InvalidOption
         It has not failed.
     """
-    with store.writing() as connection:
+    with database.writing() as connection:
         row = job_row(connection, name)
         if row["state"] != FAILED:
             raise InvalidOption(f"job {name!r} is {row['state']}; only one that has failed can be tried again")
         values = {"state": QUEUED, "failures": 0, "losses": 0, "not_before": 0.0}
-        values |= {"finished": None, "reason": None, "cancelled": False}
+        values |= {"finished": None, "reason": None, "failure": None, "cancelled": False}
         connection.update("jobs", values, "id = :job", job=row["id"])
         connection.change("DELETE FROM speeds WHERE job = :job AND NOT feasible", job=row["id"])
-        store.note(connection, "retried", name)
+        database.record_event(connection, "retried", name)
         return int(row["committed"])
 
 
-def drain(store: StateStore, node: str, *, undo: bool = False) -> None:
+def drain(database: StateDatabase, node: str, *, undo: bool = False) -> None:
     """Let nothing new start on a node, and have what runs there moved away (or undo that).
 
     Raises
@@ -171,7 +173,7 @@ def drain(store: StateStore, node: str, *, undo: bool = False) -> None:
     UnknownName
         No engine has told of such a node.
     """
-    with store.writing() as connection:
+    with database.writing() as connection:
         known = known_nodes(connection)
         if node not in known:
             raise UnknownName(
@@ -180,7 +182,7 @@ def drain(store: StateStore, node: str, *, undo: bool = False) -> None:
                 else f"there is no node {node!r}: no engine has told of any yet; `hetopt run` asks it"
             )
         connection.update("nodes", {"drained": not undo}, "name = :node", node=node)
-        store.note(connection, "undrained" if undo else "drained", node=node)
+        database.record_event(connection, "undrained" if undo else "drained", node=node)
 
 
 def job_row(connection: Connection, name: str) -> Row:
@@ -197,16 +199,16 @@ def job_row(connection: Connection, name: str) -> Row:
     return row
 
 
-def form_of(row: Row) -> JobForm:
+def spec_of(row: Row) -> JobSpec:
     """The job's file as it was submitted."""
-    return _form(row["form"])
+    return _spec(row["spec"])
 
 
 @lru_cache(maxsize=4096)
-def _form(text: str) -> JobForm:
-    from hetopt.executor.job_file import JobForm  # not needed to look at the cluster
+def _spec(text: str) -> JobSpec:
+    from hetopt.executor.job_file import JobSpec  # not needed to look at the cluster
 
-    return JobForm.model_validate_json(text, strict=False)
+    return JobSpec.model_validate_json(text, strict=False)
 
 
 def base_name(name: str) -> str:

@@ -22,8 +22,8 @@ from typing import Any
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import processes
-from hetopt.executor.guardian import STOPPING, guarded
 from hetopt.executor.job_side import LEASE_VARIABLE
+from hetopt.executor.supervisor import STOPPING, supervised
 
 LOOK_SECONDS = 0.1
 """How often a runner looks at its processes and at its directory."""
@@ -300,7 +300,7 @@ def main(words: list[str]) -> int:
         return 0
     runner = Runner(folder, said, rank)  # its time runs from before the claim: the controller counts on that
     runner.listen()
-    who, code = guarded(runner.try_to_run, lambda: runner.reason is not None)
+    who, code = supervised(runner.try_to_run, lambda: runner.reason is not None)
     if code == 0:
         return 0
     if files.read_json(folder / files.claim_file(rank)) != who or (folder / files.exit_file(rank)).exists():

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hetopt.executor.database import Row
-from hetopt.executor.evidence import Evidence
-from hetopt.executor.leases import PROFILE, Open, directory, open_leases
+from hetopt.executor.connection import Row
+from hetopt.executor.lease_report import LeaseReport
+from hetopt.executor.leases import PROFILE, LeaseRecord, directory, failed_before, open_leases
 from hetopt.executor.queue import QUEUED, job_row
 from hetopt.executor.speeds import read_speeds
-from hetopt.executor.store import LEASES, StateStore, is_full
+from hetopt.executor.state_database import LEASES, StateDatabase, is_full
 
 LATE_SECONDS = 30.0
 """A round that is overdue by more, and by more than its own length, is said to be."""
@@ -36,7 +36,7 @@ class Snapshot:
         Who decides, how often, and when next (the cluster's second).
     undecided:
         Why the policy could not decide when it was last asked; None where it could.
-    troubles:
+    alerts:
         What keeps the controller from going on, in a line each, as far as the books and the disk tell.
     nodes, jobs, leases:
         Rows with plain values; leases are those that are open.
@@ -52,7 +52,7 @@ class Snapshot:
     jobs: list[dict[str, Any]]
     leases: list[dict[str, Any]]
     undecided: str | None = None
-    troubles: list[str] = field(default_factory=list)
+    alerts: list[str] = field(default_factory=list)
 
     @property
     def overdue(self) -> float | None:
@@ -67,7 +67,7 @@ class Snapshot:
         return dict(vars(self))
 
 
-def leases_of(store: StateStore, job: str) -> tuple[Row, Sequence[tuple[Row, Path]]]:
+def leases_of(database: StateDatabase, job: str) -> tuple[Row, Sequence[tuple[Row, Path]]]:
     """The row of a job, and all leases that it had, in order, with their directories.
 
     Raises
@@ -75,36 +75,36 @@ def leases_of(store: StateStore, job: str) -> tuple[Row, Sequence[tuple[Row, Pat
     UnknownName
         There is no such job.
     """
-    with store.reading() as connection:
+    with database.reading() as connection:
         row = job_row(connection, job)
         own = connection.rows("SELECT * FROM leases WHERE job = :job ORDER BY id", job=row["id"])
-    return row, [(lease, directory(lease, store.folder / LEASES)) for lease in own]
+    return row, [(lease, directory(lease, database.folder / LEASES)) for lease in own]
 
 
-def snapshot(store: StateStore) -> Snapshot:
+def snapshot(database: StateDatabase) -> Snapshot:
     """Read the books and the progress of what runs."""
-    with store.reading() as connection:
+    with database.reading() as connection:
         facts = {
-            key: store.fact(connection, key)
-            for key in ("policy", "round", "round_seconds", "next_round", "undecided", "troubles")
+            key: database.meta(connection, key)
+            for key in ("policy", "round", "round_seconds", "next_round", "undecided", "alerts")
         }
-        opened = open_leases(connection, store.folder / LEASES)
+        opened = open_leases(connection, database.folder / LEASES)
         jobs = connection.rows("SELECT * FROM jobs ORDER BY id")
         nodes = connection.rows("SELECT * FROM nodes ORDER BY name")
         given = set(connection.column("SELECT job FROM targets"))
         speeds = read_speeds(connection, all_jobs=True)
-    now = store.now()
-    by_job: dict[int, list[Open]] = {}
+    now = database.now()
+    by_job: dict[int, list[LeaseRecord]] = {}
     for lease in opened:
         by_job.setdefault(lease.row["job"], []).append(lease)
-    evidence = {lease.tag: Evidence(lease) for lease in opened}
-    speeds = speeds.with_progress(evidence.values())
+    report = {lease.tag: LeaseReport(lease) for lease in opened}
+    speeds = speeds.with_progress(report.values())
     seconds = json.loads(facts["round_seconds"] or "null")
-    controller = store.controller()
+    controller = database.controller()
     held_up = given - by_job.keys() if controller is not None else set()
-    troubles = json.loads(facts["troubles"] or "[]") if controller is not None else []
-    if is_full(store.folder):
-        troubles = [f"the disk of {store.folder} is full"]  # which the books could not be told
+    alerts = json.loads(facts["alerts"] or "[]") if controller is not None else []
+    if is_full(database.folder):
+        alerts = [f"the disk of {database.folder} is full"]  # which the books could not be told
     return Snapshot(
         now=now,
         controller=controller,
@@ -114,17 +114,17 @@ def snapshot(store: StateStore) -> Snapshot:
         next_round=float(facts["next_round"]) if facts["next_round"] and seconds else None,
         nodes=[_node(row, opened) for row in nodes],
         jobs=[
-            _job(row, by_job.get(row["id"], []), evidence, speeds.rates(row["id"]), now)
+            _job(row, by_job.get(row["id"], []), report, speeds.rates(row["id"]), now)
             | ({"reason": GIVEN} if row["id"] in held_up and not row["reason"] else {})
             for row in jobs
         ],
-        leases=[_lease(lease, evidence[lease.tag]) for lease in opened],
+        leases=[_lease(lease, report[lease.tag]) for lease in opened],
         undecided=facts["undecided"] or None,
-        troubles=troubles,
+        alerts=alerts,
     )
 
 
-def _node(row: Row, opened: list[Open]) -> dict[str, Any]:
+def _node(row: Row, opened: list[LeaseRecord]) -> dict[str, Any]:
     said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
     used: dict[str, int] = {}
     for lease in opened:
@@ -137,12 +137,12 @@ def _node(row: Row, opened: list[Open]) -> dict[str, Any]:
 
 
 def _job(
-    row: Row, leases: list[Open], evidence: Mapping[str, Evidence], rates: Mapping[str, float], now: float
+    row: Row, leases: list[LeaseRecord], report: Mapping[str, LeaseReport], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
-    form = json.loads(row["form"])  # the whole form would need pydantic
+    spec = json.loads(row["spec"])  # the whole spec would need pydantic
     step = row["committed"]
     for lease in leases:
-        step += max(0, (evidence[lease.tag].ticked or 0) - lease.row["from_step"])
+        step += max(0, (report[lease.tag].ticked or 0) - lease.row["from_step"])
     state = row["state"]
     if leases and state == QUEUED:
         state = "running"
@@ -156,14 +156,14 @@ def _job(
     finished = row["finished"]
     paces = [rates[lease.row["gpu_types"]] for lease in leases if lease.row["gpu_types"] in rates]
     speed = sum(paces) if paces else None  # copies of a forked job share its steps
-    left = max(0, form["steps"] - step)
+    left = max(0, spec["steps"] - step)
     return {
         "name": row["name"],
         "tenant": row["tenant"],
         "state": state,
-        "workers": form["workers"],
-        "step": min(step, form["steps"]),
-        "steps": form["steps"],
+        "workers": spec["workers"],
+        "step": min(step, spec["steps"]),
+        "steps": spec["steps"],
         "committed": row["committed"],
         "lost": row["lost"],
         "where": where,
@@ -177,11 +177,11 @@ def _job(
         "seconds": (now if finished is None else finished) - row["submitted"],
         "failures": row["failures"],
         "losses": row["losses"],
-        "reason": row["reason"],
+        "reason": failed_before(row) if row["failure"] and state == QUEUED else row["reason"],
     }
 
 
-def _lease(lease: Open, evidence: Evidence) -> dict[str, Any]:
+def _lease(lease: LeaseRecord, report: LeaseReport) -> dict[str, Any]:
     row = lease.row
     return {
         "tag": lease.tag,
@@ -197,6 +197,6 @@ def _lease(lease: Open, evidence: Evidence) -> dict[str, Any]:
         "granted": row["granted"],
         "from_step": row["from_step"],
         "until_step": row["until_step"],
-        "step": evidence.ticked,
+        "step": report.ticked,
         "folder": str(lease.folder),
     }

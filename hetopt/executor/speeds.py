@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from hetopt.executor.database import Connection, Row
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node
-from hetopt.executor.evidence import Evidence, is_number
-from hetopt.executor.leases import Open
+from hetopt.executor.lease_report import LeaseReport, is_number
+from hetopt.executor.leases import LeaseRecord
 
 if TYPE_CHECKING:
-    from hetopt.executor.job_file import JobForm
+    from hetopt.executor.job_file import JobSpec
 
 Kind: TypeAlias = tuple[str, str, int]
 """Tenant, model, and workers."""
@@ -75,10 +75,10 @@ class Speeds:
         """GPU types on which it has run out of memory."""
         return tuple(t for t, speed in self.of(job).items() if not speed.feasible)
 
-    def with_progress(self, evidence: Iterable[Evidence]) -> Speeds:
+    def with_progress(self, report: Iterable[LeaseReport]) -> Speeds:
         """The same with what leases that still run have told."""
         known = {job: dict(own) for job, own in self.known.items()}
-        for one in evidence:
+        for one in report:
             kind, (steps, seconds) = one.lease.row["gpu_types"], one.timed
             if "+" in kind or steps <= 0 or seconds <= 0:
                 continue
@@ -99,14 +99,14 @@ def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
     return Speeds(known)
 
 
-def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
+def learn(connection: Connection, lease: LeaseRecord, report: LeaseReport) -> None:
     """Add to the books what a lease has shown: its speed, its memory, and where it cannot run."""
     kind = lease.row["gpu_types"]
     if "+" in kind:
         return  # the slowest of several types sets the pace; it says nothing of the others
-    steps, seconds = evidence.timed
-    memory = evidence.progress.get("memory_bytes")
-    if evidence.out_of_memory:
+    steps, seconds = report.timed
+    memory = report.progress.get("memory_bytes")
+    if report.out_of_memory:
         _infeasible(connection, lease.row["job"], kind, "out of memory")
         connection.change("DELETE FROM targets WHERE job = :job", job=lease.row["job"])  # not there again
     elif steps > 0 and seconds > 0:
@@ -144,15 +144,15 @@ def memory_of(nodes: Iterable[Node]) -> dict[str, float]:
 
 
 def allowed_types(
-    form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float], types: Iterable[str]
+    spec: JobSpec, known: Mapping[str, Speed], memory: Mapping[str, float], types: Iterable[str]
 ) -> list[str]:
     """GPU types on which the job may run and, as far as is known, can."""
-    need = max([form.memory, *(speed.memory_bytes or 0.0 for speed in known.values())])
+    need = max([spec.memory, *(speed.memory_bytes or 0.0 for speed in known.values())])
     small = [memory[t] for t, speed in known.items() if speed.note == "out of memory" and t in memory]
     return [
         t
         for t in types
-        if (form.gpu_types is None or t in form.gpu_types)
+        if (spec.gpu_types is None or t in spec.gpu_types)
         and (t not in known or known[t].feasible)
         and memory.get(t, float("inf")) >= need
         and not (t in memory and any(memory[t] <= bound for bound in small) and t not in known)
@@ -160,19 +160,19 @@ def allowed_types(
 
 
 def to_profile(
-    form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float], capacity: Mapping[str, int]
+    spec: JobSpec, known: Mapping[str, Speed], memory: Mapping[str, float], capacity: Mapping[str, int]
 ) -> list[str]:
     """GPU types on which the job is still to be run for a short time, the largest memory first [FFT, section 5].
 
     After the first its memory is known, and types with too little are left out.
     """
-    fits = [t for t in allowed_types(form, known, memory, capacity) if capacity[t] >= form.workers]
+    fits = [t for t in allowed_types(spec, known, memory, capacity) if capacity[t] >= spec.workers]
     return sorted((t for t in fits if t not in known), key=lambda t: -memory.get(t, float("inf")))
 
 
-def kind_of(form: JobForm) -> Kind | None:
+def kind_of(spec: JobSpec) -> Kind | None:
     """Jobs of one kind are profiled once [OEF, section 4.1]; None for one that does not say what it trains."""
-    return None if form.model is None else (form.tenant, form.model, form.workers)
+    return None if spec.model is None else (spec.tenant, spec.model, spec.workers)
 
 
 def measured_of(connection: Connection, kind: Kind) -> dict[str, Row]:
@@ -183,7 +183,7 @@ def measured_of(connection: Connection, kind: Kind) -> dict[str, Row]:
     tenant, model, workers = kind
     rows = connection.rows(
         """SELECT speeds.* FROM speeds JOIN jobs ON jobs.id = speeds.job WHERE tenant = :tenant AND feasible = 1
-        AND json_extract(form, '$.model') = :model AND json_extract(form, '$.workers') = :workers ORDER BY job""",
+        AND json_extract(spec, '$.model') = :model AND json_extract(spec, '$.workers') = :workers ORDER BY job""",
         tenant=tenant,
         model=model,
         workers=workers,

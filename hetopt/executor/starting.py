@@ -11,11 +11,11 @@ from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import runner
 from hetopt.executor.controller import Controller, Settings, check_same
-from hetopt.executor.deciding import fitted
 from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases_folder import check_not_away
-from hetopt.executor.store import StateStore
+from hetopt.executor.round_decision import fitted
+from hetopt.executor.state_database import StateDatabase
 from hetopt.formulations.traits import traits_of
 from hetopt.plugins import ESTIMATORS
 from hetopt.presentation import console
@@ -26,7 +26,7 @@ LOOKS = 20
 
 
 def controller(
-    store: StateStore,
+    database: StateDatabase,
     *,
     policy: str,
     settings: Mapping[str, Any],
@@ -51,18 +51,18 @@ def controller(
         No such policy or engine.
     """
     system = driving(policy, settings, round_seconds)
-    made = make_engine(engine, store.cluster, engine_settings, {"slots": slots, "partition": partition})
+    made = make_engine(engine, database.cluster, engine_settings, {"slots": slots, "partition": partition})
     leases = None if leases is None else leases.expanduser().absolute()
-    store.lock()
-    check_same(store, engine, leases)
+    database.lock()
+    check_same(database, engine, leases)
     if leases is not None:
-        check_not_away(store, leases)
+        check_not_away(database, leases)
         _check_leases(leases)
     said = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
-    terms = replace(LeaseTimeouts(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
-    _check_ttl(terms, shared=not made.exact_slots)
-    chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, terms, leases, strict_rounds)
-    return Controller(store, made, system, ESTIMATORS.factory("hadar"), chosen, say=console.note)
+    timeouts = replace(LeaseTimeouts(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
+    _check_ttl(timeouts, shared=not made.exact_slots)
+    chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, timeouts, leases, strict_rounds)
+    return Controller(database, made, system, ESTIMATORS.factory("hadar"), chosen, say=console.note)
 
 
 def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | None) -> System:
@@ -85,12 +85,12 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     return replace(fitted(system, round_seconds, None), round_seconds=round_seconds)
 
 
-def _check_ttl(terms: LeaseTimeouts, *, shared: bool) -> None:
+def _check_ttl(timeouts: LeaseTimeouts, *, shared: bool) -> None:
     """Whether runners see the lease renewed in time, though they, or a file server twice in a row, may be late."""
-    least = max(LOOKS * runner.LOOK_SECONDS, 2 * terms.visible_seconds if shared else 0.0)
-    if terms.ttl_seconds < least:
+    least = max(LOOKS * runner.LOOK_SECONDS, 2 * timeouts.visible_seconds if shared else 0.0)
+    if timeouts.ttl_seconds < least:
         raise InvalidOption(
-            f"is {terms.ttl_seconds:g} s; it must be {least:g} s at least, or jobs may not see their leases "
+            f"is {timeouts.ttl_seconds:g} s; it must be {least:g} s at least, or jobs may not see their leases "
             "renewed in time",
             "--ttl",
         )

@@ -1,4 +1,4 @@
-"""Where the state of a cluster lies; apart from its store, since completion in shells does not import that."""
+"""Where the state of a cluster lies; apart from its database, since completion in shells does not import that."""
 
 from __future__ import annotations
 

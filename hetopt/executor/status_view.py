@@ -150,7 +150,7 @@ def _warnings(now: Snapshot) -> list[str]:
     if now.controller is None:
         rest = " Running jobs continue until their leases expire." if now.leases else ""
         return [f"No controller runs, so nothing is decided; start one with `hetopt run`.{rest}"]
-    found = list(now.troubles)
+    found = list(now.alerts)
     if now.undecided is not None:
         found.append(f"The policy cannot decide, so running jobs continue: {now.undecided}")
     if now.overdue is not None:

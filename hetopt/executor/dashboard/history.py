@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from itertools import chain, count
 
-from hetopt.executor.database import Connection, Row
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.queue import capacity_of, known_nodes
 
 WINDOW_SECONDS, WINDOW_ROUNDS = 3600.0, 12
@@ -124,9 +124,9 @@ def unmeasured(connection: Connection) -> set[str]:
     capacity = capacity_of(known_nodes(connection))
     measured = set(connection.execute("SELECT job, gpu_type FROM speeds"))
     found = set()
-    for number, name, text in connection.execute("SELECT id, name, form FROM jobs"):
-        form = json.loads(text)
-        usable = [t for t in form["gpu_types"] or capacity if capacity.get(t, 0) >= form["workers"]]
+    for number, name, text in connection.execute("SELECT id, name, spec FROM jobs"):
+        spec = json.loads(text)
+        usable = [t for t in spec["gpu_types"] or capacity if capacity.get(t, 0) >= spec["workers"]]
         if any((number, t) not in measured for t in usable):
             found.add(name)
     return found

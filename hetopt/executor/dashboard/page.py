@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from hetopt.executor.dashboard import pictures
-from hetopt.executor.dashboard.reader import ClusterState
+from hetopt.executor.dashboard.reader import DashboardState
 from hetopt.executor.status_view import Section, jobs_by_phase, rho_cell, status_of
 from hetopt.presentation.formatting import format_duration, format_number, format_percent
 from hetopt.presentation.pages import render, script, source_hash, stylesheet
@@ -41,12 +41,12 @@ POLICY = f"{FILE_POLICY}; script-src {source_hash(script('dashboard.js'))}; conn
 _DRAWING = threading.Lock()  # the settings of Matplotlib belong to the whole process
 
 
-def fragment(state: ClusterState) -> str:
+def fragment(state: DashboardState) -> str:
     """The sections that change, each an element with an id."""
     return render("dashboard_sections.html.j2", **_values(state))
 
 
-def page(state: ClusterState, *, live: bool = True) -> str:
+def page(state: DashboardState, *, live: bool = True) -> str:
     """The whole document; without the script if not ``live``, as a page in a file."""
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     policy = "" if live else FILE_POLICY
@@ -58,13 +58,13 @@ def notice(title: str, text: str, *, again: int | None = None, link: dict[str, s
     return render("notice.html.j2", title=f"hetopt: {title}", text=text, again=again, link=link)
 
 
-def _values(state: ClusterState) -> dict[str, Any]:
+def _values(state: DashboardState) -> dict[str, Any]:
     with _DRAWING:
         return _values_once(state)
 
 
 @lru_cache(maxsize=1)
-def _values_once(state: ClusterState) -> dict[str, Any]:
+def _values_once(state: DashboardState) -> dict[str, Any]:
     rho = {str(job): rho_cell(*row) for job, *row in state.fairness[["rho", "estimated"]].itertuples()}
     last = state.rounds[-1] if state.rounds else None
     return {
@@ -76,7 +76,7 @@ def _values_once(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def tenants(state: ClusterState) -> Section:
+def tenants(state: DashboardState) -> Section:
     """GPU time of tenants, and the finish-time fairness of their jobs."""
     now, usage = state.snapshot, state.usage
     owner = {job["name"]: job["tenant"] for job in now.jobs}

@@ -8,9 +8,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from hetopt.executor.connection import Row
 from hetopt.executor.dashboard.history import Span
-from hetopt.executor.dashboard.reader import ClusterState
-from hetopt.executor.database import Row
+from hetopt.executor.dashboard.reader import DashboardState
 from hetopt.executor.leases import PROFILE
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
@@ -63,7 +63,7 @@ def lease_tip(run: Sequence[Span], now: float) -> str:
     )
 
 
-def leases(state: ClusterState) -> Picture | None:
+def leases(state: DashboardState) -> Picture | None:
     """Leases over time, a line for each GPU, with the rounds; None without leases."""
     now, since, spans = state.snapshot.now, state.since, state.spans
     if not spans:

@@ -11,16 +11,16 @@ from pathlib import Path
 import pandas as pd
 
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
-from hetopt.executor import tables
+from hetopt.executor import schema
 from hetopt.executor.clock import Clock
+from hetopt.executor.connection import Row
 from hetopt.executor.dashboard import history
 from hetopt.executor.dashboard.job_fairness import fairness
-from hetopt.executor.database import Row
 from hetopt.executor.lease_directory import boot_id
 from hetopt.executor.losses import newest_leases, recent_curve
 from hetopt.executor.snapshot import Snapshot, snapshot
+from hetopt.executor.state_database import LEASES, StateDatabase
 from hetopt.executor.state_folder import DATABASE
-from hetopt.executor.store import LEASES, StateStore
 
 LOCK_SECONDS = 3.0
 """Seconds for which a read waits for others that use the database."""
@@ -33,7 +33,7 @@ MAX_CURVES = 40
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterState:
+class DashboardState:
     """All that the page shows; ``spans`` is complete from second ``since`` on, ``losses`` is job -> (step, loss)."""
 
     snapshot: Snapshot
@@ -64,12 +64,12 @@ class Reader:
 
     def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS, max_age: float = MAX_AGE) -> None:
         self.lock_seconds, self.max_age = lock_seconds, max_age
-        self.store = StateStore(folder, make=False)
-        self.store.make_read_only(lock_seconds)
+        self.database = StateDatabase(folder, make=False)
+        self.database.make_read_only(lock_seconds)
         self._lock = threading.Lock()
-        self._last: tuple[float, ClusterState | HetoptError] | None = None
+        self._last: tuple[float, DashboardState | HetoptError] | None = None
 
-    def read(self) -> ClusterState:
+    def read(self) -> DashboardState:
         """The state now, or less than ``max_age`` seconds ago; errors are raised as often.
 
         Raises
@@ -80,7 +80,7 @@ class Reader:
             It is of another version of hetopt.
         """
         if not self._lock.acquire(timeout=2 * self.lock_seconds):
-            raise UnusableFile(f"{self.store.folder / DATABASE} is not read in time; other requests wait, too")
+            raise UnusableFile(f"{self.database.folder / DATABASE} is not read in time; other requests wait, too")
         try:
             if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
                 self._last = time.monotonic(), self._state_or_error()
@@ -91,39 +91,39 @@ class Reader:
             raise found.with_traceback(None)
         return found
 
-    def _state_or_error(self) -> ClusterState | HetoptError:
+    def _state_or_error(self) -> DashboardState | HetoptError:
         try:
             return self._read()
         except (UnusableFile, InvalidOption) as problem:
             return problem
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:  # damaged JSON
             text = f"{type(problem).__name__}: {problem}"[:300]
-            return UnusableFile(f"{self.store.folder / DATABASE}: what it holds cannot be shown ({text})")
+            return UnusableFile(f"{self.database.folder / DATABASE}: what it holds cannot be shown ({text})")
         finally:
-            self.store.disconnect()
+            self.database.disconnect()
 
-    def _read(self) -> ClusterState:
-        if not (self.store.folder / DATABASE).is_file():
-            raise UnusableFile(f"{self.store.folder} has no state of a cluster any more")
-        with self.store.reading() as connection:
-            version, clock = (self.store.fact(connection, key) for key in ("version", "clock"))
-        if version != str(tables.VERSION):
-            path = self.store.folder / DATABASE
-            raise InvalidOption(f"{path} is of version {version}; this hetopt reads {tables.VERSION}")
+    def _read(self) -> DashboardState:
+        if not (self.database.folder / DATABASE).is_file():
+            raise UnusableFile(f"{self.database.folder} has no state of a cluster any more")
+        with self.database.reading() as connection:
+            version, clock = (self.database.meta(connection, key) for key in ("version", "clock"))
+        if version != str(schema.VERSION):
+            path = self.database.folder / DATABASE
+            raise InvalidOption(f"{path} is of version {version}; this hetopt reads {schema.VERSION}")
         if clock is not None and json.loads(clock)["boot"] == boot_id():  # a controller sets it again after a restart
-            self.store.clock = Clock.of(clock, 0.0)
-        now = snapshot(self.store)
+            self.database.clock = Clock.of(clock, 0.0)
+        now = snapshot(self.database)
         running = [job["name"] for job in now.jobs if job["where"]]
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             start = history.window_start(connection, now.now, now.round_seconds)
             spans, since = history.spans(connection, start, now.now)
             rounds, usage = history.rounds(connection, start), history.usage(connection, start, now.now)
             engine, unmeasured = history.engine(connection), history.unmeasured(connection)
-            leases = newest_leases(connection, running[:MAX_CURVES], self.store.folder / LEASES)
+            leases = newest_leases(connection, running[:MAX_CURVES], self.database.folder / LEASES)
         losses = {job: recent_curve(own) for job, own in leases.items()}
-        return ClusterState(now, engine, since, spans, rounds, usage, fairness(now, unmeasured), losses)
+        return DashboardState(now, engine, since, spans, rounds, usage, fairness(now, unmeasured), losses)
 
     def close(self) -> None:
         """Close the database."""
         with self._lock:
-            self.store.close()
+            self.database.close()

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.dashboard.access import Access, address
 from hetopt.executor.dashboard.page import POLICY, fragment, notice, page
-from hetopt.executor.dashboard.reader import ClusterState, Reader
+from hetopt.executor.dashboard.reader import DashboardState, Reader
 
 MAX_REQUESTS = 32
 """Requests that are answered at a time; more are refused."""
@@ -36,12 +36,12 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
+    "Cache-Control": "no-database",
 }
 
 HTML, TEXT, JSON = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/json"
 
-PATHS: Mapping[str, tuple[str, Callable[[ClusterState], str]]] = {
+PATHS: Mapping[str, tuple[str, Callable[[DashboardState], str]]] = {
     "/": (HTML, page),
     "/fragment": (HTML, fragment),
     "/api/snapshot.json": (JSON, lambda state: json.dumps(state.snapshot.plain())),

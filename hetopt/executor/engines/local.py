@@ -116,7 +116,7 @@ class LocalEngine:
         send([pid for pid, own in tagged() if own in wanted] if wanted else [], signal.SIGTERM)
 
     def kill(self, tags: Collection[str]) -> None:
-        """Kill the runners and all that they have started; guardians last, so that no orphan of theirs is lost."""
+        """Kill the runners and all that they have started; supervisors last, so that no orphan of theirs is lost."""
         wanted, began = set(tags), files.now()
         while wanted and (waited := files.now() - began) < KILL_SECONDS:
             found = {pid: own for pid, own in tagged() if own.rpartition(".")[0] in wanted}

@@ -10,24 +10,24 @@ from pydantic import Field
 from hetopt.data.file_values import Natural, Part
 from hetopt.errors import InvalidOption
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.forms import read_form
 from hetopt.executor.job_file import Bytes, Named
+from hetopt.executor.spec_files import read_spec
 
 MOST_SLOTS = 4096
 """On one host; a slip in a number shall not fill the memory."""
 
 
-class HostForm(Part):
+class HostSpec(Part):
     """One host."""
 
     slots: Annotated[dict[Named, Natural], Field(min_length=1)]
     """GPU type -> slots that stand for one GPU each."""
 
 
-class SlotsForm(Part):
+class SlotsSpec(Part):
     """Hosts that are all this machine."""
 
-    nodes: Annotated[dict[Named, HostForm], Field(min_length=1)]
+    nodes: Annotated[dict[Named, HostSpec], Field(min_length=1)]
     memory: dict[Named, Bytes] = Field(default_factory=dict)
     """GPU type -> memory of one GPU."""
 
@@ -46,7 +46,7 @@ def read_slots(path: Path) -> tuple[Node, ...]:
     InvalidOption
         It says something else.
     """
-    said, nodes = read_form(SlotsForm, path), []
+    said, nodes = read_spec(SlotsSpec, path), []
     for name, host in said.nodes.items():
         for gpu_type, number in host.slots.items():
             if number > MOST_SLOTS:

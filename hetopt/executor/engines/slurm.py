@@ -15,10 +15,10 @@ from hetopt.checks import choices
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused, Seat
-from hetopt.executor.engines.slurm_asks import Asks, checked
 from hetopt.executor.engines.slurm_commands import OVER, Commands, failure
 from hetopt.executor.engines.slurm_nodes import KEPT_FREE, Host, Partition, hosts, partitions
-from hetopt.executor.engines.slurm_reserved import Reserved
+from hetopt.executor.engines.slurm_requests import Request, checked
+from hetopt.executor.engines.slurm_reservations import Reservations
 from hetopt.executor.names import check_name
 
 SCRIPT = '#!/bin/sh\nexec "$@"\n'
@@ -93,10 +93,10 @@ class SlurmEngine:
         if cpus_per_gpu is not None and cpus_per_gpu < 1:
             raise InvalidOption(f"is {cpus_per_gpu}; it must be 1 at least", "cpus_per_gpu")
         self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
-        self._wanted, self._asks = partition, Asks(cpus_per_gpu, checked(options or {}))
+        self._wanted, self._asks = partition, Request(cpus_per_gpu, checked(options or {}))
         self._commands = Commands(seconds)
         names = self._asks.options.get("reservation")
-        self._reserved = None if names is None else Reserved(self._commands, names)
+        self._reserved = None if names is None else Reservations(self._commands, names)
         self._within: Mapping[str, str] | None = None
         self._waits: dict[str, float] = {}
         self._partition: Partition | None = None
@@ -116,7 +116,7 @@ class SlurmEngine:
             It could not, and Slurm says why.
         """
         hosts = sorted(self._hosts.values(), key=lambda host: not host.up)
-        if self._asks == (plain := Asks()) or not hosts:
+        if self._asks == (plain := Request()) or not hosts:
             return  # or nobody knows now
         host, kind = hosts[0], next(iter(hosts[0].gpus))
         lease = Grant(f"{self._prefix}0-0-0", Path("/"), (Seat(host.name, kind, 0),))
@@ -275,7 +275,7 @@ class SlurmEngine:
             raise problem
 
     def _component(
-        self, asks: Asks, grant: Grant, nodes: Collection[str], gpus: Mapping[str, int], *, gang: bool
+        self, asks: Request, grant: Grant, nodes: Collection[str], gpus: Mapping[str, int], *, gang: bool
     ) -> list[str]:
         """What sbatch is told of nodes that give the same."""
         number, folder = sum(gpus.values()), str(grant.folder)

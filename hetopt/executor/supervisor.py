@@ -20,7 +20,7 @@ STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGURG)  # the last: to Slurm'
 """Signals that ask a runner to stop its job."""
 
 
-def guarded(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dict[str, Any], int]:
+def supervised(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dict[str, Any], int]:
     """Do ``work`` in a child process, and wait for it; what it leaves behind becomes a child of this one.
 
     Where this process is killed, the child is asked to stop.

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 T = TypeVar("T")
 
 
-class Kept:
+class Cache:
     """Remembers results as long as the books stay the same.
 
     Parameters
     ----------
-    store:
+    database:
         The books.
     """
 
-    def __init__(self, store: StateStore) -> None:
-        self._store = store
+    def __init__(self, database: StateDatabase) -> None:
+        self._store = database
         self._version: int | None = None
         self._found: dict[Hashable, Any] = {}
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-VERSION = 2
+VERSION = 3
 """Of these tables."""
+
+MIGRATIONS = {
+    "2": (
+        "ALTER TABLE jobs RENAME COLUMN form TO spec",
+        "ALTER TABLE jobs ADD COLUMN failure TEXT",
+        "UPDATE meta SET value = '3' WHERE key = 'version'",
+    ),
+}
+"""Version -> SQL that makes the next one of it."""
 
 HELD_NUMBER = "held = 1 AND device = ''"
 HELD_DEVICE = "held = 1 AND device != ''"
@@ -22,9 +31,10 @@ TABLES = {
         id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
         name TEXT NOT NULL UNIQUE,
         tenant TEXT NOT NULL,
-        form TEXT NOT NULL, -- JSON of JobForm
+        spec TEXT NOT NULL, -- JSON of JobSpec
         state TEXT NOT NULL, -- queued, done, failed, cancelled; a job with an open lease is running
         reason TEXT, -- why it waits, or how it ended
+        failure TEXT, -- why its last lease failed, until it has another
         submitted FLOAT NOT NULL,
         submitted_at TEXT NOT NULL, -- date and time, for people
         started FLOAT, -- when it first ran

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from hetopt.executor.database import Connection, Row
-from hetopt.executor.deciding import Scene
+from hetopt.executor.cache import Cache
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Engine, Node, Seat
-from hetopt.executor.job_file import JobForm
-from hetopt.executor.kept import Kept
-from hetopt.executor.leases import INTENT, PROFILE, TRAIN, Open, StopReason
-from hetopt.executor.queue import FAILED, form_of
-from hetopt.executor.reconciling import Trial
+from hetopt.executor.job_file import JobSpec
+from hetopt.executor.leases import INTENT, PROFILE, TRAIN, LeaseRecord, StopReason
+from hetopt.executor.queue import FAILED, spec_of
+from hetopt.executor.reconciler import ProfilingRun
+from hetopt.executor.round_decision import ClusterState
 from hetopt.executor.speeds import (
     Kind,
     Speed,
@@ -28,7 +28,7 @@ from hetopt.executor.speeds import (
     take_over,
     to_profile,
 )
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 IN_VAIN_SECONDS = 300.0
 """For so long nothing is granted where a lease has waited in vain: cores or memory there are others', for instance."""
@@ -44,14 +44,14 @@ BEGIN_SECONDS = 30.0
 """For so long others of its kind wait for a profiling run that the engine has not begun."""
 
 
-class Survey:
+class Profiler:
     """Looks at hosts and jobs.
 
     Parameters
     ----------
-    store, engine:
+    database, engine:
         The books, and who knows the hosts.
-    kept:
+    cache:
         What was read and has not changed.
     profile:
         New jobs are profiled before they are scheduled.
@@ -64,8 +64,8 @@ class Survey:
         Names of those that shall be emptied.
     """
 
-    def __init__(self, store: StateStore, engine: Engine, kept: Kept, *, profile: bool) -> None:
-        self.store, self.engine, self.kept, self.profile = store, engine, kept, profile
+    def __init__(self, database: StateDatabase, engine: Engine, cache: Cache, *, profile: bool) -> None:
+        self.database, self.engine, self.cache, self.profile = database, engine, cache, profile
         self.nodes: tuple[Node, ...] = ()
         self.drained: frozenset[str] = frozenset()
         self._missing: Mapping[tuple[str | int, ...], float] = {}  # place of a GPU that a lease holds -> since when
@@ -73,7 +73,7 @@ class Survey:
         self._others_then: Mapping[str, Mapping[tuple[str, str], int]] = {}  # when a lease was first looked at
         self._held_by_others: Mapping[tuple[str, str], int] = {}
 
-    def usable(self, leases: Sequence[Open]) -> list[Node]:
+    def usable(self, leases: Sequence[LeaseRecord]) -> list[Node]:
         """Hosts on which something may be started now, with the GPUs that are, or soon will be, free for it.
 
         Left out are those that others use, those on which a process that was given up may still live (nobody knows for
@@ -84,7 +84,7 @@ class Survey:
         gone = Counter(self._held_by_others) + self._waited_in_vain()
         return [self._without(node, stuck, gone, leases) for node in there]
 
-    def _with_missing(self, node: Node, leases: Sequence[Open]) -> Node:
+    def _with_missing(self, node: Node, leases: Sequence[LeaseRecord]) -> Node:
         """The node with GPUs that may only seem to be gone: who trains there stays, and nobody else makes room."""
         if not self._missing:
             return node
@@ -92,18 +92,18 @@ class Survey:
         more = [seat for lease, seat in own if seat.node == node.name and not self._is_gone(lease, seat)]
         return replace(node, seats=(*node.seats, *more)) if more else node
 
-    def _is_gone(self, lease: Open, seat: Seat) -> bool:
+    def _is_gone(self, lease: LeaseRecord, seat: Seat) -> bool:
         """Whether a lease has to do without this GPU; one that has not begun may look for another at once."""
         since = self._missing.get(seat.place, math.inf)
-        return self.store.now() - since >= (0.0 if lease.row["state"] == INTENT else GONE_SECONDS)
+        return self.database.now() - since >= (0.0 if lease.row["state"] == INTENT else GONE_SECONDS)
 
-    def _miss(self, leases: Sequence[Open]) -> None:
+    def _miss(self, leases: Sequence[LeaseRecord]) -> None:
         """Write down which GPUs of leases the engine has not told of, though it has of their nodes."""
         held = [seat for lease in leases for seat in lease.seats if seat.device]
         names = {seat.node for seat in held}
         there = {node.name: {seat.place for seat in node.seats} for node in self.nodes if node.name in names}
         missing = [seat.place for seat in held if seat.node in there and seat.place not in there[seat.node]]
-        now = self.store.now()
+        now = self.database.now()
         self._missing = {place: self._missing.get(place, now) for place in missing}
 
     def _waited_in_vain(self) -> Counter[tuple[str, str]]:
@@ -111,9 +111,9 @@ class Survey:
 
         Without those that others have taken meanwhile: for them it has waited, and they are left out already.
         """
-        since = self.store.now() - IN_VAIN_SECONDS
+        since = self.database.now() - IN_VAIN_SECONDS
         found, taken = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-        for sealed, tag, *where in self.kept.get("in vain", self._read_in_vain):
+        for sealed, tag, *where in self.cache.get("in vain", self._read_in_vain):
             if sealed > since:
                 key = where[0], where[1]
                 found[key] += 1
@@ -122,15 +122,15 @@ class Survey:
         return found - taken
 
     def _read_in_vain(self) -> list[tuple[float, str, str, str]]:
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return connection.tuples(
                 """SELECT sealed, tag, node, gpu_type FROM leases JOIN seats ON seats.lease = leases.id
                 WHERE outcome = 'revoked' AND stop_reason = :reason AND sealed > :since""",
                 reason=StopReason.NOT_STARTED,
-                since=self.store.now() - IN_VAIN_SECONDS,
+                since=self.database.now() - IN_VAIN_SECONDS,
             )
 
-    def look(self, leases: Sequence[Open]) -> None:
+    def look(self, leases: Sequence[LeaseRecord]) -> None:
         """Ask the engine for its hosts, and write down what is new of them.
 
         Raises
@@ -147,11 +147,11 @@ class Survey:
         self.nodes = nodes
         self._miss(leases)
         self._count_others(leases)
-        kept = {lease.tag for lease in leases} | {tag for _, tag, *_ in self.kept.get("in vain", self._read_in_vain)}
+        kept = {lease.tag for lease in leases} | {tag for _, tag, *_ in self.cache.get("in vain", self._read_in_vain)}
         self._others_then = {tag: self._others_then.get(tag, self._held_by_others) for tag in kept}
-        self.drained = self.kept.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
+        self.drained = self.cache.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
 
-    def _count_others(self, leases: Sequence[Open]) -> None:
+    def _count_others(self, leases: Sequence[LeaseRecord]) -> None:
         """GPUs that are in use though no lease runs there, now and at the last look: between two looks leases come."""
         if not any(node.used for node in self.nodes):  # or the engine does not tell
             self._others, self._held_by_others = {}, {}
@@ -172,7 +172,7 @@ class Survey:
         node: Node,
         stuck: Collection[tuple[str | int, ...]],
         others: Mapping[tuple[str, str], int],
-        leases: Sequence[Open],
+        leases: Sequence[LeaseRecord],
     ) -> Node:
         """The node without those GPUs, and as many fewer as others use: free ones, then those a lease waits for."""
         left = {t: n for (name, t), n in others.items() if name == node.name}
@@ -190,7 +190,7 @@ class Survey:
                     gone.add(seat.place)
         return replace(node, seats=tuple(seat for seat in node.seats if seat.place not in gone))
 
-    def leave(self, leases: Sequence[Open]) -> dict[str, StopReason]:
+    def leave(self, leases: Sequence[LeaseRecord]) -> dict[str, StopReason]:
         """Tag of a lease that shall end at once, whatever it holds besides -> why."""
         found = dict[str, StopReason]()
         if not (self.drained or self._missing):
@@ -204,7 +204,7 @@ class Survey:
 
     def _write_down(self, said: Mapping[str, str]) -> frozenset[str]:
         """Write down what is new; names of the hosts that are drained."""
-        with self.store.writing() as connection:
+        with self.database.writing() as connection:
             rows = connection.rows("SELECT * FROM nodes")
             known = {row["name"]: row["content"] for row in rows}
             drained = frozenset(str(row["name"]) for row in rows if row["drained"])
@@ -214,7 +214,7 @@ class Survey:
                 elif known[name] != content:
                     connection.update("nodes", {"content": content}, "name = :name", name=name)
                 if known.get(name) != content:
-                    self.store.note(connection, "node", node=name, **json.loads(content))
+                    self.database.record_event(connection, "node", node=name, **json.loads(content))
             for name in known.keys() - said.keys():
                 if known[name] is None:
                     continue
@@ -222,18 +222,18 @@ class Survey:
                     connection.update("nodes", {"content": None}, "name = :name", name=name)
                 else:
                     connection.change("DELETE FROM nodes WHERE name = :name", name=name)
-                self.store.note(connection, "node", node=name, gone=True)
+                self.database.record_event(connection, "node", node=name, gone=True)
         return drained
 
-    def scene(self, leases: Sequence[Open]) -> tuple[Scene, list[Trial]]:
+    def cluster_state(self, leases: Sequence[LeaseRecord]) -> tuple[ClusterState, list[ProfilingRun]]:
         """What a decision would rest on now, and the profiling runs that are wanted first."""
         usable = self.usable(leases)
         nodes = [self._with_missing(node, leases) for node in usable]
         capacity = dict(Counter(seat.gpu_type for node in usable for seat in node.seats))
         memory = memory_of(self.nodes)
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
-        ready, wanted, speeds = self.kept.get(key, lambda: self._jobs(capacity, memory))
-        now = self.store.now()
+        ready, wanted, speeds = self.cache.get(key, lambda: self._jobs(capacity, memory))
+        now = self.database.now()
         held = {lease.row["job"]: lease for lease in sorted(leases, key=lambda one: one.row["lost_since"] is not None)}
         ready = [row for row in ready if self._may_start(row, held.get(row["id"]), now)]  # nobody waits for the others
         trials = self._trials(wanted, held, now)
@@ -241,13 +241,13 @@ class Survey:
         staying = [one for one in leases if one.row["stop_asked"] is None and one.tag not in leave]
         training = [lease for lease in staying if lease.row["kind"] == TRAIN]
         whole = dict(Counter(seat.gpu_type for node in self.nodes for seat in node.seats))
-        return Scene(now, nodes, ready, training, speeds, whole=whole), trials
+        return ClusterState(now, nodes, ready, training, speeds, whole=whole), trials
 
     def _jobs(
         self, capacity: Mapping[str, int], memory: Mapping[str, float]
     ) -> tuple[list[Row], list[tuple[Row, Sequence[str]]], Speeds]:
         """Jobs that may be scheduled, those that must be profiled with the types, and what was measured."""
-        with self.store.writing() as connection:
+        with self.database.writing() as connection:
             jobs = connection.rows("SELECT * FROM jobs WHERE state = 'queued' AND cancelled = 0 ORDER BY id")
             speeds, begun = read_speeds(connection), self._begun(connection)
             if self.profile and self._learn_from_others(connection, jobs, speeds, memory, capacity, begun):
@@ -255,11 +255,11 @@ class Survey:
             ready = []
             wanted: list[tuple[Row, Sequence[str]]] = []
             for row in jobs:
-                form = form_of(row)
-                if self._is_impossible(form, speeds.of(row["id"]), memory):
+                spec = spec_of(row)
+                if self._is_impossible(spec, speeds.of(row["id"]), memory):
                     self._impossible(connection, row)
                     continue
-                left = to_profile(form, speeds.of(row["id"]), memory, capacity)
+                left = to_profile(spec, speeds.of(row["id"]), memory, capacity)
                 if not self.profile or not left or row["id"] in begun:
                     ready.append(row)
                 else:
@@ -267,25 +267,27 @@ class Survey:
         return ready, wanted, speeds
 
     @staticmethod
-    def _may_start(row: Row, lease: Open | None, now: float) -> bool:
+    def _may_start(row: Row, lease: LeaseRecord | None, now: float) -> bool:
         """Whether it does not rest, nor waits for ever for the end of what was given up long ago."""
         lost = None if lease is None else lease.row["lost_since"]
         return bool(row["not_before"] <= now and (lost is None or now - lost < GONE_SECONDS))
 
-    def _trials(self, wanted: Sequence[tuple[Row, Sequence[str]]], held: Mapping[int, Open], now: float) -> list[Trial]:
+    def _trials(
+        self, wanted: Sequence[tuple[Row, Sequence[str]]], held: Mapping[int, LeaseRecord], now: float
+    ) -> list[ProfilingRun]:
         """The next runs that are wanted; jobs of one kind wait for the first of them, if it will have its run soon."""
         trials, coming = [], set[tuple[Kind, str]]()
         for row, left in wanted:
-            form = form_of(row)
-            kind = kind_of(form)
+            spec = spec_of(row)
+            kind = kind_of(spec)
             if own := [t for t in left if kind is None or (kind, t) not in coming]:
-                trials.append(Trial(row["id"], own[0], form.workers))
+                trials.append(ProfilingRun(row["id"], own[0], spec.workers))
             if kind is not None and self._will_tell(row, held.get(row["id"]), now):
                 coming |= {(kind, t) for t in left}
         return trials
 
     @staticmethod
-    def _will_tell(row: Row, lease: Open | None, now: float) -> bool:
+    def _will_tell(row: Row, lease: LeaseRecord | None, now: float) -> bool:
         """Whether a job that is to be profiled is being so, or may begin to be."""
         if lease is None:
             return bool(row["not_before"] <= now)
@@ -304,10 +306,10 @@ class Survey:
         """Let jobs that are to be profiled have what was measured of others of their kind; whether there was any."""
         found: dict[Kind, Mapping[str, Row]] = {}
         for row in jobs:
-            form, known = form_of(row), speeds.of(row["id"])
-            if (kind := kind_of(form)) is None or row["id"] in begun:
+            spec, known = spec_of(row), speeds.of(row["id"])
+            if (kind := kind_of(spec)) is None or row["id"] in begun:
                 continue
-            if not known or to_profile(form, known, memory, capacity):
+            if not known or to_profile(spec, known, memory, capacity):
                 if kind not in found:
                     found[kind] = measured_of(connection, kind)
                 take_over(connection, row["id"], found[kind].values())
@@ -323,21 +325,21 @@ class Survey:
             )
         )
 
-    def _is_impossible(self, form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float]) -> bool:
+    def _is_impossible(self, spec: JobSpec, known: Mapping[str, Speed], memory: Mapping[str, float]) -> bool:
         """Whether it has run out of memory, and there is no GPU type left, not even on hosts that are down."""
         if all(speed.feasible for speed in known.values()):
             return False
         types = {seat.gpu_type for node in self.nodes for seat in node.seats} | memory.keys()  # also of lost GPUs
-        return bool(types) and not allowed_types(form, known, memory, types)
+        return bool(types) and not allowed_types(spec, known, memory, types)
 
     def _impossible(self, connection: Connection, row: Row) -> None:
         """A job that has run out of memory on every GPU type there is."""
         reason = "it ran out of memory on every GPU type that it may run on"
-        values = {"state": FAILED, "finished": self.store.now(), "reason": reason}
+        values = {"state": FAILED, "finished": self.database.now(), "reason": reason}
         connection.update("jobs", values, "id = :job", job=row["id"])
-        self.store.note(connection, "failed", row["name"], reason=reason)
+        self.database.record_event(connection, "failed", row["name"], reason=reason)
 
 
-def _runs(lease: Open) -> bool:
+def _runs(lease: LeaseRecord) -> bool:
     """Whether a process of it was seen, so that it has its GPUs."""
     return lease.row["running"] is not None

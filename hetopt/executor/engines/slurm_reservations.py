@@ -11,7 +11,7 @@ from hetopt.executor.engines.slurm_commands import Commands
 from hetopt.executor.engines.slurm_nodes import fields
 
 
-class Reserved:
+class Reservations:
     """The nodes of reservations.
 
     Parameters

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from hetopt.executor.tables import DEFAULTS
+from hetopt.executor.schema import DEFAULTS
 
 Row = dict[str, Any]
 """Column -> value."""
@@ -45,7 +45,7 @@ class Connection(sqlite3.Connection):
             path,
             timeout=wait_seconds,
             detect_types=sqlite3.PARSE_DECLTYPES,
-            isolation_level=None,  # transactions begin where the store says
+            isolation_level=None,  # transactions begin where the database says
             check_same_thread=False,
             factory=cls,
         )
@@ -92,7 +92,7 @@ class Connection(sqlite3.Connection):
         return self.execute(sql, _bound(values)).rowcount
 
     def insert(self, table: str, **values: Any) -> int:
-        """A new row, with :data:`~hetopt.executor.tables.DEFAULTS`; its number."""
+        """A new row, with :data:`~hetopt.executor.schema.DEFAULTS`; its number."""
         row = DEFAULTS.get(table, {}) | values
         number = self.execute(_insertion(table, row), row).lastrowid
         assert number is not None

@@ -10,17 +10,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hetopt.executor.database import Connection, Row
-from hetopt.executor.deciding import Target, shares
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, StopReason, grant, job_numbered, steps_of
-from hetopt.executor.store import StateStore
-from hetopt.executor.tending import Tender
+from hetopt.executor.lease_manager import LeaseManager
+from hetopt.executor.leases import PROFILE, SEALED, TRAIN, LeaseRecord, StopReason, grant, job_numbered, steps_of
+from hetopt.executor.round_decision import Target, shares
+from hetopt.executor.state_database import StateDatabase
 from hetopt.simulation.profiling import fewest
 
 
 @dataclass(frozen=True)
-class Trial:
+class ProfilingRun:
     """A profiling run that is wanted: a gang of one type."""
 
     job: int
@@ -39,9 +39,9 @@ def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
     connection.insert_all("targets", [row for row in rows if row["job"] in queued])
 
 
-def read_targets(store: StateStore) -> list[Target]:
+def read_targets(database: StateDatabase) -> list[Target]:
     """What the last decision wants."""
-    with store.reading() as connection:
+    with database.reading() as connection:
         rows = connection.execute("SELECT job, copy, seats, work FROM targets ORDER BY job, copy")
         return [Target(job, copy, json.loads(seats), work) for job, copy, seats, work in rows]
 
@@ -52,15 +52,19 @@ class Reconciler:
 
     Parameters
     ----------
-    store, tender:
+    database, manager:
         The books, and who handles leases.
     """
 
-    store: StateStore
-    tender: Tender
+    database: StateDatabase
+    manager: LeaseManager
 
     def stop(
-        self, leases: Sequence[Open], targets: Sequence[Target], round_number: int, leave: Mapping[str, StopReason]
+        self,
+        leases: Sequence[LeaseRecord],
+        targets: Sequence[Target],
+        round_number: int,
+        leave: Mapping[str, StopReason],
     ) -> None:
         """Stop leases that the targets do not want as they are, and at once those that shall ``leave`` (tag -> why).
 
@@ -68,7 +72,7 @@ class Reconciler:
         keep everybody starting for ever.
         """
         wanted = {(target.job, target.copy): target for target in targets}
-        asked: list[tuple[Open, StopReason]] = []
+        asked: list[tuple[LeaseRecord, StopReason]] = []
         for lease in leases:
             row = lease.row
             if row["stop_asked"] is None and lease.tag in leave:
@@ -85,14 +89,14 @@ class Reconciler:
                 asked.append((lease, StopReason.PREEMPTED))
             elif target.seats != lease.held or target.forked != row["forked"]:
                 asked.append((lease, StopReason.MOVES))
-        self.tender.stop(asked)
+        self.manager.stop(asked)
 
     def _is_starting(self, row: Row) -> bool:
         """Whether the first step may still come."""
-        return bool(self.store.now() - row["granted"] < self.tender.terms.first_tick_seconds)
+        return bool(self.database.now() - row["granted"] < self.manager.timeouts.first_tick_seconds)
 
     def profile(
-        self, trials: Sequence[Trial], leases: Sequence[Open], nodes: Sequence[Node], *, pause: bool
+        self, trials: Sequence[ProfilingRun], leases: Sequence[LeaseRecord], nodes: Sequence[Node], *, pause: bool
     ) -> set[str]:
         """Start profiling runs where GPUs are free; with ``pause`` others make way [FFT, section 5].
 
@@ -108,8 +112,8 @@ class Reconciler:
             if trial.job in busy or trial.gpu_type in waiting:  # who waits there came before
                 continue
             if (chosen := gang(free, trial.gpu_type, trial.workers)) is not None:
-                with self.store.writing() as connection:
-                    tag = grant(connection, self.store, trial.job, chosen, kind=PROFILE)
+                with self.database.writing() as connection:
+                    tag = grant(connection, self.database, trial.job, chosen, kind=PROFILE)
                 if tag is not None:
                     busy.add(trial.job)
                     for seat in chosen:
@@ -120,7 +124,9 @@ class Reconciler:
                 self._make_way(trial, leases, nodes, free)
         return waiting
 
-    def _make_way(self, trial: Trial, leases: Sequence[Open], nodes: Sequence[Node], free: Collection[Seat]) -> None:
+    def _make_way(
+        self, trial: ProfilingRun, leases: Sequence[LeaseRecord], nodes: Sequence[Node], free: Collection[Seat]
+    ) -> None:
         """Stop the fewest leases that hold enough GPUs of the type; they go on when the run is over."""
         there = sum(seat.gpu_type == trial.gpu_type for seat in free)
         usable = {seat.place for node in nodes for seat in node.seats}
@@ -133,12 +139,12 @@ class Reconciler:
                 holders.append((lease, float(number)))
         numbered = [(i, number) for i, (_, number) in enumerate(holders)]
         chosen = fewest(trial.workers - there - coming, numbered)
-        self.tender.stop([(holders[i][0], StopReason.PROFILING) for i in chosen])
+        self.manager.stop([(holders[i][0], StopReason.PROFILING) for i in chosen])
 
     def start(
         self,
         targets: Sequence[Target],
-        leases: Sequence[Open],
+        leases: Sequence[LeaseRecord],
         nodes: Sequence[Node],
         *,
         blocked: Collection[str],
@@ -146,7 +152,7 @@ class Reconciler:
     ) -> None:
         """Grant every target that has no lease yet, and whose GPUs are free."""
         open_copies = {(lease.row["job"], lease.row["copy"]) for lease in leases}
-        open_jobs = defaultdict[int, list[Open]](list)
+        open_jobs = defaultdict[int, list[LeaseRecord]](list)
         for lease in leases:
             open_jobs[lease.row["job"]].append(lease)
         wanted, resting = [], self._resting()
@@ -162,17 +168,17 @@ class Reconciler:
                 wanted.append(target)
         free = free_seats(nodes, leases)
         if able := [target for target in wanted if exactly(free, target.seats) is not None]:
-            with self.store.writing() as connection:
+            with self.database.writing() as connection:
                 for target in able:
                     self._grant(connection, target, free, round_number)
 
     def _resting(self) -> set[int]:
         """Jobs whose leases were lost again and again, and which are to be started later."""
-        until = self.tender.kept.get("resting", self._rests)
-        return {job for job, second in until.items() if second > self.store.now()} if until else set()
+        until = self.manager.cache.get("resting", self._rests)
+        return {job for job, second in until.items() if second > self.database.now()} if until else set()
 
     def _rests(self) -> dict[int, float]:
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             return dict(connection.execute("SELECT id, not_before FROM jobs WHERE state = 'queued' AND not_before > 0"))
 
     def _grant(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> None:
@@ -184,7 +190,7 @@ class Reconciler:
             return
         tag = grant(
             connection,
-            self.store,
+            self.database,
             target.job,
             chosen,
             copy=target.copy,
@@ -221,7 +227,7 @@ class Reconciler:
         return None if begun or until is None or until <= row["committed"] else int(until)
 
 
-def free_seats(nodes: Iterable[Node], leases: Iterable[Open]) -> list[Seat]:
+def free_seats(nodes: Iterable[Node], leases: Iterable[LeaseRecord]) -> list[Seat]:
     """Seats of nodes that are up which no lease holds, in order."""
     taken = {seat.place for lease in leases for seat in lease.seats}
     return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]

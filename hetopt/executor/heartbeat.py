@@ -8,7 +8,7 @@ from pathlib import Path
 from hetopt.executor import lease_directory as files
 
 
-class Renewer:
+class Heartbeat:
     """Renews what it is given four times in the time to live.
 
     Parameters

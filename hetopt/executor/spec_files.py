@@ -1,4 +1,4 @@
-"""YAML files of the executor, read by a form; what is wrong is said with file, line and key."""
+"""YAML files of the executor, read by a spec; what is wrong is said with file, line and key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_BYTES = 1_000_000
 """A file of ours is never larger; a wrong path shall not fill the memory."""
 
 
-def read_form(form: type[Form], path: Path) -> Form:
+def read_spec(spec: type[Form], path: Path) -> Form:
     """The content of a YAML file.
 
     Raises
@@ -38,15 +38,15 @@ def read_form(form: type[Form], path: Path) -> Form:
     except UnicodeDecodeError:
         raise InvalidOption("is not text in UTF-8").in_file(str(path)) from None
     try:
-        return as_form(form, from_json_or_yaml(text))
+        return as_spec(spec, from_json_or_yaml(text))
     except DocumentError as error:
         cause = error.problem
         found = InvalidOption(cause.problem, cause.path) if isinstance(cause, HetoptError) else InvalidOption(cause)
         raise found.in_file(str(path), error.found_line(text)) from None
 
 
-def as_form(form: type[Form], content: Any) -> Form:
-    """Plain data as the form.
+def as_spec(spec: type[Form], content: Any) -> Form:
+    """Plain data as the spec.
 
     Raises
     ------
@@ -55,9 +55,9 @@ def as_form(form: type[Form], content: Any) -> Form:
     """
     if not isinstance(content, dict):
         held = "nothing" if content is None else shown(content)
-        raise DocumentError(f"holds {held}; it must be a mapping with the keys {', '.join(form.model_fields)}")
+        raise DocumentError(f"holds {held}; it must be a mapping with the keys {', '.join(spec.model_fields)}")
     try:
-        return form.model_validate(content)
+        return spec.model_validate(content)
     except ValidationError as problem:
         from hetopt.data.instance_files import first_error  # needs all of an instance's classes: only when it is needed
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from hetopt.executor.leases import SEALED
 from hetopt.executor.snapshot import leases_of
-from hetopt.executor.store import StateStore
+from hetopt.executor.state_database import StateDatabase
 
 
-def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> Iterator[str]:
+def printed(database: StateDatabase, job: str, *, lines: int, every_lease: bool) -> Iterator[str]:
     """Lines of the logs of a job, each log after a line that says whose it is.
 
     Raises
@@ -19,7 +19,7 @@ def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> It
     UnknownName
         There is no such job.
     """
-    _, leases = leases_of(store, job)
+    _, leases = leases_of(database, job)
     logs = [(one["gpu_types"], path) for one, folder in leases for path in sorted(folder.glob("log-*"))]
     if not logs:
         gone = any(one["state"] == SEALED and not folder.exists() for one, folder in leases)

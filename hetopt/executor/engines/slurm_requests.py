@@ -58,7 +58,7 @@ def checked(options: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Asks:
+class Request:
     """What leases ask for.
 
     Parameters

@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hetopt.errors import HetoptError
-from hetopt.executor.complaints import Complaints
-from hetopt.executor.deciding import RoundDecider, Scene, Target, fitted
-from hetopt.executor.evidence import Evidence
-from hetopt.executor.leases import is_tried_again
-from hetopt.executor.reconciling import write_targets
-from hetopt.executor.store import StateStore
-from hetopt.executor.switching import restart_seconds
+from hetopt.executor.alerts import Alerts
+from hetopt.executor.lease_report import LeaseReport
+from hetopt.executor.reconciler import write_targets
+from hetopt.executor.restart_cost import restart_seconds
+from hetopt.executor.round_decision import ClusterState, RoundDecider, Target, fitted
+from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import raised
 
 AGAIN_SECONDS = 60.0
 """After so long a policy that could not decide is asked again where there are no rounds."""
 
 UNDECIDED, WAITS = "policy", "waits"
-"""What complaints of rounds are about."""
+"""What alerts of rounds are about."""
 
 MOST_NAMED = 3
 """So many jobs that cannot run are named on the terminal."""
@@ -61,22 +60,22 @@ class RoundDecision:
 
 
 @dataclass
-class Rounds:
+class Scheduler:
     """The rounds of a controller.
 
     Parameters
     ----------
-    store:
+    database:
         The books.
     decider:
-        Asks the policy.
+        Request the policy.
     policy:
         Its name with its settings, under which its memory is kept.
     seconds:
         Length of a round; None: decisions when jobs or nodes come or go.
     strict:
         Whoever comes waits for the next round, also where nothing runs.
-    complaints:
+    alerts:
         Told where the policy cannot decide.
 
     Attributes
@@ -87,12 +86,12 @@ class Rounds:
         The cluster's second at which the next begins.
     """
 
-    store: StateStore
+    database: StateDatabase
     decider: RoundDecider
     policy: str
     seconds: float | None
     strict: bool
-    complaints: Complaints
+    alerts: Alerts
     number: int = 0
     next: float = 0.0
     _told_short: bool = False
@@ -106,68 +105,70 @@ class Rounds:
     def resume(self) -> None:
         """Go on where the books say, with what the policy remembered; another policy or length decides at once."""
         chosen = {"policy": self.policy, "round_seconds": json.dumps(self.seconds)}
-        with self.store.writing() as connection:
-            self.number = int(self.store.fact(connection, "round") or 0)
-            self.next = float(self.store.fact(connection, "next_round") or 0.0)
-            if {key: self.store.fact(connection, key) for key in chosen} != chosen:
+        with self.database.writing() as connection:
+            self.number = int(self.database.meta(connection, "round") or 0)
+            self.next = float(self.database.meta(connection, "next_round") or 0.0)
+            if {key: self.database.meta(connection, key) for key in chosen} != chosen:
                 self.next = 0.0
             mixes = "yes" if self.decider.steps.mixes else "no"  # for who hands in jobs
             for key, value in {**chosen, "mixes": mixes}.items():
-                self.store.say(connection, key, value)
+                self.database.set_meta(connection, key, value)
             state = connection.value("SELECT state FROM memories WHERE policy = :policy", policy=self.policy)
         if state is not None and not self.decider.recall(state):
-            self.complaints.say(f"what {self.policy} remembered is of another version of hetopt; it starts anew")
+            self.alerts.report(f"what {self.policy} remembered is of another version of hetopt; it starts anew")
 
-    def due(self, scene: Scene, targets: Collection[Target], *, idle: bool) -> bool:
+    def due(self, cluster_state: ClusterState, targets: Collection[Target], *, idle: bool) -> bool:
         """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
-        now = self.store.now()
+        now = self.database.now()
         dropped = self._placed - {target.job for target in targets}  # since then, such as those that have failed
-        new = any(row["id"] in dropped for row in scene.jobs) or _shown(scene) != self._seen
+        new = any(row["id"] in dropped for row in cluster_state.jobs) or _shown(cluster_state) != self._seen
         if self.seconds is not None:
-            return now >= self.next or (idle and not self.strict and bool(scene.jobs) and new)
+            return now >= self.next or (idle and not self.strict and bool(cluster_state.jobs) and new)
         return new or now >= self.decider.wake
 
-    def decide(self, scene: Scene) -> None:
+    def decide(self, cluster_state: ClusterState) -> None:
         """Ask the policy, and write down what it wants, with what it remembers, at once."""
         self._fit()
-        evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
-        scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
+        report = {lease.tag: LeaseReport(lease) for lease in cluster_state.leases}
+        cluster_state = replace(
+            cluster_state, report=report, speeds=cluster_state.speeds.with_progress(report.values())
+        )
         before, kept = (self.decider.memory, self.decider.wake), False
         try:
-            answer, why = self._answer(scene)
+            answer, why = self._answer(cluster_state)
             if answer is not None:
-                self._keep(scene, answer)
+                self._keep(cluster_state, answer)
                 kept = True
         finally:
             if not kept:  # nothing of it is in the books
                 self.decider.memory, self.decider.wake = before
-        self._seen = _shown(scene)
+        self._seen = _shown(cluster_state)
         if answer is None:
-            self.complaints.tell(UNDECIDED, f"{self.policy} cannot decide, so what runs goes on: {why}")
+            self.alerts.set(UNDECIDED, f"{self.policy} cannot decide, so what runs goes on: {why}")
             self._failures += 1
-            self.decider.wake = self.store.now() + AGAIN_SECONDS
+            self.decider.wake = self.database.now() + AGAIN_SECONDS
             self._placed = frozenset()
             self._postpone(why)
         else:
             self._failures = 0
-            self.complaints.over(UNDECIDED)
+            self.alerts.clear(UNDECIDED)
 
     def _fit(self) -> None:
         """Tell the policy how long a round is, and what a restart was measured to cost."""
-        with self.store.reading() as connection:
+        with self.database.reading() as connection:
             cost = restart_seconds(connection)
         self.decider.system = fitted(self._base, self.seconds, cost)
         if self.seconds is not None and cost is not None and cost > self.seconds / 2 and not self._told_short:
             self._told_short = True
-            self.complaints.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer ones")
+            self.alerts.report(f"a restart takes {cost:.1f} s here, more than half a round; take longer ones")
 
-    def _answer(self, scene: Scene) -> tuple[RoundDecision | None, str]:
+    def _answer(self, cluster_state: ClusterState) -> tuple[RoundDecision | None, str]:
         """The policy's, or why there is none. A job that it cannot take is left out: it is not the others' trouble."""
-        ids = {row["name"]: row["id"] for row in scene.jobs}
+        ids = {row["name"]: row["id"] for row in cluster_state.jobs}
         before = self.decider.memory, self.decider.wake
         left_out: dict[int, str] = {}
         while True:
-            able = replace(scene, jobs=[row for row in scene.jobs if row["id"] not in left_out])
+            able = replace(cluster_state, jobs=[row for row in cluster_state.jobs if row["id"] not in left_out])
             try:
                 answer = self._ask(able, ids)
             except (Exception, SystemExit) as problem:  # a policy may be anybody's
@@ -177,7 +178,7 @@ class Rounds:
                 if culprit is not None and culprit not in left_out:
                     left_out[culprit] = why
                 elif self._failures >= TRIES and self.decider.memory is not None:  # say, of GPUs that are gone
-                    self.complaints.say(f"{self.policy} begins without what it remembered: {why}")
+                    self.alerts.report(f"{self.policy} begins without what it remembered: {why}")
                     self.decider.memory = None
                     before = self.decider.memory, self.decider.wake
                 else:
@@ -185,8 +186,8 @@ class Rounds:
             else:
                 return replace(answer, waits={**answer.waits, **left_out}), ""
 
-    def _ask(self, scene: Scene, ids: Mapping[str, int]) -> RoundDecision:
-        instance, waits = self.decider.instance(scene)
+    def _ask(self, cluster_state: ClusterState, ids: Mapping[str, int]) -> RoundDecision:
+        instance, waits = self.decider.instance(cluster_state)
         if instance is None:
             self.decider.wake = math.inf
             return RoundDecision([], self.decider.remembered(), waits, waits)
@@ -196,60 +197,60 @@ class Rounds:
             waits = {**waits, **{ids[name]: str(why) for name, why in decision.placement.waiting.items()}}
         return RoundDecision(targets, self.decider.remembered(), waits, unable, int(decision.gpus.sum()), took)
 
-    def _keep(self, scene: Scene, answer: RoundDecision) -> None:
+    def _keep(self, cluster_state: ClusterState, answer: RoundDecision) -> None:
         number, following = self.number + 1, self._after()
         placed = {target.job for target in answer.targets}
         row: dict[str, Any] = {
             "number": number,
-            "time": scene.now,
+            "time": cluster_state.now,
             "policy": self.policy,
-            "jobs": len(scene.jobs),
+            "jobs": len(cluster_state.jobs),
             "placed": len(placed),
             "gpus": answer.gpus,
-            "capacity": sum(len(node.seats) for node in scene.nodes),
+            "capacity": sum(len(node.seats) for node in cluster_state.nodes),
             "seconds": answer.seconds,
         }
-        with self.store.writing() as connection:
+        with self.database.writing() as connection:
             write_targets(connection, answer.targets)
-            self.store.say(connection, "round", str(number))
-            self.store.say(connection, "undecided", "")
-            self.store.say(connection, "next_round", repr(following))
+            self.database.set_meta(connection, "round", str(number))
+            self.database.set_meta(connection, "undecided", "")
+            self.database.set_meta(connection, "next_round", repr(following))
             connection.change(
                 "INSERT OR REPLACE INTO memories (policy, state) VALUES (:policy, :state)",
                 policy=self.policy,
                 state=answer.state,
             )
             connection.insert("rounds", **row)
-            self.store.note(connection, "round", **row)
-            for job in scene.jobs:
-                if job["id"] not in placed and not is_tried_again(job):
+            self.database.record_event(connection, "round", **row)
+            for job in cluster_state.jobs:
+                if job["id"] not in placed and job["failure"] is None:
                     why = answer.waits.get(job["id"], "others come first this round" if placed else "the policy waits")
                     if why != job["reason"]:
                         connection.update("jobs", {"reason": why}, "id = :job", job=job["id"])
         self.number, self.next = number, following
         self._placed = frozenset(placed)
-        self._tell_unable(scene, answer.unable)
+        self._tell_unable(cluster_state, answer.unable)
 
-    def _tell_unable(self, scene: Scene, unable: Mapping[int, str]) -> None:
+    def _tell_unable(self, cluster_state: ClusterState, unable: Mapping[int, str]) -> None:
         """Jobs that nothing there is can run are said to whoever waits for them at the terminal."""
-        told = [f"{row['name']} waits: {unable[row['id']]}" for row in scene.jobs if row["id"] in unable]
+        told = [f"{row['name']} waits: {unable[row['id']]}" for row in cluster_state.jobs if row["id"] in unable]
         more = [f"{len(told) - MOST_NAMED} more jobs wait so"] if len(told) > MOST_NAMED else []
         if told:
-            self.complaints.tell(WAITS, "; ".join(told[:MOST_NAMED] + more))
+            self.alerts.set(WAITS, "; ".join(told[:MOST_NAMED] + more))
         else:
-            self.complaints.over(WAITS)
+            self.alerts.clear(WAITS)
 
     def _postpone(self, why: str) -> None:
         self.next = self._after()
-        with self.store.writing() as connection:
-            self.store.say(connection, "next_round", repr(self.next))
-            self.store.say(connection, "undecided", why)
+        with self.database.writing() as connection:
+            self.database.set_meta(connection, "next_round", repr(self.next))
+            self.database.set_meta(connection, "undecided", why)
 
     def _after(self) -> float:
         """When the next round begins: on a grid, so that a late look does not shift all that follow."""
         if self.seconds is None:
             return 0.0
-        return (math.floor(self.store.now() / self.seconds) + 1) * self.seconds
+        return (math.floor(self.database.now() / self.seconds) + 1) * self.seconds
 
 
 def _job_of(problem: BaseException) -> str | None:
@@ -258,7 +259,7 @@ def _job_of(problem: BaseException) -> str | None:
     return str(path[1]) if len(path) > 1 and path[0] == "jobs" else None
 
 
-def _shown(scene: Scene) -> object:
+def _shown(cluster_state: ClusterState) -> object:
     """What a decision without rounds goes by."""
-    nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in scene.nodes]
-    return nodes, [(row["id"], scene.speeds.impossible(row["id"])) for row in scene.jobs]
+    nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in cluster_state.nodes]
+    return nodes, [(row["id"], cluster_state.speeds.impossible(row["id"])) for row in cluster_state.jobs]

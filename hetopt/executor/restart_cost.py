@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from hetopt.executor.database import Connection
+from hetopt.executor.connection import Connection
 from hetopt.executor.leases import StopReason
 
 NEWEST = 50

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.executor import tables
+from hetopt.executor import schema
 from hetopt.executor.clock import Clock, today
-from hetopt.executor.database import Connection, Row
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.state_folder import DATABASE
 
 LOCK, EVENTS, LEASES = "controller.lock", "events.jsonl", "leases"
@@ -41,7 +41,7 @@ NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gluster
 """File systems on which SQLite's locks are not to be trusted."""
 
 
-class StateStore:
+class StateDatabase:
     """A folder with the state of one cluster.
 
     Parameters
@@ -70,13 +70,14 @@ class StateStore:
         self._read_only, self._wait_seconds = False, WAIT_SECONDS
         self._free: list[Connection] = []
         with self.writing() as connection:
-            for statement in tables.statements():
+            self._migrate(connection)
+            for statement in schema.statements():
                 connection.execute(statement)
             self._begin(connection)
             rows = dict(connection.execute("SELECT key, value FROM meta"))
             latest = connection.value("SELECT max(time) FROM events") or 0.0
-        if rows["version"] != str(tables.VERSION):
-            raise InvalidOption(f"{path} is of version {rows['version']}; this hetopt reads {tables.VERSION}")
+        if rows["version"] != str(schema.VERSION):
+            raise InvalidOption(f"{path} is of version {rows['version']}; this hetopt reads {schema.VERSION}")
         self.cluster = rows["cluster"]
         self.leases: str | None = None  # folder of the directories of new leases; None: with the state
         self.clock = Clock.of(rows["clock"], float(latest))
@@ -104,12 +105,25 @@ class StateStore:
                 "see --leases)"
             )
 
+    def _migrate(self, connection: Connection) -> None:
+        """Bring the tables of an earlier version to this one."""
+        if not connection.value("SELECT name FROM sqlite_master WHERE name = 'meta'"):
+            return
+        while changes := schema.MIGRATIONS.get(self.meta(connection, "version") or ""):
+            if (process := self.controller()) is not None:
+                raise InvalidOption(
+                    f"{self.folder} is of an earlier version of hetopt, and process {process} is its controller: stop "
+                    "that first, and start `hetopt run` of this version soon, which takes its jobs over"
+                )
+            for statement in changes:
+                connection.execute(statement)
+
     @staticmethod
     def _begin(connection: Connection) -> None:
         """The facts of a new state."""
         if connection.value("SELECT count(*) FROM meta"):
             return
-        facts = {"version": str(tables.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
+        facts = {"version": str(schema.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
         connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
 
     # -- transactions
@@ -194,11 +208,13 @@ class StateStore:
         """The cluster's seconds."""
         return self.clock.now()
 
-    def note(self, connection: Connection, kind: str, job: str | None = None, **content: Any) -> None:
+    def record_event(self, connection: Connection, kind: str, job: str | None = None, **content: Any) -> None:
         """An event, in the transaction of what it tells of."""
-        self.note_all(connection, [(kind, job, content)])
+        self.record_events(connection, [(kind, job, content)])
 
-    def note_all(self, connection: Connection, events: Sequence[tuple[str, str | None, Mapping[str, Any]]]) -> None:
+    def record_events(
+        self, connection: Connection, events: Sequence[tuple[str, str | None, Mapping[str, Any]]]
+    ) -> None:
         """Events (kind, job, content), one after another."""
         now, at = self.now(), today()
         rows = [
@@ -207,12 +223,12 @@ class StateStore:
         ]
         connection.insert_all("events", rows)
 
-    def fact(self, connection: Connection, key: str) -> str | None:
+    def meta(self, connection: Connection, key: str) -> str | None:
         """A single fact, None where it was never said."""
         found = connection.value("SELECT value FROM meta WHERE key = :key", key=key)
         return None if found is None else str(found)
 
-    def say(self, connection: Connection, key: str, value: str) -> None:
+    def set_meta(self, connection: Connection, key: str, value: str) -> None:
         """Keep a single fact."""
         connection.change("INSERT OR REPLACE INTO meta (key, value) VALUES (:key, :value)", key=key, value=value)
 
@@ -239,7 +255,7 @@ class StateStore:
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         self._lock = handle
         with self.writing() as connection:
-            self.say(connection, "clock", self.clock.text)
+            self.set_meta(connection, "clock", self.clock.text)
 
     def controller(self) -> int | None:
         """Number of the process that is the controller now; None where there is none."""

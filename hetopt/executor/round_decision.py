@@ -14,12 +14,12 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.decisions.system import Decision, DecisionSteps, OnChange, System, with_settings
 from hetopt.errors import InvalidPlan
-from hetopt.executor.database import Row
+from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Node
-from hetopt.executor.evidence import Evidence
-from hetopt.executor.job_file import JobForm
-from hetopt.executor.leases import Open
-from hetopt.executor.queue import form_of
+from hetopt.executor.job_file import JobSpec
+from hetopt.executor.lease_report import LeaseReport
+from hetopt.executor.leases import LeaseRecord
+from hetopt.executor.queue import spec_of
 from hetopt.executor.speeds import Estimator, Speeds, allowed_types, memory_of
 from hetopt.formulations.traits import traits_of
 from hetopt.stages.speed_models import StageSpeeds
@@ -65,7 +65,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Scene:
+class ClusterState:
     """All that a decision rests on.
 
     Parameters
@@ -80,7 +80,7 @@ class Scene:
         That train now.
     speeds:
         What is measured, with the progress of those that run.
-    evidence:
+    report:
         Lease -> its directory, of those that train.
     whole:
         GPU type -> GPUs of all hosts, also of those that are down.
@@ -89,9 +89,9 @@ class Scene:
     now: float
     nodes: Sequence[Node]
     jobs: Sequence[Row]
-    leases: Sequence[Open]
+    leases: Sequence[LeaseRecord]
     speeds: Speeds
-    evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    report: Mapping[str, LeaseReport] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
 
     def steps_done(self, job: Row) -> float:
@@ -99,7 +99,7 @@ class Scene:
         own = [lease for lease in self.leases if lease.row["job"] == job["id"]]
         more = 0
         for lease in own:
-            ticked = self.evidence[lease.tag].ticked if lease.tag in self.evidence else None
+            ticked = self.report[lease.tag].ticked if lease.tag in self.report else None
             more += max(0, (ticked or 0) - lease.row["from_step"])
         return float(job["committed"] + more)
 
@@ -145,7 +145,7 @@ def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | No
 
 @dataclass
 class RoundDecider:
-    """Asks a policy.
+    """Request a policy.
 
     Parameters
     ----------
@@ -162,54 +162,54 @@ class RoundDecider:
     memory: Any = None
     wake: float = math.inf
 
-    def instance(self, scene: Scene) -> tuple[Instance | None, dict[int, str]]:
+    def instance(self, cluster_state: ClusterState) -> tuple[Instance | None, dict[int, str]]:
         """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it.
 
         It is not told how large checkpoints are: what a restart was measured to cost has their way in it already.
         """
-        cluster, waits = cluster_of(scene.nodes, tuple(scene.whole)), dict[int, str]()
+        cluster, waits = cluster_of(cluster_state.nodes, tuple(cluster_state.whole)), dict[int, str]()
         if cluster is None:
-            why = NONE_FREE if scene.nodes else "no node is up and undrained"
-            if scene.nodes and not scene.whole:
+            why = NONE_FREE if cluster_state.nodes else "no node is up and undrained"
+            if cluster_state.nodes and not cluster_state.whole:
                 why = "no node has a GPU now; the nodes' notes say why"
-            return None, dict.fromkeys((row["id"] for row in scene.jobs), why)
-        memory = memory_of(scene.nodes)
-        speed = speeds_of(scene.jobs, scene.speeds, cluster.type_names, self.estimator)
+            return None, dict.fromkeys((row["id"] for row in cluster_state.jobs), why)
+        memory = memory_of(cluster_state.nodes)
+        speed = speeds_of(cluster_state.jobs, cluster_state.speeds, cluster.type_names, self.estimator)
         jobs, done = [], {}
-        for row in scene.jobs:
-            form = form_of(row)
-            allowed = allowed_types(form, scene.speeds.of(row["id"]), memory, cluster.type_names)
-            allowed = [t for t in allowed if speed[form.name].get(t, 0.0) > 0]
-            if self._most(cluster.capacity, allowed) < form.workers:
-                waits[row["id"]] = self._too_few(form, allowed, scene, cluster)
+        for row in cluster_state.jobs:
+            spec = spec_of(row)
+            allowed = allowed_types(spec, cluster_state.speeds.of(row["id"]), memory, cluster.type_names)
+            allowed = [t for t in allowed if speed[spec.name].get(t, 0.0) > 0]
+            if self._most(cluster.capacity, allowed) < spec.workers:
+                waits[row["id"]] = self._too_few(spec, allowed, cluster_state, cluster)
                 continue
-            rates = {t: speed[form.name][t] if t in allowed else 0.0 for t in cluster.type_names}
-            jobs.append(replace(job_of(row, form, rates), checkpoint_bytes=0.0))
-            done[form.name] = min(scene.steps_done(row), form.steps - UNDONE)
+            rates = {t: speed[spec.name][t] if t in allowed else 0.0 for t in cluster.type_names}
+            jobs.append(replace(job_of(row, spec, rates), checkpoint_bytes=0.0))
+            done[spec.name] = min(cluster_state.steps_done(row), spec.steps - UNDONE)
         if not jobs:
             return None, waits
         names = {job.name for job in jobs}
-        placed = _placed(scene.leases, names, cluster)
-        return with_tenants(cluster, jobs, time=scene.now, done=done, placed=placed), waits
+        placed = _placed(cluster_state.leases, names, cluster)
+        return with_tenants(cluster, jobs, time=cluster_state.now, done=done, placed=placed), waits
 
     def _most(self, capacity: Mapping[str, int], types: Collection[str]) -> int:
         """GPUs that a gang can have."""
         there = [capacity.get(t, 0) for t in types]
         return sum(there) if self.steps.mixes else max(there, default=0)
 
-    def _too_few(self, form: JobForm, allowed: Collection[str], scene: Scene, cluster: Cluster) -> str:
+    def _too_few(self, spec: JobSpec, allowed: Collection[str], cluster_state: ClusterState, cluster: Cluster) -> str:
         """Why a job cannot have its GPUs, now or at all."""
-        plural = "s" if form.workers > 1 else ""
-        if form.gpu_types is not None and not set(form.gpu_types) & set(cluster.type_names):
-            return f"gpu_types names {', '.join(form.gpu_types)}, which the cluster does not have now"
+        plural = "s" if spec.workers > 1 else ""
+        if spec.gpu_types is not None and not set(spec.gpu_types) & set(cluster.type_names):
+            return f"gpu_types names {', '.join(spec.gpu_types)}, which the cluster does not have now"
         if not allowed:
             return "no GPU type that it may run on has enough memory for it"
-        if self._most(scene.whole or cluster.capacity, allowed) < form.workers:
-            there = " + ".join(f"{(scene.whole or cluster.capacity).get(t, 0)} {t}" for t in allowed)
+        if self._most(cluster_state.whole or cluster.capacity, allowed) < spec.workers:
+            there = " + ".join(f"{(cluster_state.whole or cluster.capacity).get(t, 0)} {t}" for t in allowed)
             mixed = "" if self.steps.mixes else ", and this policy mixes no types"
-            return f"it wants {form.workers} worker{plural}; the GPUs on which it can run are {there}{mixed}"
+            return f"it wants {spec.workers} worker{plural}; the GPUs on which it can run are {there}{mixed}"
         why = "too few are there now (down, drained or in use by others)"
-        return f"of the GPU types on which it can run {why} for {form.workers} worker{plural}"
+        return f"of the GPU types on which it can run {why} for {spec.workers} worker{plural}"
 
     @property
     def steps(self) -> DecisionSteps:
@@ -243,36 +243,38 @@ def speeds_of(
     jobs: Sequence[Row], speeds: Speeds, types: Sequence[str], estimator: Estimator
 ) -> Mapping[str, Mapping[str, float]]:
     """Job -> GPU type -> steps per second, measured or estimated."""
-    forms = {row["name"]: form_of(row) for row in jobs}
+    specs = {row["name"]: spec_of(row) for row in jobs}
     measured = {row["name"]: speeds.rates(row["id"]) for row in jobs}
     own = {name: {t: v for t, v in rates.items() if t in types} for name, rates in measured.items()}
     if all(set(types) <= set(rates) for rates in own.values()):
         return own
-    estimated = estimator({name: form.estimate.model_dump() for name, form in forms.items()}, own, types)
-    return {name: {**estimated[name], **own[name]} for name in forms}
+    estimated = estimator({name: spec.estimate.model_dump() for name, spec in specs.items()}, own, types)
+    return {name: {**estimated[name], **own[name]} for name in specs}
 
 
-def job_of(row: Row, form: JobForm, rates: Mapping[str, float]) -> Job:
+def job_of(row: Row, spec: JobSpec, rates: Mapping[str, float]) -> Job:
     """A job of the books as policies see it, with these speeds."""
     return Job(
-        form.name,
+        spec.name,
         rates,
-        float(form.steps),
-        form.workers,
+        float(spec.steps),
+        spec.workers,
         float(row["submitted"]),
-        form.tenant,
-        form.weight,
-        memory_bytes=form.memory,
+        spec.tenant,
+        spec.weight,
+        memory_bytes=spec.memory,
         checkpoint_bytes=row["checkpoint_bytes"] or 0.0,
-        job_type=form.model or "jobs",
-        model=form.model,
-        utility=form.utility,
-        deadline=None if form.deadline is None else row["submitted"] + form.deadline,
-        copies=None if form.fork else 1,
+        job_type=spec.model or "jobs",
+        model=spec.model,
+        utility=spec.utility,
+        deadline=None if spec.deadline is None else row["submitted"] + spec.deadline,
+        copies=None if spec.fork else 1,
     )
 
 
-def _placed(leases: Iterable[Open], names: Collection[str], cluster: Cluster) -> dict[str, dict[str, dict[str, int]]]:
+def _placed(
+    leases: Iterable[LeaseRecord], names: Collection[str], cluster: Cluster
+) -> dict[str, dict[str, dict[str, int]]]:
     """Job -> host -> GPU type -> GPUs, of leases whose GPUs are there; not of those that wait for what others hold."""
     placed: dict[str, dict[str, dict[str, int]]] = {}
     left = {(server.name, t): n for server in cluster.servers for t, n in server.gpus.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.leases import PROFILE, Ending, Open
+from hetopt.executor.leases import PROFILE, LeaseRecord, LeaseResult
 
 CONTROLLER = "controller"
 """Who has claimed a node so that no runner ever will."""
@@ -21,7 +21,7 @@ MOST = 2.0**53
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LeaseReport:
     """The files of one lease, read when they are asked for and then kept.
 
     Parameters
@@ -32,7 +32,7 @@ class Evidence:
         Node -> its claim, as far as it has been seen before: a claim stays.
     """
 
-    lease: Open
+    lease: LeaseRecord
     seen: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -99,7 +99,7 @@ class Evidence:
             self.__dict__.pop(kept, None)
         return self.over
 
-    def ending(self, word: str | None = None) -> Ending:
+    def ending(self, word: str | None = None) -> LeaseResult:
         """How it ended: ``word``, where the controller knows better than the runners.
 
         Raises
@@ -114,7 +114,7 @@ class Evidence:
         reasons = [said["reason"] for said in self.exits.values()]
         word = word or next((r for r in reasons if r not in ("ended", "revoked")), reasons[0] if reasons else "lost")
         finished, failure, fatal = self._verdict(word, said, damaged)
-        return Ending(
+        return LeaseResult(
             outcome=_text(word),
             out_of_memory=self.out_of_memory,
             trouble=None if self.trouble is None else _text(self.trouble),
