@@ -25,10 +25,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from hetopt.executor import lease_directory as files
 from hetopt.executor.connection import Row
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engines.engine import Engine, Grant, Node, Phase
+from hetopt.executor.engines.engine import Engine, LeaseRecord, Node, Phase
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.lease_timeouts import LeaseTimeouts
+from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
@@ -53,13 +53,13 @@ class Tireless:
 
     def __init__(self, hosts: tuple[Node, ...]) -> None:
         self.hosts = hosts
-        self.live: dict[str, Grant] = {}
+        self.live: dict[str, LeaseRecord] = {}
 
     def nodes(self) -> tuple[Node, ...]:
         """All hosts, always up."""
         return self.hosts
 
-    def start(self, grant: Grant) -> None:
+    def start(self, grant: LeaseRecord) -> None:
         """Its nodes are claimed, and it has told of its first steps."""
         self.live[grant.tag] = grant
         for rank in range(len(grant.nodes)):
@@ -338,7 +338,7 @@ def test_latencies(
             soon(stamp.exists, driver.step)
             (lease,) = driver.manager.leases()
             assert len(lease.seats) == workers
-            granted = lease.row["granted"] + files.now() - database.now()  # by the machine's clock
+            granted = lease.granted + files.now() - database.now()  # by the machine's clock
             running.append(float(stamp.read_text()) - granted)
             cancel(database, own.name)
             soon(lambda: not driver.manager.leases(), driver.step)

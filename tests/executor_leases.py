@@ -16,9 +16,8 @@ import pytest
 from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.engine import Grant, Seat
+from hetopt.executor.engines.engine import LeaseRecord, Seat
 from hetopt.executor.job_side import LEASE_VARIABLE
-from hetopt.executor.lease_file import written
 from hetopt.executor.processes import tagged
 
 COUNT = """
@@ -57,14 +56,20 @@ def seats(**nodes: int) -> tuple[Seat, ...]:
 
 def make_lease(folder: Path, own: tuple[Seat, ...] = seats(a=1), **settings: Any) -> Path:
     """A lease directory; by default of a job that nobody runs."""
-    grant = Grant(f"hetopt-{secrets.token_hex(4)}-1-0-1", folder / f"lease-{secrets.token_hex(4)}", own)
-    grant.folder.mkdir()
+    where = folder / f"lease-{secrets.token_hex(4)}"
+    where.mkdir()
     patient = {"grace_seconds": PATIENCE, "ttl_seconds": PATIENCE}  # no test has to renew it, or to be quick
-    said = {"command": ["true"], "cwd": str(folder), "bound_by_engine": False, **patient, **settings}
-    content = written(grant, {}, **said)
-    files.write_json(grant.folder / files.LEASE, content)
-    files.renew(grant.folder, 1)
-    return grant.folder
+    given: dict[str, Any] = {"command": ("true",), "cwd": str(folder), **patient, **settings}
+    LeaseRecord(f"hetopt-{secrets.token_hex(4)}-1-0-1", where, own, **given).write()
+    files.renew(where, 1)
+    return where
+
+
+def recorded(folder: Path) -> LeaseRecord:
+    """The record of a lease directory."""
+    lease = LeaseRecord.read(folder)
+    assert lease is not None
+    return lease
 
 
 def hidden(folder: Path) -> list[str]:

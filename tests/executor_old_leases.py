@@ -61,7 +61,7 @@ def granted(database: StateDatabase, job: int, copy: int = 0) -> None:
 
 def sealed(database: StateDatabase, job: int, step: int | None, **more: Any) -> None:
     """Seal the first open lease of the job, with a checkpoint where it has a step."""
-    lease = next(one for one in opened(database) if one.row["job"] == job)
+    lease = next(one for one in opened(database) if one.job_id == job)
     made = None if step is None else checkpoint(lease.folder, {"model": b"x" * step}, f"step-{step}")
     assert seal(database, lease, LeaseResult("stopped", step=step, checkpoint=made, **more))
 

@@ -10,7 +10,7 @@ import pytest
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.job_file import JobSpec
-from hetopt.executor.leases import LeaseRecord, grant, open_leases
+from hetopt.executor.leases import OpenLease, grant, open_leases
 from hetopt.executor.queue import submit
 from hetopt.executor.round_decision import ClusterState
 from hetopt.executor.speeds import Speed, Speeds
@@ -42,14 +42,14 @@ def rows(database: StateDatabase) -> list[Row]:
         return connection.rows("SELECT * FROM jobs ORDER BY id")
 
 
-def opened(database: StateDatabase) -> list[LeaseRecord]:
+def opened(database: StateDatabase) -> list[OpenLease]:
     """All open leases."""
     with database.reading() as connection:
         return open_leases(connection, database.folder / "leases")
 
 
 def granted(database: StateDatabase, job: int, seats: Sequence[Seat]) -> str | None:
-    """Grant a lease in a transaction of its own; its tag, or None where that cannot be."""
+    """LeaseRecord a lease in a transaction of its own; its tag, or None where that cannot be."""
     with database.writing() as connection:
         return grant(connection, database, job, seats)
 
@@ -65,7 +65,7 @@ def cluster_state(
     database: StateDatabase,
     speeds: Mapping[str, Mapping[str, float]],
     nodes: Sequence[Node] = LAB,
-    leases: Sequence[LeaseRecord] = (),
+    leases: Sequence[OpenLease] = (),
 ) -> ClusterState:
     """What a decision rests on, with measured speeds by job's name."""
     jobs = [row for row in rows(database) if row["state"] == "queued"]

@@ -11,10 +11,9 @@ from executor_scenes import rows
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
-from hetopt.executor.lease_timeouts import LeaseTimeouts
-from hetopt.executor.leases import PROFILE, LeaseRecord
-from hetopt.executor.queue import spec_of
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase
+from hetopt.executor.lease_record import PROFILE, LeaseTimeouts
+from hetopt.executor.leases import OpenLease
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
@@ -44,7 +43,7 @@ class Puppet:
     def __init__(self, *hosts: Node) -> None:
         self.hosts, self.down, self.exact_slots = list(hosts), "", False
         self.waits, self.stuck, self.fails, self.strays = set[str](), set[str](), set[str](), set[str]()
-        self.live: dict[str, Grant] = {}
+        self.live: dict[str, LeaseRecord] = {}
 
     def _answer(self) -> None:
         if self.down:
@@ -55,12 +54,12 @@ class Puppet:
         self._answer()
         return tuple(self.hosts)
 
-    def start(self, grant: Grant) -> None:
+    def start(self, grant: LeaseRecord) -> None:
         """It is in the queue."""
         self._answer()
         self.live[grant.tag] = grant
 
-    def begins(self, grant: Grant) -> bool:
+    def begins(self, grant: LeaseRecord) -> bool:
         """Whether it begins where it was granted."""
         return self.waits.isdisjoint(grant.nodes)
 
@@ -121,13 +120,13 @@ class Stage:
             self.database.close()
             raise
 
-    def leases(self) -> list[LeaseRecord]:
+    def leases(self) -> list[OpenLease]:
         """That are open."""
         return self.controller.manager.leases()
 
     def held(self) -> dict[str, dict[str, dict[str, int]]]:
         """Job -> node -> GPU type -> GPUs, of open leases."""
-        return {lease.job["name"]: lease.held for lease in self.leases()}
+        return {lease.job: lease.held for lease in self.leases()}
 
     def states(self) -> dict[str, str]:
         """Job -> its state."""
@@ -139,42 +138,42 @@ class Stage:
             self.controller.step()
             self.database.clock.base += seconds
             for lease in self.leases():
-                if lease.tag in self.engine.live and self.engine.begins(lease.grant):
+                if lease.tag in self.engine.live and self.engine.begins(lease):
                     self._act(lease)
 
-    def _act(self, lease: LeaseRecord) -> None:
+    def _act(self, lease: OpenLease) -> None:
         """What a lease's processes do between two looks."""
-        ranks = range(len(lease.grant.nodes))
+        ranks = range(len(lease.nodes))
         for rank in ranks:
             files.claim(lease.folder, rank, files.identity())
         told = files.read_json(lease.folder / files.PROGRESS)
         looks = 1 if told is None else int(told["step"]) + 1
-        type_small = lease.row["gpu_types"] in self.too_small.get(lease.job["name"], ())
-        asked = lease.row["stop_asked"] is not None
+        type_small = lease.gpu_types in self.too_small.get(lease.job, ())
+        asked = lease.stop_asked is not None
         if lease.tag in self.engine.stuck:
             return
         if type_small:
             self.end(lease, "failed", 1, out_of_memory=True)
-        elif lease.row["kind"] == PROFILE and looks > 2:
+        elif lease.kind == PROFILE and looks > 2:
             self.end(lease, "profiled")
         elif asked:
             self.end(lease, "stopped")
         elif looks > self.looks:
-            self.end(lease, "ended", finished=True, step=spec_of(lease.job).steps)
+            self.end(lease, "ended", finished=True, step=lease.total_steps)
         else:
             progress = {"step": looks, "first_step": 1, "seconds": float(looks), "time": 1.0}
             files.write_json(lease.folder / files.PROGRESS, progress, durable=False)
 
-    def end(self, lease: LeaseRecord, reason: str, code: int = 0, **outcome: Any) -> None:
+    def end(self, lease: OpenLease, reason: str, code: int = 0, **outcome: Any) -> None:
         """A lease ends."""
         if outcome:
             files.write_json(lease.folder / files.OUTCOME, outcome, durable=False)
-        for rank in range(len(lease.grant.nodes)):
+        for rank in range(len(lease.nodes)):
             said = {"reason": reason, "codes": [code], "problem": None, "left": []}
             files.write_json(lease.folder / files.exit_file(rank), said, durable=False)
         self.engine.live.pop(lease.tag, None)
 
-    def hang(self, lease: LeaseRecord) -> None:
+    def hang(self, lease: OpenLease) -> None:
         """Its processes can no longer be found, nor be killed."""
         self.engine.exact_slots = True  # what is not there any more is missed at once
         self.engine.stuck.add(lease.tag)

@@ -14,7 +14,7 @@ from executor_scenes import node, with_speeds
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.job_file import JobSpec
-from hetopt.executor.lease_timeouts import LeaseTimeouts
+from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import job_row, submit
 from hetopt.executor.restart_cost import starting, stopping

@@ -141,7 +141,7 @@ def drive(plan: dict[str, Any]) -> None:
         visible_seconds=0.2,
         start_seconds=20.0,
     )
-    leases.MOST_LOSSES = 10**6  # a machine that is busy for long loses leases by itself
+    leases.MAX_LOSSES = 10**6  # a machine that is busy for long loses leases by itself
     seconds = plan.get("round", 1.0)
     system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))
     settings = controller.Settings("restless", seconds, plan.get("profile", True), terms)

@@ -212,8 +212,8 @@ def test_a_job_whose_leases_are_lost_again_and_again_is_given_up(
     lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch, what: str, profile: bool
 ) -> None:
     """It rests longer each time; the others go on."""
-    monkeypatch.setattr(leases, "MOST_REST", 0.05)
-    monkeypatch.setattr(leases, "MOST_LOSSES", 4)
+    monkeypatch.setattr(leases, "MAX_BACKOFF", 0.05)
+    monkeypatch.setattr(leases, "MAX_LOSSES", 4)
     program = "import os, pathlib, shutil, time; folder = pathlib.Path(os.environ['HETOPT_LEASE']);" + SABOTAGE[what]
     run("submit", job_file(lab, "odd", command=[sys.executable, "-c", program]))
     run("submit", job_file(lab, "good"))

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, LeaseResult, StopReason, ask_stop, mark_started, seal
+from hetopt.executor.leases import MAX_FAILURES, MAX_LOSSES, LeaseResult, StopReason, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciler import free_seats
 from hetopt.executor.state_database import EVENTS, LOCK, LOGGED, StateDatabase
@@ -66,7 +66,7 @@ class Books(RuleBasedStateMachine):
         """Granted exactly if the job is to run, has no lease, and all seats are free."""
         before = opened(self.database)
         free = not any(seats & set(lease.seats) for lease in before)
-        idle = all(lease.row["job"] != job for lease in before)
+        idle = all(lease.job_id != job for lease in before)
         tag = granted(self.database, job, sorted(seats, key=str))
         assert (tag is not None) == (free and idle and self.state[job] == "queued" and job not in self.asked)
         if tag is not None:
@@ -78,7 +78,7 @@ class Books(RuleBasedStateMachine):
     def seals(self, data: st.DataObject, ended: bool, failure: bool, step: int | None) -> None:
         """The job moves to the step of the checkpoint, never back, and never beyond the end."""
         lease = data.draw(st.sampled_from(opened(self.database)), label="lease")
-        job = lease.row["job"]
+        job = lease.job_id
         ending = LeaseResult("x", step=step, finished=ended and not failure, failure="it broke" if failure else None)
         assert seal(self.database, lease, ending)
         assert not seal(self.database, lease, LeaseResult("again", step=STEPS, finished=True))
@@ -99,13 +99,13 @@ class Books(RuleBasedStateMachine):
             elif not failure and self.stopped.get(lease.tag, StopReason.PART_ENDED) == StopReason.PART_ENDED:
                 self.losses[job] += 1
             self.failures[job] += failure
-            if self.failures[job] >= MOST_FAILURES or self.losses[job] >= MOST_LOSSES:
+            if self.failures[job] >= MAX_FAILURES or self.losses[job] >= MAX_LOSSES:
                 self.state[job] = "failed"
 
     @rule(job=st.sampled_from([1, 2]))
     def cancels(self, job: int) -> None:
         """At once, or when its lease is sealed."""
-        runs = any(lease.row["job"] == job for lease in opened(self.database))
+        runs = any(lease.job_id == job for lease in opened(self.database))
         if self.state[job] != "queued":
             with pytest.raises(InvalidOption, match="can be cancelled"):
                 cancel(self.database, f"j{job - 1}")
@@ -135,7 +135,7 @@ class Books(RuleBasedStateMachine):
         ask_stop(self.database, [(lease, reason)])
         ask_stop(self.database, [(lease, StopReason.CANCELLED)])
         again = next(one for one in opened(self.database) if one.tag == lease.tag)
-        assert (again.row["state"], again.row["stop_reason"]) == ("started", reason)
+        assert (again.state, again.stop_reason) == ("started", reason)
 
     @rule()
     def another_process(self) -> None:

@@ -15,8 +15,8 @@ from hetopt.errors import InvalidPlan, Item, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import lease_manager, leases, scheduler
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
-from hetopt.executor.lease_timeouts import LeaseTimeouts
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase, Refused
+from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import EVENTS, StateDatabase
@@ -43,7 +43,7 @@ class Moody:
         self._answer()
         return LAB
 
-    def start(self, grant: Grant) -> None:
+    def start(self, grant: LeaseRecord) -> None:
         self._answer()
         if self.refuses is not None:
             raise EngineDown(self.refuses)
@@ -178,8 +178,8 @@ def test_of_many_leases_that_just_train_each_has_its_turn(driven: Driven, monkey
         files.claim(lease.folder, 0, files.identity())
         files.write_json(lease.folder / files.PROGRESS, {"step": 2, "first_step": 1, "seconds": 1.0, "time": 1.0})
     driven.controller.step()
-    assert all(lease.trains for lease in driven.controller.manager.leases())
-    monkeypatch.setattr(lease_manager, "MOST_QUIET", 1)
+    assert all(lease.is_training for lease in driven.controller.manager.leases())
+    monkeypatch.setattr(lease_manager, "MAX_REPORTS", 1)
     for lease in leases:
         ended = {"reason": "ended", "codes": [0], "problem": None, "left": []}
         files.write_json(lease.folder / files.exit_file(0), ended)
@@ -208,7 +208,7 @@ def test_where_nothing_runs_whoever_comes_need_not_wait(driven: Driven, strict: 
 
 def states(driven: Driven) -> dict[str, str]:
     """State of each open lease by the name of its job."""
-    return {lease.job["name"]: lease.row["state"] for lease in driven.controller.manager.leases()}
+    return {lease.job: lease.state for lease in driven.controller.manager.leases()}
 
 
 def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def test_a_start_whose_answer_was_lost_is_known_by_its_claim(driven: Driven) -> 
     (lease,) = driven.controller.manager.leases()
     files.claim(lease.folder, 0, files.identity())
 
-    def refuse(_: Grant) -> None:
+    def refuse(_: LeaseRecord) -> None:
         raise Refused("there is one of that name")
 
     driven.engine.start = refuse  # type: ignore[method-assign]
@@ -245,7 +245,7 @@ def test_a_lease_whose_directory_is_gone_is_given_up(driven: Driven, monkeypatch
     submit(driven.database, spec("a", grace=0.1))
     submit(driven.database, spec("b"))
     driven.controller.step()
-    gone = next(lease for lease in driven.controller.manager.leases() if lease.job["name"] == "a")
+    gone = next(lease for lease in driven.controller.manager.leases() if lease.job == "a")
     shutil.rmtree(gone.folder)
 
     def given_up() -> bool:
@@ -362,7 +362,7 @@ def test_a_job_that_the_engine_refuses_rests_before_the_next_try(
     """Longer each time: what the engine allows may be changed back."""
     tried: list[str] = []
 
-    def refuse(grant: Grant) -> None:
+    def refuse(grant: LeaseRecord) -> None:
         tried.append(grant.tag)
         raise Refused("no such partition")
 
@@ -373,14 +373,14 @@ def test_a_job_that_the_engine_refuses_rests_before_the_next_try(
     assert len(tried) == 1
     (job,) = rows(driven.database)
     assert (job["state"], job["losses"]) == ("queued", 1)
-    assert job["reason"] == "refused 1 of 10 times: no such partition; it rests for 2 s"
+    assert job["reason"] == "refused 1 of 10 times: no such partition; it backs off for 2 s"
     assert job["not_before"] > driven.database.now() + 1.0
     with driven.database.writing() as connection:
         connection.update("jobs", {"not_before": 0.0, "losses": 8})
     for _ in range(5):
         driven.controller.step()
-    assert rows(driven.database)[0]["reason"].endswith("; it rests for 60 s")
-    monkeypatch.setattr(leases, "MOST_REST", 0.0)
+    assert rows(driven.database)[0]["reason"].endswith("; it backs off for 60 s")
+    monkeypatch.setattr(leases, "MAX_BACKOFF", 0.0)
     with driven.database.writing() as connection:
         connection.update("jobs", {"not_before": 0.0})
     for _ in range(5):

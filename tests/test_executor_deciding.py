@@ -20,7 +20,7 @@ from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.lease_manager import LeaseManager
-from hetopt.executor.lease_timeouts import LeaseTimeouts
+from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.leases import StopReason
 from hetopt.executor.reconciler import Reconciler
 from hetopt.executor.round_decision import NONE_FREE, RoundDecider, Target, cluster_of, fitted, job_of, shares
@@ -281,6 +281,6 @@ def test_a_node_that_is_drained_is_emptied_at_once(database: StateDatabase) -> N
     targets = [Target(1, 0, {"n1": {"K80": 1}}), Target(2, 0, {"n3": {"V100": 1}})]
     reconciler = Reconciler(database, LeaseManager.of(database, LocalEngine(LAB, database.cluster), LeaseTimeouts()))
     reconciler.stop(leases, targets, 0, {})
-    assert [lease.row["stop_reason"] for lease in opened(database)] == [None, None]
+    assert [lease.stop_reason for lease in opened(database)] == [None, None]
     reconciler.stop(leases, targets, 0, {leases[1].tag: StopReason.NODE_DRAINED})
-    assert [lease.row["stop_reason"] for lease in opened(database)] == [None, StopReason.NODE_DRAINED]
+    assert [lease.stop_reason for lease in opened(database)] == [None, StopReason.NODE_DRAINED]

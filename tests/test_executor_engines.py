@@ -13,7 +13,7 @@ from waiting import until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.conformance import CHECKS, Bench
-from hetopt.executor.engines.engine import Grant, Node, Seat
+from hetopt.executor.engines.engine import LeaseRecord, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 
 HOSTS = (
@@ -33,7 +33,7 @@ def test_killed_here_nothing_is_left(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(AWAY, book, "stays")
     tag = said(folder, files.LEASE)["tag"]
     engine = LocalEngine(HOSTS, "x")
-    engine.start(Grant(tag, folder, HOSTS[0].seats[:1]))
+    engine.start(LeaseRecord(tag, folder, HOSTS[0].seats[:1]))
     until(lambda: len(told(book)) == 2, "they live")
     os.kill(said(folder, files.claim_file(0))["pid"], signal.SIGSTOP)
     engine.kill([tag])

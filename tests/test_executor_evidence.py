@@ -12,9 +12,9 @@ import pytest
 from executor_leases import checkpoint, make_lease, seats
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.engine import Grant
+from hetopt.executor.engines.engine import LeaseRecord
 from hetopt.executor.lease_report import LeaseReport
-from hetopt.executor.leases import LeaseRecord
+from hetopt.executor.leases import OpenLease
 
 
 def ended(folder: Path, outcome: dict[str, Any] | None, *exits: dict[str, Any], **row: Any) -> LeaseReport:
@@ -25,8 +25,8 @@ def ended(folder: Path, outcome: dict[str, Any] | None, *exits: dict[str, Any], 
     for rank, said in enumerate(exits):
         files.write_json(folder / files.exit_file(rank), {"problem": None, "left": []} | said)
     row = {"forked": False, "kind": "train"} | row
-    made = SimpleNamespace(folder=folder, grant=Grant("t", folder, own), row=row, job={"name": "j"})
-    return LeaseReport(cast(LeaseRecord, made))
+    made = SimpleNamespace(folder=folder, nodes=LeaseRecord("t", folder, own).nodes, job="j", **row)
+    return LeaseReport(cast(OpenLease, made))
 
 
 DONE = {"step": 9, "finished": True, "asked": False}
@@ -36,12 +36,12 @@ CLEAN = {"reason": "ended", "codes": [0, 0]}
 def test_a_job_that_says_so_is_done(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     checkpoint(folder, {"model": b"abc"}, "step-9")
-    ending = ended(folder, DONE, CLEAN).ending()
+    ending = ended(folder, DONE, CLEAN).result()
     assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("ended", True, 9, None)
 
 
 def test_a_job_that_keeps_no_checkpoints_is_done_too(tmp_path: Path) -> None:
-    ending = ended(make_lease(tmp_path), DONE, CLEAN).ending()
+    ending = ended(make_lease(tmp_path), DONE, CLEAN).result()
     assert (ending.finished, ending.step, ending.failure) == (True, None, None)
 
 
@@ -53,46 +53,45 @@ def test_a_job_whose_last_checkpoint_is_damaged_is_not_done(tmp_path: Path, befo
         checkpoint(folder, {"model": b"abc"}, "step-7")
     last = checkpoint(folder, {"model": b"abc"}, "step-9")
     (last / "model").write_bytes(b"a")
-    ending = ended(folder, DONE, CLEAN).ending()
+    ending = ended(folder, DONE, CLEAN).result()
     assert (ending.finished, ending.step) == (False, 7 if before else None)
     assert ending.failure == "its last checkpoint, of step 9, is damaged"
-    assert not ending.fatal
 
 
 def test_a_runner_that_was_killed_is_no_failure_of_the_job(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     checkpoint(folder, {"model": b"abc"}, "step-7")
-    ending = ended(folder, None, {"reason": "lost", "codes": []}).ending()
+    ending = ended(folder, None, {"reason": "lost", "codes": []}).result()
     assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("lost", False, 7, None)
 
 
 def test_what_a_job_says_steers_no_terminal(tmp_path: Path) -> None:
     said = {"step": 3, "finished": False, "asked": False, "problem": "ValueError: \x1b[2J\x07\ud800 two\nlines é"}
-    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).ending()
+    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).result()
     assert ending.failure == "ValueError: \ufffd[2J\ufffd? two\nlines é"
 
 
 def test_what_a_host_lacks_is_no_failure_of_the_job(tmp_path: Path) -> None:
     host = {"reason": "ended", "codes": [], "problem": "the engine gave 0 GPUs", "host": True}
-    ending = ended(make_lease(tmp_path), None, host, {"reason": "stopped", "codes": [-15]}).ending()
+    ending = ended(make_lease(tmp_path), None, host, {"reason": "stopped", "codes": [-15]}).result()
     assert (ending.finished, ending.failure, ending.trouble) == (False, None, "the engine gave 0 GPUs")
     job = {"reason": "ended", "codes": [], "problem": "'x' cannot be started"}
-    ending = ended(make_lease(tmp_path), None, host, job).ending()
+    ending = ended(make_lease(tmp_path), None, host, job).result()
     assert (ending.finished, ending.failure) == (False, "'x' cannot be started")
 
 
 def test_a_lease_of_another_version_fails_with_the_reason(tmp_path: Path) -> None:
     problem = "the lease is of another version of hetopt than the one on n1"
     exits = [{"reason": "failed", "codes": [], "problem": problem}, {"reason": "stopped", "codes": [0]}]
-    ending = ended(make_lease(tmp_path), None, *exits).ending()
+    ending = ended(make_lease(tmp_path), None, *exits).result()
     assert (ending.outcome, ending.finished, ending.failure) == ("failed", False, problem)
 
 
 def test_an_end_with_processes_left_is_none(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
-    assert ended(folder, DONE, CLEAN).over
-    assert not ended(folder, DONE, CLEAN | {"left": [4711]}).over
-    assert not ended(folder, DONE, CLEAN, CLEAN | {"left": None}).over
+    assert ended(folder, DONE, CLEAN).has_ended
+    assert not ended(folder, DONE, CLEAN | {"left": [4711]}).has_ended
+    assert not ended(folder, DONE, CLEAN, CLEAN | {"left": None}).has_ended
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_an_end_with_processes_left_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_an_exit_that_no_runner_would_write_proves_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    assert not ended(make_lease(tmp_path), DONE, CLEAN | wrong).over
+    assert not ended(make_lease(tmp_path), DONE, CLEAN | wrong).has_ended
 
 
 @pytest.mark.parametrize("step", [2**64, 10**400, -1, 1e300, float("nan"), float("inf"), "9", None, [9]])
@@ -119,13 +118,13 @@ def test_a_step_that_cannot_be_is_not_told(tmp_path: Path, step: Any) -> None:
     checkpoint(folder, {"model": b"abc"}, "step-7")
     report = ended(folder, DONE | {"step": step}, CLEAN)
     assert report.timed == (0.0, 0.0)
-    ending = report.ending()
+    ending = report.result()
     assert (ending.ticked, ending.step, ending.checkpoint_bytes) == (None, 7, 3.0)
 
 
 def test_half_letters_of_an_error_can_be_stored(tmp_path: Path) -> None:
     said = {"step": 1, "finished": None, "asked": False, "problem": "OSError: caf\udce9"}
-    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).ending()
+    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).result()
     assert ending.failure == "OSError: caf?"
 
 
@@ -136,7 +135,7 @@ def test_a_server_that_is_away_does_not_prove_that_there_is_no_checkpoint(
     folder = make_lease(tmp_path)
     checkpoint(folder, {"model": b"abc"}, "step-9")
     report = ended(folder, DONE, CLEAN)
-    assert report.over
+    assert report.has_ended
 
     def away(*_: object) -> object:
         raise OSError(errno.EIO, "away")
@@ -144,5 +143,5 @@ def test_a_server_that_is_away_does_not_prove_that_there_is_no_checkpoint(
     with monkeypatch.context() as patch:
         patch.setattr(*((os, call) if call == "listdir" else (Path, call)), away)
         with pytest.raises(OSError, match="away"):
-            report.ending()
-    assert report.ending().step == 9
+            report.result()
+    assert report.result().step == 9

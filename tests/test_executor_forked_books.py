@@ -19,7 +19,8 @@ from hetopt.executor.cache import Cache
 from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
-from hetopt.executor.leases import PROFILE, LeaseResult, grant, seal
+from hetopt.executor.lease_record import PROFILE
+from hetopt.executor.leases import LeaseResult, grant, seal
 from hetopt.executor.losses import losses
 from hetopt.executor.measured_log import log_of
 from hetopt.executor.merging import Merges
@@ -106,7 +107,7 @@ def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, i
         for what, n in history:
             done = int(rows(database)[0]["committed"])
             if what == "begins":
-                open_copies = {lease.row["copy"] for lease in opened(database)}
+                open_copies = {lease.copy for lease in opened(database)}
                 with database.reading() as connection:
                     had = set(connection.column("SELECT copy FROM leases WHERE forked AND NOT merged"))
                 share = (STEPS - done) // 2

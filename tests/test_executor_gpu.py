@@ -21,7 +21,7 @@ from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
-from hetopt.executor.lease_timeouts import LeaseTimeouts
+from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.queue import drain, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
@@ -69,7 +69,7 @@ class Driven:
 
     def ticked(self) -> bool:
         """Whether the job has told of steps."""
-        return any(lease.row["first_tick"] is not None for lease in self.controller.manager.leases())
+        return any(lease.first_tick is not None for lease in self.controller.manager.leases())
 
 
 @pytest.fixture

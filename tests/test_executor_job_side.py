@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from hetopt.executor import lease
 from hetopt.executor import lease_directory as files
-from hetopt.executor.job_side import KEPT, LEASE_VARIABLE, LIST, LOOK_SECONDS, TELL_SECONDS
+from hetopt.executor.job_side import KEPT, LEASE_VARIABLE, LIST, LOOK_SECONDS, REPORT_SECONDS
 from hetopt.executor.lease_report import LeaseReport
-from hetopt.executor.leases import LeaseRecord
+from hetopt.executor.leases import OpenLease
 
 
 @pytest.fixture
@@ -148,13 +148,13 @@ def test_progress_is_told_now_and_then(folder: Path, clock: Clock) -> None:
         assert said(folder, files.PROGRESS) == {
             "step": 1, "first_step": 1, "seconds": 0.0, "time": 1000.0, "memory_bytes": 7.0,
         }  # fmt: skip
-        clock.time += TELL_SECONDS / 2
+        clock.time += REPORT_SECONDS / 2
         job.tick(2, memory_bytes=9)
         assert said(folder, files.PROGRESS)["step"] == 1
-        clock.time += TELL_SECONDS
+        clock.time += REPORT_SECONDS
         job.tick(3, memory_bytes=8)
         assert said(folder, files.PROGRESS) == {
-            "step": 3, "first_step": 1, "seconds": 1.5 * TELL_SECONDS, "time": clock.time, "memory_bytes": 9.0,
+            "step": 3, "first_step": 1, "seconds": 1.5 * REPORT_SECONDS, "time": clock.time, "memory_bytes": 9.0,
         }  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def test_a_full_disk_does_not_stop_the_training(folder: Path, clock: Clock) -> N
             assert not job.should_stop()
         assert not (folder / files.PROGRESS).exists()
         assert steps_of(folder) == []
-        clock.time += TELL_SECONDS
+        clock.time += REPORT_SECONDS
         job.tick(2, loss=0.5)
         job.save(2, model())
     assert said(folder, files.PROGRESS)["step"] == 2
@@ -237,7 +237,7 @@ def test_what_went_wrong_is_told(problem: BaseException, told: str, memory: bool
 def test_a_problem_of_any_rank_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 was only stopped for its sake; ranks that end in order say nothing."""
     folder = under(make_lease(tmp_path), monkeypatch, rank=0, world=3)
-    fine = LeaseReport(cast(LeaseRecord, SimpleNamespace(folder=folder)))
+    fine = LeaseReport(cast(OpenLease, SimpleNamespace(folder=folder)))
     with lease() as job:
         job.tick(1)
     monkeypatch.setenv("RANK", "1")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import COUNT, Clock, Runners, alive, ended, make_lease, said, seats, steps_of, told
+from executor_leases import COUNT, Clock, Runners, alive, ended, make_lease, recorded, said, seats, steps_of, told
 from waiting import until
 
 from hetopt.executor import lease_directory as files
@@ -112,17 +113,55 @@ def test_the_end_of_one_node_is_not_that_of_another(runners: Runners, tmp_path: 
     book = tmp_path / "book"
     program = "import os, sys\nif os.environ['HETOPT_NODE_RANK'] == '0':\n    sys.exit()\n" + COUNT
     folder = runners.lease(program, book, own=seats(a=1, b=1))
+    assert runners.run(folder, 0)["reason"] == "ended"
     other = runners.start(folder, 1)
     until(lambda: told(book), "node 1 lives")
-    assert runners.run(folder, 0)["reason"] == "ended"
     assert [line[2] for line in told(book)] == ["begins"]
     assert alive(told(book)[0][1])
     other.terminate()
     assert ended(other, folder, 1)["reason"] == "stopped"
 
 
+def test_a_port_in_use_is_not_given_to_rank_0(runners: Runners, tmp_path: Path) -> None:
+    """All nodes get the port that was free, also those that start first."""
+    with socket.create_server(("", 0)) as busy, socket.create_server(("", 0)) as also_busy:
+        taken = {busy.getsockname()[1], also_busy.getsockname()[1]}
+        folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1), port=busy.getsockname()[1])
+        second = runners.start(folder, 1)
+        until(lambda: (folder / files.claim_file(1)).exists(), "it waits for the port")
+        assert runners.run(folder, 0)["reason"] == "ended"
+        assert ended(second, folder, 1)["reason"] == "ended"
+        ports = [int(mine["MASTER_PORT"]) for mine in environments(tmp_path, 2)]
+    assert ports[0] == ports[1]
+    assert not taken & set(ports)
+    with socket.create_server(("", ports[0])):
+        pass
+
+
+def test_a_node_that_waits_for_the_port_can_be_stopped(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1))
+    second = runners.start(folder, 1)
+    until(lambda: (folder / files.claim_file(1)).exists(), "it waits for the port")
+    (folder / files.STOP).write_text("cancelled")
+    assert ended(second, folder, 1) == {"reason": "stopped", "codes": [], "problem": None, "left": []}
+
+
+def test_the_log_has_a_limit(runners: Runners) -> None:
+    """The newest output is retained, in order and without a gap inside of each file."""
+    program = "for i in range(400): print(i, 'x' * 90, flush=True); __import__('time').sleep(0.002)"
+    folder = runners.lease(program, log_bytes=20_000)
+    assert runners.run(folder)["reason"] == "ended"
+    lines = [line for name in ("log-0.old", "log-0") for line in (folder / name).read_text().splitlines()]
+    numbers = [int(line.split()[0]) for line in lines]
+    assert numbers[-1] == 399
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) < 400
+    assert (folder / "log-0.old").stat().st_size + (folder / "log-0").stat().st_size < 39_000
+
+
 def test_slurm_says_which_node_this_is(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1))
+    files.write_number(folder / files.PORT, 23456)
     process = runners.start(folder, None, SLURMD_NODENAME="b")
     assert ended(process, folder, 1)["reason"] == "ended"
     assert not (folder / files.claim_file(0)).exists()
@@ -177,8 +216,8 @@ def test_how_long_it_may_run(
     """A speed needs two steps; both are counted from the beginning, in seconds, as when they are seen."""
     clock, folder = Clock(), make_lease(tmp_path, **settings)
     monkeypatch.setattr(files, "now", clock)
-    own = Runner(folder, said(folder, files.LEASE), 0)
-    for name in ("_urge", "_bury"):
+    own = Runner(recorded(folder), 0)
+    for name in ("_urge", "_reap"):
         monkeypatch.setattr(own, name, lambda: None)
     for second in range(lives + 2):
         clock.time = 1000.0 + second

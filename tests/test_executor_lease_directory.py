@@ -202,15 +202,15 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
 
 def test_numbers_are_written_in_place(tmp_path: Path) -> None:
     files.renew(tmp_path, 1)
-    files.write_stop_at(tmp_path, None)
+    files.write_number(tmp_path / files.STOP_AT, None)
     before = {path.name: (path.stat().st_ino, path.stat().st_size) for path in tmp_path.iterdir()}
-    assert files.read_stop_at(tmp_path) is None
+    assert files.read_number(tmp_path / files.STOP_AT) is None
     with full_disk():
         for number in (2, 10**15, 3):
             files.renew(tmp_path, number)
-            files.write_stop_at(tmp_path, number)
+            files.write_number(tmp_path / files.STOP_AT, number)
             assert int(files.read_text(tmp_path / files.RENEWED) or "") == number
-            assert files.read_stop_at(tmp_path) == number
+            assert files.read_number(tmp_path / files.STOP_AT) == number
     assert {path.name: (path.stat().st_ino, path.stat().st_size) for path in tmp_path.iterdir()} == before
     with pytest.raises(FileNotFoundError):
         files.renew(tmp_path / "gone", 1)
@@ -220,12 +220,12 @@ def test_numbers_are_written_in_place(tmp_path: Path) -> None:
 def test_half_a_step_is_none(step: int, length: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Who reads while it is written gets the whole step or none."""
     folder = tmp_path_factory.mktemp("half")
-    files.write_stop_at(folder, step)
+    files.write_number(folder / files.STOP_AT, step)
     content = (folder / files.STOP_AT).read_bytes()
     (folder / files.STOP_AT).write_bytes(content[:length] + (b" " * 20 + b"\n")[length:])
-    assert files.read_stop_at(folder) == (step if length >= 20 else None)
+    assert files.read_number(folder / files.STOP_AT) == (step if length >= 20 else None)
     (folder / files.STOP_AT).write_bytes(content[:length])
-    assert files.read_stop_at(folder) == (step if length == 21 else None)
+    assert files.read_number(folder / files.STOP_AT) == (step if length == 21 else None)
 
 
 # -- reading
@@ -240,7 +240,7 @@ def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
         assert files.read_json(tmp_path / name) is None, name
     for name in ("missing", "bytes", ""):
         assert files.read_text(tmp_path / name) is None, name
-        assert files.read_stop_at(tmp_path / name) is None, name
+        assert files.read_number(tmp_path / name / files.STOP_AT) is None, name
 
 
 @given(content=st.dictionaries(st.text(), JSON, max_size=4), rubbish=st.binary(max_size=60), data=st.data())

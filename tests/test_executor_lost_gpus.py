@@ -19,7 +19,7 @@ from waiting import PATIENCE, until
 
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines import nvidia_watch
-from hetopt.executor.engines.engine import EngineDown, Grant, Node, Seat
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.nvidia_watch import GpuWatch
 from hetopt.executor.leases import StopReason
@@ -292,9 +292,9 @@ def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
     for answer in ("10"[int(lost)], "01", "10"[int(lost)]):
         lab.engine.hosts = [cards("n", *answer)]
         lab.play(14, 10.0)
-        assert [lease.row["stop_reason"] for lease in lab.leases()] == [None, None]
+        assert [lease.stop_reason for lease in lab.leases()] == [None, None]
     lab.play(2, 10.0)
-    reasons = {lease.tag: lease.row["stop_reason"] for lease in lab.leases()}
+    reasons = {lease.tag: lease.stop_reason for lease in lab.leases()}
     assert len(reasons) == 2
     assert {tag for tag, reason in reasons.items() if reason == StopReason.GPU_LOST} == {gone}
     assert set(reasons.values()) == {StopReason.GPU_LOST, None}
@@ -309,7 +309,7 @@ def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Cal
     submit(lab.database, spec("c"))
     lab.engine.hosts = [cards("n", "1")]
     lab.play()
-    assert [lease.row["stop_reason"] for lease in lab.leases()].count(StopReason.PROFILING) == 1
+    assert [lease.stop_reason for lease in lab.leases()].count(StopReason.PROFILING) == 1
 
 
 def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., Stage]) -> None:
@@ -325,7 +325,7 @@ def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., 
     assert [lease.seats[0].device for lease in lab.leases()] == ["GPU-1"]
 
 
-def _fails(grant: Grant) -> None:
+def _fails(grant: LeaseRecord) -> None:
     raise EngineDown("GPU-0 is not there any more")
 
 
@@ -345,5 +345,5 @@ def test_a_gpu_that_others_are_counted_before_is_not_taken_for_another(stage: Ca
     lab.engine.hosts = [cards("n", "2", "0", "1")]
     submit(lab.database, spec("d"))
     lab.play(3)
-    where = {lease.job["name"]: lease.seats[0].device for lease in lab.leases()}
+    where = {lease.job: lease.seats[0].device for lease in lab.leases()}
     assert where == {"b": "GPU-1", "c": "GPU-2", "d": "GPU-0"}

@@ -15,7 +15,8 @@ from executor_scenes import rows, spec, with_speeds
 
 from hetopt.errors import InvalidInstance
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import SEALED, LeaseResult, grant, open_leases, seal
+from hetopt.executor.lease_record import SEALED
+from hetopt.executor.leases import LeaseResult, grant, open_leases, seal
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.round_decision import ClusterState, RoundDecider
@@ -70,7 +71,7 @@ def ran(
         now = database.now()
         connection.update("leases", {"running": now, "first_tick": now}, "state != :sealed", sealed=SEALED)
     with database.reading() as connection:
-        leases = [lease for lease in open_leases(connection, database.folder) if lease.job["name"] == name]
+        leases = [lease for lease in open_leases(connection, database.folder) if lease.job == name]
     for lease in leases if ending is not None else ():
         assert ending is not None
         seal(database, lease, ending)

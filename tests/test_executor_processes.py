@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import processes
+from hetopt.executor.engines.local import LocalEngine
 
 
 def test_processes_are_found_by_their_tag() -> None:
@@ -24,7 +26,7 @@ def test_processes_are_found_by_their_tag() -> None:
         assert processes.with_tag("hetopt-odd-1.0") == [pid]
         assert processes.with_tag("hetopt-odd-", prefix=True) == [pid]
         assert processes.with_tag("hetopt-odd-1") == []
-        assert processes.of("hetopt-odd-1.0")[pid] == os.getpid()
+        assert processes.JobProcesses("hetopt-odd-1.0").pids()[pid] == os.getpid()
         child.process.send_signal(signal.SIGSTOP)
         assert processes.with_tag("hetopt-odd-1.0") == [pid]
         child.process.kill()
@@ -35,8 +37,8 @@ def test_processes_are_found_by_their_tag() -> None:
 def test_what_would_not_die_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes no such end for one."""
     monkeypatch.setattr(processes, "KILL_SECONDS", 0.2)
-    monkeypatch.setattr(processes, "of", lambda _: {2**30: 1})
-    assert processes.kill_all("hetopt-odd-1.0", lambda: False) == [2**30]
+    monkeypatch.setattr(processes.JobProcesses, "pids", lambda _: {2**30: 1})
+    assert processes.JobProcesses("hetopt-odd-1.0").kill(lambda: False) == [2**30]
 
 
 def test_nothing_outlives_a_runner_that_is_killed(runners: Runners, tmp_path: Path) -> None:
@@ -51,6 +53,47 @@ def test_nothing_outlives_a_runner_that_is_killed(runners: Runners, tmp_path: Pa
     assert [line[1] for line in told(book) if alive(line[1])] == []
     assert supervisor.wait(PATIENCE) == 1
     assert said(folder, files.exit_file(0)) == {"reason": "lost", "codes": [], "problem": None, "left": []}
+
+
+ESCAPED = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve(sys.executable, [sys.executable, "-S", "-c", sys.argv[2], sys.argv[1]], {})
+    os._exit(0)
+os.wait()
+time.sleep(1000)
+"""
+"""Leaves a process with another session, another parent and no environment."""
+LIVES = "import os, sys, time; open(sys.argv[1], 'a').write(f'0 {os.getpid()} lives\\n'); time.sleep(1000)"
+
+
+def test_a_job_has_its_own_cgroup_where_that_is_possible(runners: Runners, tmp_path: Path) -> None:
+    """Found and killed by it even where runner and supervisor are dead, and a process has no tag; then it is gone."""
+    book = tmp_path / "book"
+    folder = runners.lease(ESCAPED, book, LIVES)
+    supervisor = runners.start(folder)
+    pid = int(until(lambda: told(book), "it lives")[0][1])
+    tag = said(folder, files.LEASE)["tag"]
+    if not processes.cgroups_of({tag}):
+        runners.kill()
+        os.kill(pid, signal.SIGKILL)
+        pytest.skip("no cgroup can be made here")
+    (cgroup,) = processes.cgroups_of({tag})
+    assert pid in processes.cgroup_pids(cgroup)
+    assert supervisor.pid not in processes.cgroup_pids(cgroup)
+    for process in (supervisor.pid, said(folder, files.claim_file(0))["pid"]):
+        os.kill(process, signal.SIGSTOP)
+    for process in (supervisor.pid, said(folder, files.claim_file(0))["pid"]):
+        os.kill(process, signal.SIGKILL)
+    assert alive(pid)
+    engine = LocalEngine((), "x")
+    assert engine.fenced_after(tag) == math.inf
+    engine.kill([tag])
+    until(lambda: not alive(pid), "it is killed")
+    assert engine.fenced_after(tag) == 0.0
+    assert processes.cgroups_of({tag}) == []
 
 
 def test_a_runner_whose_guardian_is_killed_stops_its_job(runners: Runners, tmp_path: Path) -> None:
@@ -112,8 +155,8 @@ def test_an_error_of_the_runner_itself_is_the_end_of_its_job(runners: Runners, t
     folder = runners.lease(COUNT, book)
     wrong = (
         "import os; from hetopt.executor.runner import Runner; look = Runner._look\n"
-        "def wrong(own):\n    look(own)\n    os.path.getsize(own.said['cwd'] + '/book') and 1 / 0\n"
-        "Runner._look = lambda own: os.path.exists(own.said['cwd'] + '/book') and wrong(own)\n"
+        "def wrong(own):\n    look(own)\n    os.path.getsize(own.lease.cwd + '/book') and 1 / 0\n"
+        "Runner._look = lambda own: os.path.exists(own.lease.cwd + '/book') and wrong(own)\n"
     )
     assert runners.start(folder, before=wrong).wait(PATIENCE) == 1
     assert "ZeroDivisionError" in (folder / "runner.log").read_text()

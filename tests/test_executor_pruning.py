@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
         for copy in range(1, copies + 1) if job > 1 else (0,):
             granted(self.database, job, copy)
         for steps, failed in ends:
-            begun = [one.row["from_step"] for one in opened(self.database) if one.row["job"] == job]
+            begun = [one.resume_step for one in opened(self.database) if one.job_id == job]
             if begun:
                 step, failure = None if steps is None else begun[0] + steps, "it broke" if failed else None
                 sealed(self.database, job, step, failure=failure, fatal=failed, finished=(step or 0) >= STEPS)

@@ -16,7 +16,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines import slurm
 from hetopt.executor.engines.conformance import CHECKS, COUNT, TELL, Bench
-from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase, Refused, Seat
+from hetopt.executor.engines.engine import Engine, EngineDown, LeaseRecord, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 
 FEW = {"v100-0": ("v100", 2), "p100-0": ("p100", 1)}
@@ -62,7 +62,7 @@ def bench_of(folder: Path) -> tuple[Bench, SlurmEngine]:
     return made, SlurmEngine(made.cluster)
 
 
-def phase(engine: Engine, grant: Grant) -> Phase:
+def phase(engine: Engine, grant: LeaseRecord) -> Phase:
     return engine.status([grant.tag])[grant.tag]
 
 
@@ -233,7 +233,7 @@ def test_a_request_that_cannot_be_is_refused(
 ) -> None:
     engine = SlurmEngine("abc", options=options)
     with pytest.raises(Refused, match=f"^Slurm refuses: .*{said}"):
-        engine.start(Grant("hetopt-abc-1-0-1", tmp_path, (wanted,)))
+        engine.start(LeaseRecord("hetopt-abc-1-0-1", tmp_path, (wanted,)))
     assert engine.status([]) == {}
 
 

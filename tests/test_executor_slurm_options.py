@@ -15,7 +15,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.engines.conformance import TELL, Bench, one_seat
-from hetopt.executor.engines.engine import EngineDown, Grant, Seat
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_requests import FAMILIES, OWN
 
@@ -109,7 +109,7 @@ def test_options_that_make_something_else_of_a_lease_are_refused(option: str, sl
 )
 def test_other_options_are_passed_on(option: str, slurm: Fake, tmp_path: Path) -> None:
     engine = SlurmEngine("c", options={option.replace("-", "_"): "x"})
-    engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+    engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     ((words, _, _),) = slurm.calls("sbatch")
     assert f"--{option}=x" in words
     assert sum(word.startswith("--mem") for word in words) == 1
@@ -149,7 +149,7 @@ def test_reservations(slurm: Fake, tmp_path: Path) -> None:
     reserve(slurm, ("one", "c", "ACTIVE"), ("two", "a,b", "INACTIVE"))
     slurm.says("sbatch", error="sbatch: error: Requested node configuration is not available", code=1)
     with pytest.raises(EngineDown, match="is not available; the reservation was changed"):
-        engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+        engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     reserve(slurm)
     with pytest.raises(EngineDown, match="Slurm has no reservation 'one' any more; it has none now"):
         engine.nodes()

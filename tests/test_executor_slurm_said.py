@@ -16,7 +16,7 @@ from slurm_fake import NODE, PARTITION, Fake, some_slurm  # noqa: F401 - the las
 from hetopt.errors import InvalidOption
 from hetopt.executor.engines import slurm as engines
 from hetopt.executor.engines import slurm_nodes as said
-from hetopt.executor.engines.engine import EngineDown, Grant, Phase, Refused, Seat
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_commands import PROGRAMS
 
@@ -154,7 +154,7 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
     """What a job may have there can change; its name stays, and what was known where Slurm does not say."""
 
     def cpus() -> str:
-        engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+        engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
         return next(word for word in slurm.calls("sbatch")[-1][0] if word.startswith("--cpus"))
 
     slurm.partitions(cpus="16")
@@ -184,7 +184,7 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
 
 
 def test_a_refusal_is_none_where_the_partition_was_changed(slurm: Fake, tmp_path: Path) -> None:
-    engine, grant = SlurmEngine("c"), Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),))
+    engine, grant = SlurmEngine("c"), LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),))
     slurm.says("sbatch", error="sbatch: error: CPU count specification invalid", code=1)
     slurm.partitions(cpus="8")
     with pytest.raises(EngineDown, match="sbatch: CPU count specification invalid; partition 'gpu' was changed"):
@@ -247,7 +247,7 @@ def test_what_is_submitted(slurm: Fake, tmp_path: Path, monkeypatch: pytest.Monk
     slurm.nodes(("a", "gpu:v100:4,gpu:4", {}), ("b", "gpu:k80:2", {}), ("b2", "gpu:k80:2", {"cpus": 16}))
     folder = tmp_path / "x; touch $(pwned) %j"
     own = [("a", "v100", 0), ("a", "v100", 1), ("a", "gpu", 0), ("b", "k80", 0), ("b2", "k80", 1)]
-    grant = Grant("hetopt-c-1-0-1", folder, tuple(Seat(*seat) for seat in own))
+    grant = LeaseRecord("hetopt-c-1-0-1", folder, tuple(Seat(*seat) for seat in own))
     SlurmEngine("c", options={"account": "vision; rm"}).start(grant)
     ((words, environment, script),) = slurm.calls("sbatch")
     assert script == '#!/bin/sh\nexec "$@"\n'
@@ -281,7 +281,7 @@ def test_cpus_come_by_cores_and_never_add_up_to_more(
     slurm.partitions(cpus=most)
     slurm.nodes(("a", "gpu:v100:3", {}))
     engine = SlurmEngine("c", cpus_per_gpu=per_gpu)
-    engine.start(Grant("hetopt-c-1-0-1", tmp_path, tuple(Seat("a", "v100", i) for i in range(gpus))))
+    engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, tuple(Seat("a", "v100", i) for i in range(gpus))))
     ((words, _, _),) = slurm.calls("sbatch")
     assert f"--cpus-per-task={wanted}" in words
     assert words[-1] == "0", "the only node is the first"
@@ -312,7 +312,7 @@ def test_cpus_come_by_cores_and_never_add_up_to_more(
 def test_only_clear_words_are_a_refusal(text: str, kind: type[Exception], slurm: Fake, tmp_path: Path) -> None:
     slurm.says("sbatch", error=text, code=1)
     with pytest.raises(kind) as problem:
-        SlurmEngine("c").start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+        SlurmEngine("c").start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     assert text.rpartition("error: ")[2] in str(problem.value)
     assert "\n" not in str(problem.value)
 
@@ -347,6 +347,6 @@ def test_no_shell_is_between(slurm: Fake, tmp_path: Path, monkeypatch: pytest.Mo
         return run(words, **options)
 
     monkeypatch.setattr(subprocess, "run", watched)
-    engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+    engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     assert seen
     assert all(isinstance(words, list) and not shell for words, shell in seen)

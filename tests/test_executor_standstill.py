@@ -44,7 +44,7 @@ def test_leases_are_renewed_by_a_controller_that_comes_while_the_engine_is_down(
 
 def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of leases whose files have their turn only at looks at which the engine is not asked."""
-    monkeypatch.setattr(lease_manager, "MOST_QUIET", 1)
+    monkeypatch.setattr(lease_manager, "MAX_REPORTS", 1)
     lab = stage(node("n", {"V100": 3}))
     lab.looks = float("inf")
     for name in "abc":
@@ -52,11 +52,11 @@ def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: 
     lab.play(5)
     gone, lab.engine.live = lab.engine.live, {}
     lab.controller.manager.advance(lab.leases(), lab.engine.hosts)
-    assert [one.ended is not None for one in lab.controller.manager._seen.values()] == [True] * 3
+    assert [one.ended is not None for one in lab.controller.manager._observed.values()] == [True] * 3
     lab.engine.live = gone
     for number in range(3):
         lab.controller.manager.advance(lab.leases(), lab.engine.hosts, ask=number == 2)
-    assert [one.ended for one in lab.controller.manager._seen.values()] == [None] * 3
+    assert [one.ended for one in lab.controller.manager._observed.values()] == [None] * 3
 
 
 def test_an_engine_that_was_away_for_long_has_all_the_time_anew(stage: Make) -> None:
@@ -82,7 +82,7 @@ def test_what_cannot_be_killed_is_over_once_its_time_has_run_out(stage: Make, fa
     (lease,) = lab.leases()
     lab.engine.live.clear()
     lab.engine.fails = {lease.tag} if fails else set()
-    lab.controller.manager._seen[lease.tag].ended = -1000.0
+    lab.controller.manager._observed[lease.tag].ended = -1000.0
     lab.play(6, 60.0)
     assert lab.states() == {"a": "done"}
 
@@ -106,7 +106,7 @@ def test_gpus_of_a_process_that_cannot_die_are_nobody_s(stage: Make) -> None:
     lab.engine.stuck = {lab.leases()[0].tag}
     cancel(lab.database, "stuck")
     lab.play(4, 60.0)
-    assert lab.leases()[0].row["lost_since"] is not None
+    assert lab.leases()[0].lost_since is not None
     submit(lab.database, spec("big", workers=3))
     submit(lab.database, spec("two", workers=2))
     with_speeds(lab.database, 3, {"V100": 1.0})
@@ -166,7 +166,7 @@ def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
     lab.play(2)
     lab.host("v", used={"V100": 3})
     submit(lab.database, spec("single"))
-    while any(lease.job["name"] == "pair" for lease in lab.leases()):
+    while any(lease.job == "pair" for lease in lab.leases()):
         lab.play(1, 30.0)
     lab.engine.waits = set()
     lab.play(6)
@@ -208,7 +208,7 @@ def test_who_has_trained_is_not_stopped_to_be_profiled_on_a_type_that_comes(stag
     lab.host("v", up=True)
     for _ in range(20):
         lab.play(1, 10.0)
-        assert {lease.row["kind"] for lease in lab.leases()} == {"train"}
+        assert {lease.kind for lease in lab.leases()} == {"train"}
         assert len(lab.leases()) >= 3, "at most one moves"
 
 

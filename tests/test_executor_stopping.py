@@ -225,7 +225,7 @@ def test_a_gang_that_starts_again_within_its_lease_forgets_the_step(tmp_path: Pa
     first, second = gang(folder, 2)
     first._ask_to_stop(signal.SIGTERM, None)
     first.should_stop()
-    assert files.read_stop_at(folder) == 2
+    assert files.read_number(folder / files.STOP_AT) == 2
     first, second = gang(folder, 2)
     for job in (first, second):
         job.tick(9)
@@ -270,6 +270,6 @@ def test_processes_of_a_gang_stop_at_the_same_step(tmp_path: Path) -> None:
         folder / files.log_file(0)
     ).read_text()
     steps = [int.from_bytes(board.read_bytes()[8 * rank : 8 * rank + 8], "little") for rank in range(3)]
-    assert steps == [files.read_stop_at(folder)] * 3
+    assert steps == [files.read_number(folder / files.STOP_AT)] * 3
     assert steps_of(folder) == steps[:1]
     assert said(folder, files.OUTCOME)["asked"] is True

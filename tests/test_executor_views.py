@@ -20,7 +20,8 @@ from hetopt.executor import clock as clocks
 from hetopt.executor import lease_directory as files
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import PROFILE, LeaseResult, StopReason, ask_stop, grant, seal, set_leases
+from hetopt.executor.lease_record import PROFILE
+from hetopt.executor.leases import LeaseResult, StopReason, ask_stop, grant, seal, set_leases
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
@@ -75,9 +76,9 @@ def run(
 ) -> None:
     at(database, begin)
     assert granted(database, job, [seat]) is not None
-    lease = next(one for one in opened(database) if one.row["job"] == job)
+    lease = next(one for one in opened(database) if one.job_id == job)
     with database.writing() as connection:
-        connection.update("leases", {"running": begin, "first_tick": tick}, "id = :id", id=lease.row["id"])
+        connection.update("leases", {"running": begin, "first_tick": tick}, "id = :id", id=lease.id)
     if stop is not None:
         at(database, stop)
         ask_stop(database, [(lease, StopReason.MOVES)])
@@ -170,9 +171,9 @@ def test_the_first_step_was_before_the_controller_looked(stage: Callable[..., St
     lab.database.clock.base += 10.0
     now = lab.database.now()
     lab.controller.step()
-    one, other = (lease.row for lease in lab.leases())
-    assert one["first_tick"] == pytest.approx(now - 3.0, abs=1.0)
-    assert other["first_tick"] == other["granted"]
+    one, other = lab.leases()
+    assert one.first_tick == pytest.approx(now - 3.0, abs=1.0)
+    assert other.first_tick == other.granted
 
 
 def _cost(database: StateDatabase) -> float | None:

@@ -20,7 +20,7 @@ from hetopt.executor.alerts import Alerts
 from hetopt.executor.clock import Wall
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.lease_manager import LeaseManager
-from hetopt.executor.lease_timeouts import LeaseTimeouts
+from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.leases import directory
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
@@ -97,7 +97,7 @@ class Controller:
         database.lock()
         self.database, self.engine, self.settings = database, engine, settings
         self.alerts, self._alerts = Alerts(say), list[str]()
-        self.manager = LeaseManager.of(database, engine, settings.timeouts, settings.leases)
+        self.manager = LeaseManager(database, engine, settings.timeouts, settings.leases)
         make_leases_folder(database, self.manager.folder)
         self.reconciler = Reconciler(database, self.manager)
         self.merges = Merges(database, self.manager.folder, self.manager.cache)
@@ -182,8 +182,8 @@ class Controller:
         self.reconciler.stop(leases, targets, self.rounds.number, self.profiler.leave(leases))
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
         self.reconciler.start(targets, self.manager.leases(), usable, blocked=blocked, round_number=self.rounds.number)
-        fresh = [lease for lease in self.manager.leases() if lease.row["state"] == "intent"]
-        self.manager.begin(fresh)
+        fresh = [lease for lease in self.manager.leases() if lease.state == "intent"]
+        self.manager.start(fresh)
         self._clear_away()
 
     def _targets(self) -> list[Target]:

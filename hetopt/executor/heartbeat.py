@@ -1,15 +1,16 @@
-"""Renews leases in a thread of its own, so that neither a long decision nor an engine that hangs lets them run out."""
+"""Renews leases from a separate thread, so that neither a long decision nor a slow engine lets them expire."""
 
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from hetopt.executor import lease_directory as files
 
 
 class Heartbeat:
-    """Renews what it is given four times in the time to live.
+    """Renews each lease four times in its time to live.
 
     Parameters
     ----------
@@ -24,8 +25,14 @@ class Heartbeat:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def keep(self, tag: str, folder: Path) -> None:
-        """Renew this lease, now and from now on."""
+    def add(self, tag: str, folder: Path) -> None:
+        """Renew this lease now and from now on.
+
+        Raises
+        ------
+        OSError
+            No thread can be started.
+        """
         with self._lock:
             new = tag not in self._folders
             self._folders[tag] = folder
@@ -39,13 +46,13 @@ class Heartbeat:
                 raise OSError(f"leases cannot be renewed: {problem}") from None
             self._thread = thread
 
-    def drop(self, tag: str) -> None:
-        """Renew it no longer; once this returns it is not renewed again."""
+    def remove(self, tag: str) -> None:
+        """Do not renew it any more once this returns."""
         with self._lock:
             self._folders.pop(tag, None)
 
     def close(self) -> None:
-        """Renew nothing any more."""
+        """Stop."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -59,7 +66,5 @@ class Heartbeat:
 
 
 def _renew(folder: Path) -> None:
-    try:
+    with suppress(OSError):  # removed with its lease, or its file server is away for now
         files.renew(folder, int(files.now() * 1000))
-    except OSError:
-        return  # gone with its lease, or a server that is away for now

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
-from hetopt.executor.leases import SEALED
+from hetopt.executor.lease_record import SEALED
 from hetopt.executor.snapshot import leases_of
 from hetopt.executor.state_database import StateDatabase
 

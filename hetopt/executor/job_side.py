@@ -24,7 +24,7 @@ LEASE_VARIABLE = "HETOPT_LEASE"
 LOOK_SECONDS = 0.05
 """A job looks into its directory at most so often."""
 
-TELL_SECONDS = 0.5
+REPORT_SECONDS = 0.5
 """A job tells of its progress at most so often."""
 
 KEPT = 2
@@ -57,27 +57,28 @@ class Lease:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
-        said = None if folder is None else files.read_json(folder / files.LEASE)
-        if folder is not None and said is None:
+        record = None if folder is None else files.read_json(folder / files.LEASE)
+        if folder is not None and record is None:
             raise OSError(f"{LEASE_VARIABLE} is {str(folder)!r}, which has no readable {files.LEASE}")
-        told = said or {}
-        self.resume_step: int = told.get("resume_step", 0)
-        resume = told.get("resume_dir")
+        content = record or {}
+        self.resume_step: int = content.get("resume_step", 0)
+        resume = content.get("resume_dir")
         self.resume_dir: Path | None = None if resume is None else Path(resume)
-        self.total_steps: int | None = told.get("total_steps")
-        self.until_step: int | None = told.get("until_step")
-        self.copy: int = told.get("copy", 0)
+        self.total_steps: int | None = content.get("total_steps")
+        self.until_step: int | None = content.get("until_step")
+        self.copy: int = content.get("copy", 0)
         self.rank, self.world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.gpu_types = tuple(filter(None, os.environ.get("HETOPT_GPU_TYPES", "").split(",")))
-        self._ttl: float = told.get("ttl_seconds", float("inf"))
-        self._every: float = told.get("checkpoint_seconds", float("inf"))
-        self._told, self._looked, self._lost, self._saved = -1.0, -1.0, -1.0, files.now()
+        self._ttl: float = content.get("ttl_seconds", float("inf"))
+        self._every: float = content.get("checkpoint_seconds", float("inf"))
+        self._reported, self._looked, self._lost, self._saved = -1.0, -1.0, -1.0, files.now()
         self._step = self.resume_step
         self._first: tuple[float, int] | None = None  # when the first step was over, and which it was
         self._saving = 0.0  # seconds spent on checkpoints since then
         self._seconds = 0.0  # from then to the newest step, without those
         self._memory: float | None = None
+        self._ticked: int | None = None  # open file of the last step
         now = files.now()  # before looking: what is there may be old
         self._renewed = (None if folder is None else files.read_text(folder / files.RENEWED), now)
         self._stop = False  # no threading.Event: a signal that comes while its lock is held would wait for itself
@@ -85,7 +86,7 @@ class Lease:
         self._finished: bool | None = None
         if folder is not None and self.rank == 0 and self.world_size > 1:
             with suppress(OSError):
-                files.write_stop_at(folder, None)
+                files.write_number(folder / files.STOP_AT, None)
 
     # -- what is asked of the job
 
@@ -104,11 +105,11 @@ class Lease:
         if self.rank == 0 and self._stop and self._stop_at is None:
             step = self._step + 2 + round(4 * LOOK_SECONDS * self._speed())
             with suppress(OSError):  # on a full disk at a later step
-                files.write_stop_at(self.folder, step)
+                files.write_number(self.folder / files.STOP_AT, step)
                 self._stop_at = step
         elif self.rank > 0 and self._stop_at is None:
             # At every step: to reach that step, this rank needs rank 0 in one that it begins after having written it.
-            self._stop_at = files.read_stop_at(self.folder)
+            self._stop_at = files.read_number(self.folder / files.STOP_AT)
         return self._stop_at is not None and self._step >= self._stop_at
 
     def checkpoint_due(self) -> bool:
@@ -136,7 +137,9 @@ class Lease:
             self._first = (now, self._step)
         if self._first is not None:
             self._seconds = now - self._first[0] - self._saving
-        if self.folder is not None and self.rank == 0 and now - self._told >= TELL_SECONDS:
+        if self._step > self.resume_step:
+            self._count()
+        if self.folder is not None and self.rank == 0 and now - self._reported >= REPORT_SECONDS:
             self._tell(now)
         if self.folder is not None and loss is not None:
             self._tell_loss(loss)
@@ -177,7 +180,9 @@ class Lease:
             return
         hidden = target.with_name(f".{target.name}.{os.getpid()}")
         shutil.rmtree(hidden, ignore_errors=True)
-        hidden.mkdir(parents=True)
+        with suppress(FileExistsError):
+            target.parent.mkdir(mode=0o700)  # but never the folder of the lease: it may be gone, or its server away
+        hidden.mkdir(mode=0o700)
         try:
             write(hidden)
             list_files(hidden)
@@ -190,11 +195,20 @@ class Lease:
             for _, old in files.published(self.folder)[KEPT:]:
                 shutil.rmtree(old, ignore_errors=True)
 
+    def _count(self) -> None:
+        """Overwrite the last step; it is there even if this process is killed next, so lost steps are counted."""
+        if self.folder is None or self.rank != 0:
+            return
+        with suppress(OSError):
+            if self._ticked is None:
+                self._ticked = os.open(self.folder / files.TICKED, os.O_WRONLY | os.O_CREAT, 0o600)
+            os.pwrite(self._ticked, b"%020d\n" % self._step, 0)
+
     def _tell(self, now: float) -> None:
         assert self.folder is not None
         if self._first is None:
             return  # nothing is done yet, so there is no speed
-        self._told = now
+        self._reported = now
         content: dict[str, Any] = {
             "step": self._step,
             "first_step": self._first[1],
@@ -220,7 +234,7 @@ class Lease:
             file.write(line + "\n")
 
     def _look(self) -> None:
-        """Whether the controller has said something, and whether the lease still holds."""
+        """Whether the controller has asked to stop, and whether the lease still holds."""
         now = files.now()
         if self.folder is None or now - self._looked < LOOK_SECONDS:
             return
@@ -261,8 +275,8 @@ def _is_out_of_memory(problem: BaseException) -> bool:
     """Whether host or GPU had too little: PyTorch's own error, or CUDA's, cuBLAS' and XLA's by what they say."""
     if isinstance(problem, MemoryError) or "OutOfMemory" in type(problem).__name__:
         return True
-    said = str(problem).lower()
-    return isinstance(problem, RuntimeError) and ("out of memory" in said or "alloc_failed" in said)
+    record = str(problem).lower()
+    return isinstance(problem, RuntimeError) and ("out of memory" in record or "alloc_failed" in record)
 
 
 @contextmanager

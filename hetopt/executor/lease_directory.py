@@ -1,23 +1,22 @@
-"""The directory of a lease: the files through which controller, runners and job talk. Standard library only.
-
-A lease is the right of one job (or one of its copies) to run on some GPUs until it is stopped. Its directory has ::
+"""The directory of a lease: the files between controller, runners and job. Standard library only. It has ::
 
     lease.json          what to run where, from which step              written by the controller, once
-    renewed             a counter that goes up while the controller is well
-    stop                why the job shall stop, once it shall
-    claim-R             which process runs node R of the gang           by its runner (or the controller, to revoke it)
-    progress.json       step, loss and speed                            by the job
-    losses.jsonl        the losses that the job has told
+    renewed             a counter that goes up while the controller is alive
+    stop                why the job is to stop
+    claim-R             identity of the process that runs node R        by its runner (or the controller, to revoke it)
+    port                port of rank 0, free when the job started       by the runner of node 0 of a gang
+    progress.json       step and speed                                  by the job
+    ticked              the last step
+    losses.jsonl        losses
     checkpoints/step-N  published checkpoints
-    stop_at             the step at which all ranks stop, once known    by rank 0 of the job
-    outcome.json        what the job says of itself at its end
-    problem-R.json      the error that ended rank R of the job (its first is outcome.json's)
+    stop_at             the step at which all ranks stop                by rank 0 of the job
+    outcome.json        the report of the job at its end
+    problem-R.json      the error that ended rank R of the job (that of rank 0 is in outcome.json)
     exit-R.json         how node R ended; written when nothing of it runs any more
-    log-R               what the job printed
+    log-R, log-R.old    output of the job on node R; what the limit has cut off
 
-Files are published whole, by a rename or a link, but for the two numbers, which are overwritten in place: a full disk
-does not stop them, and no host goes by an old memory that there is no such file. Who reads a file that is missing or
-damaged reads None.
+Files are published whole, by a rename or a link, except numbers, which are overwritten in place: a full disk does not
+prevent that, and no host caches that there is no such file. Reading a missing or damaged file gives None.
 """
 
 from __future__ import annotations
@@ -30,11 +29,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-LEASE, RENEWED, STOP, STOP_AT = "lease.json", "renewed", "stop", "stop_at"
+LEASE, RENEWED, STOP, STOP_AT, PORT, TICKED = "lease.json", "renewed", "stop", "stop_at", "port", "ticked"
 PROGRESS, LOSSES, OUTCOME, CHECKPOINTS = "progress.json", "losses.jsonl", "outcome.json", "checkpoints"
-VERSION = 1
-"""Of these files; a runner refuses a lease of another."""
-
 TAG_VARIABLE = "HETOPT_TAG"
 """Environment variable of every process of a lease: its tag, a dot, the node's number (``runner`` for runners)."""
 
@@ -175,29 +171,25 @@ def claim(folder: Path, rank: int, who: dict[str, Any]) -> bool:
 
 
 def renew(folder: Path, counter: int) -> None:
-    """Write the counter in place."""
-    _overwrite(folder / RENEWED, b"%020d\n" % counter)
+    """Overwrite the counter."""
+    write_number(folder / RENEWED, counter)
 
 
-def write_stop_at(folder: Path, step: int | None) -> None:
-    """Write the step at which all ranks stop in place; None takes its room as long as it is not known."""
-    _overwrite(folder / STOP_AT, b" " * 20 + b"\n" if step is None else b"%020d\n" % step)
-
-
-def read_stop_at(folder: Path) -> int | None:
-    """The step at which all ranks stop; None as long as it is not known, or not wholly written."""
-    said = read_text(folder / STOP_AT)
-    return int(said) if said is not None and len(said) == 21 and said[:20].isdecimal() else None
-
-
-def _overwrite(path: Path, content: bytes) -> None:
+def write_number(path: Path, number: int | None) -> None:
+    """Overwrite a number in place; None makes room for one that is not known yet."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
-        os.pwrite(handle, content, 0)
-    except OSError as problem:  # which says of no file what is wrong
+        os.pwrite(handle, b" " * 20 + b"\n" if number is None else b"%020d\n" % number, 0)
+    except OSError as problem:  # which names no file
         raise OSError(problem.errno, problem.strerror, str(path)) from None
     finally:
         os.close(handle)
+
+
+def read_number(path: Path) -> int | None:
+    """A number that :func:`write_number` has written; None where it is not known, or not complete."""
+    content = read_text(path)
+    return int(content) if content is not None and len(content) == 21 and content[:20].isdecimal() else None
 
 
 def published(folder: Path) -> list[tuple[int, Path]]:

@@ -1,4 +1,4 @@
-"""What the directory of a lease tells of it."""
+"""What the directory of a lease says about it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.leases import PROFILE, LeaseRecord, LeaseResult
+from hetopt.executor.lease_record import PROFILE
+from hetopt.executor.leases import LeaseResult, OpenLease
 
 CONTROLLER = "controller"
-"""Who has claimed a node so that no runner ever will."""
+"""Key of a claim by which the controller keeps runners away for ever."""
 
-MOST = 2.0**53
+MAX_NUMBER = 2.0**53
 """Steps, seconds and bytes are fewer."""
 
 
 @dataclass(frozen=True)
 class LeaseReport:
-    """The files of one lease, read when they are asked for and then kept.
+    """The files of one lease, each read when it is needed, and once.
 
     Parameters
     ----------
     lease:
-        Whose files.
+        The lease.
     seen:
-        Node -> its claim, as far as it has been seen before: a claim stays.
+        Node -> its claim, as far as it was read before: claims stay.
     """
 
-    lease: LeaseRecord
+    lease: OpenLease
     seen: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -43,160 +44,164 @@ class LeaseReport:
     @cached_property
     def ranks(self) -> range:
         """Numbers of its nodes."""
-        return range(len(self.lease.grant.nodes))
+        return range(len(self.lease.nodes))
 
     @cached_property
     def claims(self) -> dict[int, dict[str, Any]]:
-        """Node -> who has claimed it."""
+        """Node -> identity of the process that has claimed it."""
         for rank in self.ranks:
-            if rank not in self.seen and (who := files.read_json(self.folder / files.claim_file(rank))) is not None:
-                self.seen[rank] = who
+            if rank not in self.seen and (claim := files.read_json(self.folder / files.claim_file(rank))) is not None:
+                self.seen[rank] = claim
         return dict(self.seen)
 
     @cached_property
     def exits(self) -> dict[int, dict[str, Any]]:
-        """Node -> how it ended; one that the controller has claimed never began."""
+        """Node -> how it ended; a node that the controller has claimed never began."""
         found = {}
         for rank in self.ranks:
             there = os.path.exists(f"{self.folder}/{files.exit_file(rank)}")
-            said = files.read_json(self.folder / files.exit_file(rank)) if there else None
-            if said is not None and _is_exit(said):
-                found[rank] = said
-            elif (who := self.claims.get(rank)) is not None and who.get(CONTROLLER):
+            content = files.read_json(self.folder / files.exit_file(rank)) if there else None
+            if content is not None and _is_exit(content):
+                found[rank] = content
+            elif (claim := self.claims.get(rank)) is not None and claim.get(CONTROLLER):
                 found[rank] = {"reason": "revoked", "codes": [], "problem": None}
         return found
 
     @cached_property
-    def over(self) -> bool:
-        """Whether certainly nothing of it runs any more, by its own word."""
+    def has_ended(self) -> bool:
+        """Whether, by the files alone, certainly nothing of it runs any more."""
         return len(self.exits) == len(self.ranks)
 
     @cached_property
+    def outcome(self) -> dict[str, Any]:
+        """What the job reported at its end."""
+        return files.read_json(self.folder / files.OUTCOME) or {}
+
+    @cached_property
     def progress(self) -> dict[str, Any]:
-        """What the job last told."""
-        said = files.read_json(self.folder / files.PROGRESS) or {}
-        good = all(is_number(said.get(key)) for key in ("step", "first_step", "seconds", "time"))
-        return said if good else {}
+        """What the job last reported."""
+        content = files.read_json(self.folder / files.PROGRESS) or {}
+        good = all(is_number(content.get(key)) for key in ("step", "first_step", "seconds", "time"))
+        return content if good else {}
 
     @property
     def ticked(self) -> int | None:
-        """Steps that are done according to the job, checkpointed or not."""
-        return int(self.progress["step"]) if self.progress else None
+        """Steps that the job has done, in a checkpoint or not."""
+        steps = (self.progress.get("step"), files.read_number(self.folder / files.TICKED), self.outcome.get("step"))
+        return max([int(step) for step in steps if is_number(step)], default=None)
 
     @property
     def timed(self) -> tuple[float, float]:
-        """Steps and the seconds that they took, without the first and without checkpoints."""
+        """Steps and their seconds, without the first step and without checkpoints."""
         if not self.progress:
             return 0.0, 0.0
         return float(self.progress["step"] - self.progress["first_step"]), float(self.progress["seconds"])
 
     def revoke(self) -> bool:
-        """Claim the nodes that nobody has claimed, so that nobody will; whether all have ended or never began."""
+        """Claim the nodes without a claim, so that none begins any more; whether all have ended or never began."""
         for rank in self.ranks:
             if rank not in self.claims:
                 files.claim(self.folder, rank, {CONTROLLER: True, **files.identity()})
-        for kept in ("claims", "exits", "over"):
-            self.__dict__.pop(kept, None)
-        return self.over
+        for cached in ("claims", "exits", "has_ended"):
+            self.__dict__.pop(cached, None)
+        return self.has_ended
 
-    def ending(self, word: str | None = None) -> LeaseResult:
-        """How it ended: ``word``, where the controller knows better than the runners.
+    def result(self, outcome: str | None = None) -> LeaseResult:
+        """The result for the seal; ``outcome`` where the controller knows better than the runners.
 
         Raises
         ------
         OSError
-            The server does not let it be known now.
+            The file server does not answer now.
         """
-        there = files.checkpoints(self.folder)
-        newest = next((one for one in there if files.is_complete(one[1])), None)
-        damaged = there[0][0] if there and there[0] != newest else None
-        said = files.read_json(self.folder / files.OUTCOME)
-        reasons = [said["reason"] for said in self.exits.values()]
-        word = word or next((r for r in reasons if r not in ("ended", "revoked")), reasons[0] if reasons else "lost")
-        finished, failure, fatal = self._verdict(word, said, damaged)
+        checkpoints = files.checkpoints(self.folder)
+        newest = next((one for one in checkpoints if files.is_complete(one[1])), None)
+        damaged = checkpoints[0][0] if checkpoints and checkpoints[0] != newest else None
+        reasons = [content["reason"] for content in self.exits.values()]
+        unusual = (reason for reason in reasons if reason not in ("ended", "revoked"))
+        outcome = outcome or next(unusual, reasons[0] if reasons else "lost")
+        finished, failure = self._verdict(outcome, damaged)
+        step, checkpoint = newest or (None, None)
         return LeaseResult(
-            outcome=_text(word),
+            outcome=_printable(outcome),
             out_of_memory=self.out_of_memory,
-            trouble=None if self.trouble is None else _text(self.trouble),
-            step=None if newest is None else newest[0],
-            checkpoint=None if newest is None else newest[1],
-            checkpoint_bytes=None if newest is None else _size(newest[1]),
-            ticked=max([int(n) for n in (self.ticked, (said or {}).get("step")) if is_number(n)], default=None),
+            trouble=None if self.trouble is None else _printable(self.trouble),
+            step=step,
+            checkpoint=checkpoint,
+            checkpoint_bytes=None if checkpoint is None else _size(checkpoint),
+            ticked=self.ticked,
             finished=finished,
-            failure=None if failure is None else _text(failure),
-            fatal=fatal,
+            failure=None if failure is None else _printable(failure),
         )
 
     @property
     def trouble(self) -> str | None:
         """What was wrong with a host, so that the job could not begin there."""
-        said = [one["problem"] for one in self.exits.values() if one.get("problem") and one.get("host") is True]
-        return said[0] if said else None
+        found = (one["problem"] for one in self.exits.values() if one.get("problem") and one.get("host") is True)
+        return next(found, None)
 
-    def _verdict(self, word: str, said: dict[str, Any] | None, damaged: int | None) -> tuple[bool, str | None, bool]:
-        """(the job is done, why it failed, trying again is useless)."""
-        own = [one["problem"] for one in self.exits.values() if one.get("problem") and one.get("host") is not True]
-        if own:
-            return False, own[0], False
+    def _verdict(self, outcome: str, damaged: int | None) -> tuple[bool, str | None]:
+        """Whether the job is done, and why it failed."""
+        exits = self.exits.values()
+        for one in exits:
+            if one.get("problem") and one.get("host") is not True:
+                return False, one["problem"]
         if self.trouble is not None:
-            return False, None, False
-        codes = [code for exit in self.exits.values() for code in exit["codes"]]
+            return False, None
+        codes = [code for one in exits for code in one["codes"]]
         clean = bool(codes) and not any(codes)
-        finished = None if said is None else said.get("finished")
-        if clean and finished:
-            if damaged is not None:  # the job took it for safe when it said that it is done
-                return False, f"its last checkpoint, of step {damaged}, is damaged", False
-            return True, None, False
-        if word == "ended" and clean and said is None and not self.progress:
-            return True, None, False  # a command that knows nothing of leases
-        if word in ("stopped", "fenced", "profiled", "lost", "revoked"):
-            return False, None, False
-        if word == "silent":
-            return False, "it told of no step in time (hetopt.executor.lease, job.tick)", False
-        if clean and (self.lease.row["forked"] or self.lease.row["kind"] == PROFILE):
-            return False, None, False
-        if clean and said is not None and said.get("asked"):
-            return False, None, False  # its lease had run out, which it saw before its runner did
-        told = [one["problem"] for one in (said or {}, *self.problems) if one.get("problem")]
-        if told:
-            return False, str(told[0]), False
+        if clean and self.outcome.get("finished"):
+            if damaged is not None:  # the job relied on it when it reported that it is done
+                return False, f"its last checkpoint, of step {damaged}, is damaged"
+            return True, None
+        if outcome == "ended" and clean and not self.outcome and not self.progress:
+            return True, None  # a command without leases
+        if outcome in ("stopped", "fenced", "profiled", "lost", "revoked"):
+            return False, None
+        if outcome == "silent":
+            return False, "it reported no step in time (hetopt.executor.lease, job.tick)"
+        if clean and (self.lease.forked or self.lease.kind == PROFILE):
+            return False, None
+        if clean and self.outcome.get("asked"):
+            return False, None  # its lease had expired, which it saw before its runner
+        problems = [one["problem"] for one in (self.outcome, *self.problems) if one.get("problem")]
+        if problems:
+            return False, str(problems[0])
         own = [code for code in codes if code not in (0, -signal.SIGTERM, -signal.SIGKILL)]
-        wrong = next(iter(own), next((code for code in codes if code), 0))  # others were stopped for its sake
-        if wrong:
-            how = f"was killed by signal {-wrong}" if wrong < 0 else f"exited with code {wrong}"
-            return False, f"it {how}; hetopt logs {self.lease.job['name']} shows what it printed", False
-        return False, "it ended without saying that it is done (job.done)", False
+        if code := next(iter(own), next((code for code in codes if code), 0)):  # others were stopped because of it
+            how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
+            return False, f"it {how}; hetopt logs {self.lease.job} shows its output"
+        return False, "it ended without reporting that it is done (job.done)"
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the job says that the GPU has too little memory."""
-        said = [files.read_json(self.folder / files.OUTCOME) or {}, *self.problems]
-        return any(one.get("out_of_memory") for one in said)
+        """Whether the job reports that the GPU has too little memory."""
+        return any(one.get("out_of_memory") for one in (self.outcome, *self.problems))
 
     @property
     def problems(self) -> list[dict[str, Any]]:
-        """What ended ranks of the job other than the first, as far as they have told."""
+        """The errors of ranks of the job other than the first."""
         found = [files.read_json(path) for path in sorted(self.folder.glob(files.problem_file("*")))]
         return [one for one in found if one is not None]
 
 
-def _text(said: str) -> str:
-    """As it can be stored and shown: errors may hold bytes that are no letters, and what steers a terminal."""
-    shown = said.encode(errors="replace").decode()
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in shown)
+def _printable(text: str) -> str:
+    """Text that can be stored and shown: errors may hold bytes that are not UTF-8, and control characters."""
+    decoded = text.encode(errors="replace").decode()
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in decoded)
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a file that a job has written, or that is damaged, holds a number there that can be."""
-    return isinstance(value, (int, float)) and 0 <= value < MOST
+    """Whether a file that a job has written, or that is damaged, holds a valid number there."""
+    return isinstance(value, (int, float)) and 0 <= value < MAX_NUMBER
 
 
-def _is_exit(said: Mapping[str, Any]) -> bool:
-    """Whether that is what a runner writes once nothing is left; else it is damaged, and proves nothing."""
-    codes, problem = said.get("codes"), said.get("problem")
+def _is_exit(content: Mapping[str, Any]) -> bool:
+    """Whether a runner has written that nothing is left; a damaged file proves nothing."""
+    codes, problem = content.get("codes"), content.get("problem")
     return (
-        said.get("left") == []
-        and isinstance(said.get("reason"), str)
+        content.get("left") == []
+        and isinstance(content.get("reason"), str)
         and isinstance(codes, list)
         and all(isinstance(code, int) for code in codes)
         and (problem is None or isinstance(problem, str))

@@ -1,4 +1,4 @@
-"""Leases in the books: granted with an epoch and seats, started, stopped, and sealed exactly once."""
+"""Leases in the state database: granted with an epoch and seats, started, stopped, and sealed exactly once."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hetopt.executor.connection import Connection, Row
-from hetopt.executor.engines.engine import Grant, Seat
-from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED, spec_of
+from hetopt.executor.lease_record import INTENT, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
+from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.schema import HELD_DEVICE, HELD_NUMBER
 from hetopt.executor.state_database import StateDatabase
-
-INTENT, STARTED, SEALED = "intent", "started", "sealed"
-TRAIN, PROFILE = "train", "profile"
 
 
 class StopReason(StrEnum):
@@ -36,88 +32,129 @@ class StopReason(StrEnum):
     """The lease waits for something at the engine, such as cores that jobs of others have, and is taken back."""
 
 
-MOST_FAILURES = 3
-"""A job that fails so often in a row, without a new checkpoint between, is not started again."""
+MAX_FAILURES = 3
+"""Failures in a row, without a new checkpoint between, after which a job is not started again."""
 
-MOST_LOSSES = 10
-"""The same of leases that were lost, or ended by nobody's wish: a host's fault, or the job's own."""
+MAX_LOSSES = 10
+"""The same of leases that were lost, or ended early without a request: a fault of the host, or of the job."""
 
 LOSSES_AT_ONCE = 2
-"""After so many of them in a row the job rests before it is started again."""
+"""Losses in a row after which the job backs off before it is started again."""
 
-MOST_REST = 60.0
-"""Seconds that it rests at most."""
+MAX_BACKOFF = 60.0
+"""Seconds that it backs off at most."""
+
+PORTS = range(20000, 32000)
+"""Ports of rank 0; Linux gives others to outgoing connections."""
 
 
-@dataclass(frozen=True)
-class LeaseRecord:
-    """A lease that is not sealed, as it is in the books."""
+@dataclass(frozen=True, kw_only=True)
+class OpenLease(LeaseRecord):
+    """A lease that is not sealed, with its state in the database.
 
-    row: Row
-    job: Row
-    seats: tuple[Seat, ...]
-    folder: Path
+    Parameters
+    ----------
+    id, job_id:
+        Numbers of the lease and of its job.
+    state:
+        ``intent`` or ``started``.
+    gpu_types:
+        Types of its GPUs, joined by ``+``.
+    forked, round:
+        Whether it is a copy of a forked job, and the round that granted it.
+    granted, running, first_tick, stop_asked, lost_since:
+        Seconds of the cluster's clock: of the grant; when a process was first seen; of the first step; of the request
+        to stop; since when it has no heartbeat, given up but not certainly dead. None: not yet.
+    stop_reason:
+        See :class:`StopReason`.
+    cancelled:
+        The job is to be cancelled.
+    """
+
+    id: int
+    job_id: int
+    state: str
+    gpu_types: str
+    forked: bool
+    round: int
+    granted: float
+    running: float | None
+    first_tick: float | None
+    stop_asked: float | None
+    stop_reason: str | None
+    lost_since: float | None
+    cancelled: bool
 
     @property
-    def tag(self) -> str:
-        """Its name."""
-        return str(self.row["tag"])
+    def is_training(self) -> bool:
+        """Whether it is past its first step and nothing else is requested of it."""
+        return self.first_tick is not None and not (self.is_stopping or self.is_lost or self.cancelled)
 
     @property
-    def trains(self) -> bool:
-        """Whether it is past its first step, and nobody wants anything else of it."""
-        row = self.row
-        asked = row["stop_asked"] is not None or row["lost_since"] is not None or self.job["cancelled"]
-        return row["first_tick"] is not None and not asked
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.stop_asked is not None
 
-    @cached_property
-    def grant(self) -> Grant:
-        """As engines know it."""
-        return Grant(self.tag, self.folder, self.seats, self.job["failures"])
-
-    @cached_property
-    def held(self) -> dict[str, dict[str, int]]:
-        """Node -> GPU type -> GPUs."""
-        return by_node(self.seats)
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was given up."""
+        return self.lost_since is not None
 
 
-def by_node(seats: Sequence[Seat]) -> dict[str, dict[str, int]]:
-    """Node -> GPU type -> how many."""
-    held: dict[str, dict[str, int]] = {}
-    for seat in seats:
-        there = held.setdefault(seat.node, {})
-        there[seat.gpu_type] = there.get(seat.gpu_type, 0) + 1
-    return held
+STATE_COLUMNS: tuple[str, ...] = ("id", "tag", "copy", "kind", "state", "gpu_types", "forked", "round", "until_step")
+STATE_COLUMNS += ("resume_dir", "granted", "running", "first_tick", "stop_asked", "stop_reason", "lost_since")
+"""Columns of table ``leases`` that are fields of :class:`OpenLease` under the same name."""
 
 
-def open_leases(connection: Connection, folder: Path) -> list[LeaseRecord]:
-    """All leases that are not sealed, in the order in which they were granted; for ``folder`` see :func:`directory`."""
+def open_leases(connection: Connection, folder: Path) -> list[OpenLease]:
+    """All leases that are not sealed, in the order of their grants; for ``folder`` see :func:`directory`."""
     rows = connection.rows("SELECT * FROM leases WHERE state != 'sealed'")
-    found = sorted(rows, key=lambda row: int(row["id"]))  # SQLite would go through the sealed ones for the order
-    if not found:
+    if not rows:
         return []
-    query = "SELECT * FROM jobs WHERE id IN (SELECT job FROM leases WHERE state != 'sealed')"
+    query = """SELECT id, name, spec, failures, cancelled FROM jobs
+        WHERE id IN (SELECT job FROM leases WHERE state != 'sealed')"""
     jobs = {row["id"]: row for row in connection.rows(query)}
     seats: dict[int, list[Seat]] = {}
     query = "SELECT * FROM seats WHERE lease IN (SELECT id FROM leases WHERE state != 'sealed') ORDER BY rowid"
     for lease, *seat, _ in connection.tuples(query):
         seats.setdefault(lease, []).append(Seat(*seat))
-    return [
-        LeaseRecord(row, jobs[row["job"]], tuple(seats.get(row["id"], ())), directory(row, folder)) for row in found
-    ]
+    rows.sort(key=lambda row: row["id"])  # in SQL, SQLite would read the sealed ones for the order
+    return [_open_lease(row, jobs[row["job"]], seats.get(row["id"], ()), directory(row, folder)) for row in rows]
+
+
+def _open_lease(row: Row, job: Row, seats: Iterable[Seat], folder: Path) -> OpenLease:
+    spec = json.loads(job["spec"])
+    return OpenLease(
+        **{column: row[column] for column in STATE_COLUMNS},
+        job_id=row["job"],
+        folder=folder,
+        seats=tuple(seats),
+        command=tuple(spec["command"]),
+        cwd=spec["cwd"] or str(folder),
+        environment=spec["environment"],
+        launch=spec["launch"],
+        job=job["name"],
+        failures=job["failures"],
+        cancelled=job["cancelled"],
+        port=PORTS[row["id"] % len(PORTS)],
+        resume_step=row["from_step"],
+        total_steps=spec["steps"],
+        checkpoint_seconds=spec["checkpoint"],
+        grace_seconds=spec["grace"],
+        log_bytes=int(spec.get("log", 0)),
+    )
 
 
 def job_numbered(connection: Connection, number: int) -> Row:
-    """The row of a job that exists."""
+    """The row of an existing job."""
     row = connection.row("SELECT * FROM jobs WHERE id = :number", number=number)
     assert row is not None
     return row
 
 
 def directory(row: Mapping[str, Any], folder: Path) -> Path:
-    """Of a lease; ``folder`` has those that were not told to lie elsewhere."""
-    told = row["folder"]
-    return (Path(told) if told else folder) / str(row["tag"])
+    """Directory of a lease; in ``folder`` unless the lease was granted with another one."""
+    return (Path(row["folder"]) if row["folder"] else folder) / str(row["tag"])
 
 
 def grant(
@@ -132,35 +169,15 @@ def grant(
     until_step: int | None = None,
     round_number: int = 0,
 ) -> str | None:
-    """Write the intent: the job's next epoch, the lease and the seats that it holds, in this transaction; its tag.
+    """Record the intent in this transaction: the job's next epoch, the lease, and the seats that it holds; its tag.
 
-    None where the job is no longer to run, or what it would have is not free any more: the books decide, not memory.
+    None where the job must not run any more, or the seats are not free: the database decides, not the caller's memory.
     """
     row = job_numbered(connection, job)
-    if row["state"] != QUEUED or row["cancelled"]:
+    if row["state"] != QUEUED or row["cancelled"] or not _may_have(connection, job, seats, copy=copy, forked=forked):
         return None
-    held = connection.tuples(
-        f"""SELECT node, gpu_type, number, device FROM seats
-            WHERE {HELD_NUMBER} AND node IN (SELECT value FROM json_each(:nodes))
-        UNION ALL SELECT node, gpu_type, number, device FROM seats
-            WHERE {HELD_DEVICE} AND device IN (SELECT value FROM json_each(:devices))""",
-        nodes={seat.node for seat in seats if not seat.device},
-        devices=[seat.device for seat in seats if seat.device],
-    )
-    taken = {Seat(*seat).place for seat in held}
-    others = connection.rows("SELECT copy, forked FROM leases WHERE job = :job AND state != 'sealed'", job=job)
-    if any(other["copy"] == copy or not (forked and other["forked"]) for other in others):
-        return None
-    if connection.rows("SELECT id FROM merges WHERE job = :job AND done = 0", job=job):
-        return None
-    if not forked and connection.rows("SELECT id FROM leases WHERE job = :job AND forked = 1 AND merged = 0", job=job):
-        return None
-    if any(seat.place in taken for seat in seats):
-        return None
-    epoch = row["epoch"] + 1
+    epoch, now, steps = row["epoch"] + 1, database.now(), steps_of(row)
     tag = f"hetopt-{database.cluster}-{job}-{copy}-{epoch}"
-    now = database.now()
-    steps = spec_of(row).steps
     lease = connection.insert(
         "leases",
         tag=tag,
@@ -180,45 +197,64 @@ def grant(
     )
     places = [{"node": s.node, "gpu_type": s.gpu_type, "number": s.index, "device": s.device} for s in seats]
     connection.insert_all("seats", [{"lease": lease, "held": True, **place} for place in places])
-    changed = {"epoch": epoch, "reason": None, "failure": None}
-    changed["started"] = row["started"] if row["started"] is not None else now
-    connection.update("jobs", changed, "id = :job", job=job)
+    begun = {"started": now} if row["started"] is None else {}
+    connection.update("jobs", {"epoch": epoch, "reason": None, "failure": None, **begun}, "id = :job", job=job)
     database.record_event(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
     return tag
 
 
-def set_leases(database: StateDatabase, leases: Iterable[LeaseRecord], **values: Any) -> None:
-    """Change columns of leases that are still open; nothing happens to sealed ones."""
-    own = [lease.row["id"] for lease in leases]
+def _may_have(connection: Connection, job: int, seats: Sequence[Seat], *, copy: int, forked: bool) -> bool:
+    """Whether the seats are free, and no other lease or merge of the job excludes this one."""
+    others = connection.rows("SELECT copy, forked FROM leases WHERE job = :job AND state != 'sealed'", job=job)
+    if any(other["copy"] == copy or not (forked and other["forked"]) for other in others):
+        return False
+    if connection.value("SELECT 1 FROM merges WHERE job = :job AND done = 0", job=job):
+        return False
+    if not forked and connection.value("SELECT 1 FROM leases WHERE job = :job AND forked = 1 AND merged = 0", job=job):
+        return False
+    held = connection.tuples(
+        f"""SELECT node, gpu_type, number, device FROM seats
+            WHERE {HELD_NUMBER} AND node IN (SELECT value FROM json_each(:nodes))
+        UNION ALL SELECT node, gpu_type, number, device FROM seats
+            WHERE {HELD_DEVICE} AND device IN (SELECT value FROM json_each(:devices))""",
+        nodes={seat.node for seat in seats if not seat.device},
+        devices=[seat.device for seat in seats if seat.device],
+    )
+    return {Seat(*seat).place for seat in held}.isdisjoint(seat.place for seat in seats)
+
+
+def set_leases(database: StateDatabase, leases: Iterable[OpenLease], **values: Any) -> None:
+    """Change columns of leases that are still open; sealed ones stay as they are."""
+    own = [lease.id for lease in leases]
     with database.writing() as connection:
         connection.update("leases", values, "id IN (SELECT value FROM json_each(:own)) AND state != 'sealed'", own=own)
 
 
 def mark_trained(database: StateDatabase, first: Mapping[int, float]) -> None:
-    """Leases have done their first step: number -> the cluster's second; nothing happens to sealed ones."""
+    """Record first steps: number of a lease -> second; sealed leases stay as they are."""
     with database.writing() as connection:
         for lease, second in first.items():
             connection.update("leases", {"first_tick": second}, "id = :lease AND state != 'sealed'", lease=lease)
 
 
-def mark_started(database: StateDatabase, leases: Sequence[LeaseRecord]) -> None:
-    """The engine has taken them."""
-    own = {lease.row["id"]: lease for lease in leases}
+def mark_started(database: StateDatabase, leases: Sequence[OpenLease]) -> None:
+    """Record that the engine has accepted them."""
+    own = {lease.id: lease for lease in leases}
     with database.writing() as connection:
         changed = connection.column(
-            """UPDATE leases SET state = 'started'
-            WHERE id IN (SELECT value FROM json_each(:own)) AND state = 'intent' RETURNING id""",
+            f"""UPDATE leases SET state = '{STARTED}'
+            WHERE id IN (SELECT value FROM json_each(:own)) AND state = '{INTENT}' RETURNING id""",
             own=list(own),
         )
         begun = [own[number] for number in sorted(changed)]
-        database.record_events(connection, [("started", lease.job["name"], {"tag": lease.tag}) for lease in begun])
+        database.record_events(connection, [("started", lease.job, {"tag": lease.tag}) for lease in begun])
 
 
-def ask_stop(database: StateDatabase, asked: Sequence[tuple[LeaseRecord, StopReason]]) -> None:
-    """Note which leases shall stop, and why; the first reason stays."""
-    by_reason: dict[StopReason, dict[int, LeaseRecord]] = {}
+def ask_stop(database: StateDatabase, asked: Sequence[tuple[OpenLease, StopReason]]) -> None:
+    """Record requests to stop; the first reason of a lease stays."""
+    by_reason: dict[StopReason, dict[int, OpenLease]] = {}
     for lease, reason in asked:
-        by_reason.setdefault(reason, {})[lease.row["id"]] = lease
+        by_reason.setdefault(reason, {})[lease.id] = lease
     with database.writing() as connection:
         for reason, own in by_reason.items():
             changed = connection.column(
@@ -229,9 +265,9 @@ def ask_stop(database: StateDatabase, asked: Sequence[tuple[LeaseRecord, StopRea
                 reason=reason,
                 own=list(own),
             )
-            told = [own[number] for number in sorted(changed)]
-            notes = [("stopping", lease.job["name"], {"tag": lease.tag, "reason": reason}) for lease in told]
-            database.record_events(connection, notes)
+            stopping = [own[number] for number in sorted(changed)]
+            events = [("stopping", lease.job, {"tag": lease.tag, "reason": reason}) for lease in stopping]
+            database.record_events(connection, events)
 
 
 @dataclass(frozen=True)
@@ -245,15 +281,15 @@ class LeaseResult:
     step, checkpoint, checkpoint_bytes:
         Of the last published checkpoint of the lease; the step is None without one.
     ticked:
-        As far as the job got.
+        Last step that the job has done.
     finished:
-        The job says that it is done, or ended by itself without a word.
+        The job reports that it is done, or ended without a report.
     failure:
         Why it counts as a failure of the job itself; None where it does not.
     fatal:
-        It need not be tried again.
+        Another attempt is useless.
     trouble:
-        Of a host that could not begin it.
+        Of a host that could not start it.
     out_of_memory:
         The GPU has too little memory, or the host.
     """
@@ -271,121 +307,96 @@ class LeaseResult:
 
 
 def seal(
-    database: StateDatabase, lease: LeaseRecord, ending: LeaseResult, learn: Callable[[Connection], None] | None = None
+    database: StateDatabase, lease: OpenLease, result: LeaseResult, learn: Callable[[Connection], None] | None = None
 ) -> bool:
     """Free its seats and move the job forward, in one transaction and once; False where it is sealed already.
 
     Parameters
     ----------
     learn:
-        What else goes into the books with it.
+        Records more in the same transaction.
     """
     with database.writing() as connection:
-        number = lease.row["id"]
-        row = connection.row("SELECT * FROM leases WHERE id = :number AND state != 'sealed'", number=number)
+        row = connection.row("SELECT * FROM leases WHERE id = :number AND state != 'sealed'", number=lease.id)
         if row is None:
             return False
         job = job_numbered(connection, row["job"])
-        now, steps = database.now(), steps_of(job)
-        start = row["from_step"]
-        end = start if ending.step is None else max(start, min(ending.step, row["until_step"]))
-        if ending.finished and not row["forked"]:
-            end = steps
-        values: dict[str, Any] = {
-            "state": SEALED,
-            "sealed": now,
-            "outcome": ending.outcome,
-            "end_step": end,
-            "ticked_step": ending.ticked,
-            "checkpoint": None if ending.checkpoint is None else str(ending.checkpoint),
-        }
-        connection.update("leases", values, "id = :number", number=number)
-        connection.update("seats", {"held": False}, "lease = :number", number=number)
-        changed: dict[str, Any] = {"lost": job["lost"] + max(0, (ending.ticked or end) - end)}
+        start, ticked = row["from_step"], result.ticked
+        end = start if result.step is None else max(start, min(result.step, row["until_step"]))
+        if result.finished and not row["forked"]:
+            end = steps_of(job)
+        checkpoint = None if result.checkpoint is None else str(result.checkpoint)
+        values = {"state": SEALED, "sealed": database.now(), "outcome": result.outcome, "end_step": end}
+        values |= {"ticked_step": ticked, "checkpoint": checkpoint}
+        connection.update("leases", values, "id = :number", number=lease.id)
+        connection.update("seats", {"held": False}, "lease = :number", number=lease.id)
+        changed: dict[str, Any] = {"lost": job["lost"] + max(0, (ticked or end) - end)}
         if not row["forked"] and end > job["committed"]:
-            changed |= {"committed": end, "checkpoint": values["checkpoint"] or job["checkpoint"]}
-        if ending.checkpoint_bytes is not None:
-            changed["checkpoint_bytes"] = ending.checkpoint_bytes
-        changed |= _state_after(database, connection, job, row, ending, end)
+            changed |= {"committed": end, "checkpoint": checkpoint or job["checkpoint"]}
+        if result.checkpoint_bytes is not None:
+            changed["checkpoint_bytes"] = result.checkpoint_bytes
+        changed |= _state_after(database, connection, job, row, result, end)
         connection.update("jobs", changed, "id = :job", job=job["id"])
-        if changed.get("state", QUEUED) != QUEUED:
-            connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
         if learn is not None:
             learn(connection)
-        told = {"from_step": start, "step": end, "failure": ending.failure}
-        database.record_event(connection, "sealed", job["name"], tag=row["tag"], outcome=ending.outcome, **told)
-        if "state" in changed and changed["state"] != QUEUED:
-            database.record_event(connection, changed["state"], job["name"], reason=changed.get("reason"))
+        steps = {"from_step": start, "step": end, "failure": result.failure}
+        database.record_event(connection, "sealed", job["name"], tag=row["tag"], outcome=result.outcome, **steps)
+        if (state := changed.get("state", QUEUED)) != QUEUED:
+            connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
+            database.record_event(connection, state, job["name"], reason=changed.get("reason"))
     return True
 
 
-FRESH = {"failures": 0, "losses": 0, "not_before": 0.0}
-"""Of a job that gets on."""
+PROGRESSED = {"failures": 0, "losses": 0, "not_before": 0.0}
+"""Columns of a job with a new checkpoint."""
 
 
 def _state_after(
-    database: StateDatabase, connection: Connection, job: Row, row: Row, ending: LeaseResult, end: int
+    database: StateDatabase, connection: Connection, job: Row, row: Row, result: LeaseResult, end: int
 ) -> dict[str, Any]:
-    """What becomes of the job now that a lease of it is sealed."""
-    now = database.now()
+    """Columns of the job that a sealed lease changes."""
     if job["state"] != QUEUED:
         return {}
+    now = database.now()
     if job["cancelled"]:
-        others = connection.rows("SELECT id FROM leases WHERE job = :job AND state != 'sealed'", job=job["id"])
+        others = connection.value("SELECT 1 FROM leases WHERE job = :job AND state != 'sealed'", job=job["id"])
         return {} if others else {"state": CANCELLED, "finished": now, "reason": "cancelled"}
-    if not row["forked"] and ending.finished:
-        return {"state": DONE, "finished": now, "reason": None, **FRESH}
-    fresh = FRESH if end > row["from_step"] else {}
-    if ending.out_of_memory and "+" not in row["gpu_types"]:  # it goes to another type, if there is one
-        return fresh | {"reason": f"it ran out of memory on {row['gpu_types']}"}
-    if ending.outcome == "refused" and not ending.fatal:
-        return _refused(database, ending, job["losses"] + 1)
-    if ending.failure is not None:
-        return fresh | _failed(database, ending, (0 if fresh else job["failures"]) + 1)
-    wished = row["stop_asked"] is not None and row["stop_reason"] != StopReason.PART_ENDED
-    if fresh or wished or ending.outcome == "revoked":
-        return fresh
-    if ending.outcome == "profiled" and ending.ticked is not None:
-        return {}  # that was all it was for
-    return _lost(database, ending, job["losses"] + 1)
+    if not row["forked"] and result.finished:
+        return {"state": DONE, "finished": now, "reason": None, **PROGRESSED}
+    progressed = PROGRESSED if end > row["from_step"] else {}
+    if result.out_of_memory and "+" not in row["gpu_types"]:  # it goes to another type, if there is one
+        return progressed | {"reason": f"it ran out of memory on {row['gpu_types']}"}
+    if result.outcome == "refused" and not result.fatal:
+        losses = job["losses"] + 1
+        return _retry(now, losses, f"refused {losses} of {MAX_LOSSES} times: {result.failure}", result.failure, losses)
+    if result.failure is not None:
+        failures = 1 if progressed else job["failures"] + 1
+        if result.fatal or failures >= MAX_FAILURES:
+            return {**progressed, "failures": failures, "state": FAILED, "finished": now, "reason": result.failure}
+        return {**progressed, "failures": failures, "failure": result.failure}
+    requested = row["stop_asked"] is not None and row["stop_reason"] != StopReason.PART_ENDED
+    if progressed or requested or result.outcome == "revoked":
+        return progressed
+    if result.outcome == "profiled" and result.ticked is not None:
+        return {}  # the purpose of the lease
+    losses, last = job["losses"] + 1, result.trouble or result.outcome
+    text = f"{losses} leases in a row ended early, without a request or a checkpoint (the last one: {last})"
+    return _retry(now, losses, text, f"{text}; events.jsonl has more", losses - LOSSES_AT_ONCE)
 
 
-def _failed(database: StateDatabase, ending: LeaseResult, failures: int) -> dict[str, Any]:
-    """Of a job that has failed so often in a row."""
-    if ending.fatal or failures >= MOST_FAILURES:
-        return {"failures": failures, "state": FAILED, "finished": database.now(), "reason": ending.failure}
-    return {"failures": failures, "failure": ending.failure}
+def _retry(now: float, losses: int, text: str, final: str | None, exponent: int) -> dict[str, Any]:
+    """Of a job that has lost this number of leases in a row: it starts again, later each time, or has failed."""
+    if losses >= MAX_LOSSES:
+        return {"losses": losses, "state": FAILED, "finished": now, "reason": final}
+    if exponent <= 0:
+        return {"losses": losses}
+    pause = min(MAX_BACKOFF, 2.0**exponent)
+    return {"losses": losses, "not_before": now + pause, "reason": f"{text}; it backs off for {pause:g} s"}
 
 
 def failed_before(job: Mapping[str, Any]) -> str:
     """Why a queued job failed the last time, and how often in a row."""
-    return f"failed {job['failures']} of {MOST_FAILURES} times: {job['failure']}"
-
-
-def _refused(database: StateDatabase, ending: LeaseResult, losses: int) -> dict[str, Any]:
-    """Of a job that the engine has refused so often in a row: it may have been changed, and be changed back."""
-    if losses >= MOST_LOSSES:
-        return {"losses": losses, "state": FAILED, "finished": database.now(), "reason": ending.failure}
-    rest = min(MOST_REST, 2.0**losses)
-    reason = f"refused {losses} of {MOST_LOSSES} times: {ending.failure}; it rests for {rest:g} s"
-    return {"losses": losses, "not_before": database.now() + rest, "reason": reason}
-
-
-def _lost(database: StateDatabase, ending: LeaseResult, losses: int) -> dict[str, Any]:
-    """Of a job whose leases have ended early so often in a row; the trouble may pass, so it rests longer each time."""
-    last = ending.trouble or ending.outcome
-    often = f"{losses} leases in a row ended without a checkpoint though nobody asked (the last one: {last})"
-    if losses >= MOST_LOSSES:
-        return {
-            "losses": losses,
-            "state": FAILED,
-            "finished": database.now(),
-            "reason": f"{often}; events.jsonl has more",
-        }
-    if losses <= LOSSES_AT_ONCE:
-        return {"losses": losses}
-    rest = min(MOST_REST, 2.0 ** (losses - LOSSES_AT_ONCE))
-    return {"losses": losses, "not_before": database.now() + rest, "reason": f"{often}; it rests for {rest:g} s"}
+    return f"failed {job['failures']} of {MAX_FAILURES} times: {job['failure']}"
 
 
 def steps_of(job: Mapping[str, Any]) -> int:

@@ -16,7 +16,7 @@ from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import TRAIN
+from hetopt.executor.lease_record import TRAIN
 from hetopt.executor.queue import known_nodes, spec_of
 from hetopt.executor.round_decision import cluster_of, distinct, job_of, speeds_of, with_tenants
 from hetopt.executor.speeds import allowed_types, memory_of, read_speeds

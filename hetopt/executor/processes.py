@@ -1,4 +1,9 @@
-"""The processes of a lease on this machine: found by their tag and their parents, and killed. Standard library only."""
+"""The processes of a lease on this machine: found and killed. Standard library only.
+
+A job runs in its own cgroup where this user may make one (version 2): all in it is killed at once, also processes that
+have changed their environment and their parents. Everywhere, processes are found by the tag in their environment and by
+their parents.
+"""
 
 from __future__ import annotations
 
@@ -7,71 +12,171 @@ import os
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from hetopt.executor import lease_directory as files
 
 KILL_SECONDS = 30.0
-"""Seconds to wait for processes that have been killed: one with much memory on GPUs is not gone at once."""
+"""Seconds to wait for killed processes: one with much memory on GPUs is not gone at once."""
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
-def of(tag: str) -> dict[int, int]:
-    """Process -> its parent, of all that the node of a lease has here: with its tag, or below this process."""
-    parents = {pid: parent for pid in _every() if (parent := files.parent(pid)) is not None}
-    own = {pid: parents[pid] for pid in with_tag(tag) if pid in parents}
-    above = {os.getpid(), *own}
-    while more := {pid for pid, parent in parents.items() if parent in above and pid not in own}:
-        own |= {pid: parents[pid] for pid in more}
-        above |= more
-    return own
-
-
-def with_tag(tag: str, *, prefix: bool = False) -> list[int]:
-    """Processes of this machine and user whose environment says that they belong to that node of a lease.
+class JobProcesses:
+    """What one node of a lease has on this machine.
 
     Parameters
     ----------
     tag:
-        The lease's tag, a dot, and the node's number; or ``runner`` for what starts it.
-    prefix:
-        To any whose tag begins so.
+        Of the node: the lease's tag, a dot, and the number of the node.
+    cgroups:
+        Whether the job may have its own cgroup; false where the engine already tracks processes by cgroups.
+
+    Attributes
+    ----------
+    cgroup:
+        The cgroup of the job, below that of this process; None where there can be none.
     """
+
+    def __init__(self, tag: str, *, cgroups: bool = True) -> None:
+        own = own_cgroup() if cgroups else None
+        self.tag, self.cgroup = tag, None if own is None else own / tag
+
+    def make_cgroup(self) -> None:
+        """Make the cgroup if this is possible."""
+        if self.cgroup is not None:
+            with suppress(OSError):
+                self.cgroup.mkdir()
+
+    def join(self) -> None:
+        """Move this process into the cgroup if it is there."""
+        if self.cgroup is not None:
+            with suppress(OSError):
+                (self.cgroup / "cgroup.procs").write_text("0")
+
+    def pids(self) -> dict[int, int]:
+        """Process -> its parent, of all in the cgroup, with the tag, or below this process."""
+        parents = {pid: parent for pid in _every() if (parent := files.parent(pid)) is not None}
+        found = [*with_tag(self.tag), *(cgroup_pids(self.cgroup) if self.cgroup is not None else ())]
+        own = {pid: parents[pid] for pid in found if pid in parents}
+        above = {os.getpid(), *own}
+        while more := {pid for pid, parent in parents.items() if parent in above and pid not in own}:
+            own |= {pid: parents[pid] for pid in more}
+            above |= more
+        return own
+
+    def kill(self, reap: Callable[[], bool]) -> list[int]:
+        """Kill all until nothing is left; the processes that did not die in time.
+
+        Parameters
+        ----------
+        reap:
+            Reaps ended children; whether none is left.
+        """
+        deadline = files.now() + KILL_SECONDS
+        while True:
+            if self.cgroup is not None:
+                kill_cgroup(self.cgroup)
+            here = self.pids()
+            send(here, signal.SIGKILL)
+            if reap() and not here and (self.cgroup is None or not self.cgroup.exists()):
+                return []
+            if files.now() > deadline:
+                return sorted(here)
+            time.sleep(0.02)
+
+
+# -- by their tags
+
+
+def with_tag(tag: str, *, prefix: bool = False) -> list[int]:
+    """Processes of this user whose environment has this tag, or a tag with this prefix."""
     return [pid for pid, own in tagged() if (own.startswith(tag) if prefix else own == tag)]
 
 
 def tagged() -> Iterator[tuple[int, str]]:
-    """(process, tag) of every process of this user that belongs to some lease."""
-    start = files.TAG_VARIABLE.encode() + b"="
+    """Process and tag of every process of this user that belongs to a lease; runners have ``TAG.runner``."""
     for pid in _every():
-        try:
-            content = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if start in content and files.started(pid) is not None:
-            own = [entry for entry in content.split(b"\0") if entry.startswith(start)]
-            yield from ((pid, entry[len(start) :].decode(errors="replace")) for entry in own)
+        if (tag := tag_of(pid)) is not None:
+            yield pid, tag
+
+
+def tag_of(pid: int) -> str | None:
+    """The tag in the environment of a process; None without one, or where it cannot be read."""
+    start = files.TAG_VARIABLE.encode() + b"="
+    try:
+        content = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    if start not in content or files.started(pid) is None:
+        return None
+    return next((v[len(start) :].decode(errors="replace") for v in content.split(b"\0") if v.startswith(start)), None)
 
 
 def _every() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
+# -- by cgroups of version 2
+
+
+def cgroup_mount() -> Path | None:
+    """Where they are mounted."""
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+        return next((Path(line.split()[1]) for line in mounts if line.split()[2] == "cgroup2"), None)
+
+
+def own_cgroup() -> Path | None:
+    """The cgroup of this process; None without cgroups of version 2 that can be killed (Linux 5.14)."""
+    if (mount := cgroup_mount()) is None:
+        return None
+    with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as lines:
+        own = next((line.rstrip("\n")[3:] for line in lines if line.startswith("0::")), None)
+    return None if own is None else mount / own.lstrip("/")
+
+
+def cgroups_of(tags: Collection[str]) -> list[Path]:
+    """All cgroups of nodes of these leases, whichever process has made them."""
+    if (mount := cgroup_mount()) is None or not tags:
+        return []
+    found = (Path(folder, name) for folder, names, _ in os.walk(mount) for name in names)
+    return [cgroup for cgroup in found if cgroup.name.rpartition(".")[0] in tags]
+
+
+def cgroup_pids(cgroup: Path) -> list[int]:
+    """The processes in a cgroup and in those below it."""
+    found: list[int] = []
+    for folder, _, _ in os.walk(cgroup):
+        with suppress(OSError):
+            found += [int(pid) for pid in Path(folder, "cgroup.procs").read_text().split()]
+    return found
+
+
+def kill_cgroup(cgroup: Path) -> None:
+    """Kill all processes in a cgroup, and remove it once it is empty."""
+    with suppress(OSError):
+        (cgroup / "cgroup.kill").write_text("1")
+    for folder, _, _ in os.walk(cgroup, topdown=False):
+        with suppress(OSError):  # not empty yet
+            os.rmdir(folder)
+
+
+# -- signals, parents and children
+
+
 def send(pids: Iterable[int], number: int) -> None:
-    """Send a signal to those of them that are still there."""
+    """Send a signal to those of the processes that exist."""
     for pid in pids:
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue
 
 
-def bury(kept: Collection[int] = ()) -> bool:
-    """Take the remains of children that have ended, but of those kept; whether this process has no child any more."""
+def reap(exempt: Collection[int] = ()) -> bool:
+    """Reap ended children but for those exempt; whether this process has no child any more."""
     try:
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-            if ended.si_pid in kept:
+            if ended.si_pid in exempt:
                 return False
             os.waitpid(ended.si_pid, 0)
     except ChildProcessError:
@@ -79,34 +184,13 @@ def bury(kept: Collection[int] = ()) -> bool:
     return False
 
 
-def kill_all(tag: str, bury: Callable[[], bool] = bury) -> list[int]:
-    """Kill what the node of a lease has here until nothing is left; the processes that would not die in time.
-
-    Parameters
-    ----------
-    tag:
-        Of the node of the lease.
-    bury:
-        Takes the remains of children; whether none is left.
-    """
-    deadline = files.now() + KILL_SECONDS
-    while True:
-        here = of(tag)
-        send(here, signal.SIGKILL)
-        if bury() and not here:
-            return []
-        if files.now() > deadline:
-            return sorted(here)
-        time.sleep(0.05)
-
-
 def adopt_orphans() -> None:
-    """Whatever processes below this one leave behind becomes its child."""
+    """Become the parent of whatever ended processes below this one leave behind."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with(parent: int, number: int = signal.SIGKILL) -> None:
-    """Have this process sent a signal when its parent dies, or ended at once where that has happened."""
+    """Have this process sent a signal when its parent dies, or end it at once where the parent is dead already."""
     _prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)

@@ -12,7 +12,8 @@ from hetopt.executor.cache import Cache
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.job_file import JobSpec
-from hetopt.executor.leases import INTENT, PROFILE, TRAIN, LeaseRecord, StopReason
+from hetopt.executor.lease_record import INTENT, PROFILE, TRAIN
+from hetopt.executor.leases import OpenLease, StopReason
 from hetopt.executor.queue import FAILED, spec_of
 from hetopt.executor.reconciler import ProfilingRun
 from hetopt.executor.round_decision import ClusterState
@@ -73,18 +74,18 @@ class Profiler:
         self._others_then: Mapping[str, Mapping[tuple[str, str], int]] = {}  # when a lease was first looked at
         self._held_by_others: Mapping[tuple[str, str], int] = {}
 
-    def usable(self, leases: Sequence[LeaseRecord]) -> list[Node]:
+    def usable(self, leases: Sequence[OpenLease]) -> list[Node]:
         """Hosts on which something may be started now, with the GPUs that are, or soon will be, free for it.
 
         Left out are those that others use, those on which a process that was given up may still live (nobody knows for
         how long), and as many as a lease has waited for in vain.
         """
         there = [node for node in self.nodes if node.up and node.name not in self.drained]
-        stuck = {seat.place for lease in leases if lease.row["lost_since"] is not None for seat in lease.seats}
+        stuck = {seat.place for lease in leases if lease.lost_since is not None for seat in lease.seats}
         gone = Counter(self._held_by_others) + self._waited_in_vain()
         return [self._without(node, stuck, gone, leases) for node in there]
 
-    def _with_missing(self, node: Node, leases: Sequence[LeaseRecord]) -> Node:
+    def _with_missing(self, node: Node, leases: Sequence[OpenLease]) -> Node:
         """The node with GPUs that may only seem to be gone: who trains there stays, and nobody else makes room."""
         if not self._missing:
             return node
@@ -92,12 +93,12 @@ class Profiler:
         more = [seat for lease, seat in own if seat.node == node.name and not self._is_gone(lease, seat)]
         return replace(node, seats=(*node.seats, *more)) if more else node
 
-    def _is_gone(self, lease: LeaseRecord, seat: Seat) -> bool:
+    def _is_gone(self, lease: OpenLease, seat: Seat) -> bool:
         """Whether a lease has to do without this GPU; one that has not begun may look for another at once."""
         since = self._missing.get(seat.place, math.inf)
-        return self.database.now() - since >= (0.0 if lease.row["state"] == INTENT else GONE_SECONDS)
+        return self.database.now() - since >= (0.0 if lease.state == INTENT else GONE_SECONDS)
 
-    def _miss(self, leases: Sequence[LeaseRecord]) -> None:
+    def _miss(self, leases: Sequence[OpenLease]) -> None:
         """Write down which GPUs of leases the engine has not told of, though it has of their nodes."""
         held = [seat for lease in leases for seat in lease.seats if seat.device]
         names = {seat.node for seat in held}
@@ -130,7 +131,7 @@ class Profiler:
                 since=self.database.now() - IN_VAIN_SECONDS,
             )
 
-    def look(self, leases: Sequence[LeaseRecord]) -> None:
+    def look(self, leases: Sequence[OpenLease]) -> None:
         """Ask the engine for its hosts, and write down what is new of them.
 
         Raises
@@ -151,7 +152,7 @@ class Profiler:
         self._others_then = {tag: self._others_then.get(tag, self._held_by_others) for tag in kept}
         self.drained = self.cache.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
 
-    def _count_others(self, leases: Sequence[LeaseRecord]) -> None:
+    def _count_others(self, leases: Sequence[OpenLease]) -> None:
         """GPUs that are in use though no lease runs there, now and at the last look: between two looks leases come."""
         if not any(node.used for node in self.nodes):  # or the engine does not tell
             self._others, self._held_by_others = {}, {}
@@ -172,7 +173,7 @@ class Profiler:
         node: Node,
         stuck: Collection[tuple[str | int, ...]],
         others: Mapping[tuple[str, str], int],
-        leases: Sequence[LeaseRecord],
+        leases: Sequence[OpenLease],
     ) -> Node:
         """The node without those GPUs, and as many fewer as others use: free ones, then those a lease waits for."""
         left = {t: n for (name, t), n in others.items() if name == node.name}
@@ -190,7 +191,7 @@ class Profiler:
                     gone.add(seat.place)
         return replace(node, seats=tuple(seat for seat in node.seats if seat.place not in gone))
 
-    def leave(self, leases: Sequence[LeaseRecord]) -> dict[str, StopReason]:
+    def leave(self, leases: Sequence[OpenLease]) -> dict[str, StopReason]:
         """Tag of a lease that shall end at once, whatever it holds besides -> why."""
         found = dict[str, StopReason]()
         if not (self.drained or self._missing):
@@ -225,7 +226,7 @@ class Profiler:
                 self.database.record_event(connection, "node", node=name, gone=True)
         return drained
 
-    def cluster_state(self, leases: Sequence[LeaseRecord]) -> tuple[ClusterState, list[ProfilingRun]]:
+    def cluster_state(self, leases: Sequence[OpenLease]) -> tuple[ClusterState, list[ProfilingRun]]:
         """What a decision would rest on now, and the profiling runs that are wanted first."""
         usable = self.usable(leases)
         nodes = [self._with_missing(node, leases) for node in usable]
@@ -234,12 +235,12 @@ class Profiler:
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
         ready, wanted, speeds = self.cache.get(key, lambda: self._jobs(capacity, memory))
         now = self.database.now()
-        held = {lease.row["job"]: lease for lease in sorted(leases, key=lambda one: one.row["lost_since"] is not None)}
+        held = {lease.job_id: lease for lease in sorted(leases, key=lambda one: one.lost_since is not None)}
         ready = [row for row in ready if self._may_start(row, held.get(row["id"]), now)]  # nobody waits for the others
         trials = self._trials(wanted, held, now)
         leave = self.leave(leases)
-        staying = [one for one in leases if one.row["stop_asked"] is None and one.tag not in leave]
-        training = [lease for lease in staying if lease.row["kind"] == TRAIN]
+        staying = [one for one in leases if one.stop_asked is None and one.tag not in leave]
+        training = [lease for lease in staying if lease.kind == TRAIN]
         whole = dict(Counter(seat.gpu_type for node in self.nodes for seat in node.seats))
         return ClusterState(now, nodes, ready, training, speeds, whole=whole), trials
 
@@ -267,13 +268,13 @@ class Profiler:
         return ready, wanted, speeds
 
     @staticmethod
-    def _may_start(row: Row, lease: LeaseRecord | None, now: float) -> bool:
+    def _may_start(row: Row, lease: OpenLease | None, now: float) -> bool:
         """Whether it does not rest, nor waits for ever for the end of what was given up long ago."""
-        lost = None if lease is None else lease.row["lost_since"]
+        lost = None if lease is None else lease.lost_since
         return bool(row["not_before"] <= now and (lost is None or now - lost < GONE_SECONDS))
 
     def _trials(
-        self, wanted: Sequence[tuple[Row, Sequence[str]]], held: Mapping[int, LeaseRecord], now: float
+        self, wanted: Sequence[tuple[Row, Sequence[str]]], held: Mapping[int, OpenLease], now: float
     ) -> list[ProfilingRun]:
         """The next runs that are wanted; jobs of one kind wait for the first of them, if it will have its run soon."""
         trials, coming = [], set[tuple[Kind, str]]()
@@ -287,12 +288,12 @@ class Profiler:
         return trials
 
     @staticmethod
-    def _will_tell(row: Row, lease: LeaseRecord | None, now: float) -> bool:
+    def _will_tell(row: Row, lease: OpenLease | None, now: float) -> bool:
         """Whether a job that is to be profiled is being so, or may begin to be."""
         if lease is None:
             return bool(row["not_before"] <= now)
-        begins = lease.row["running"] is not None or now - lease.row["granted"] < BEGIN_SECONDS
-        return bool(lease.row["kind"] == PROFILE and lease.row["lost_since"] is None and begins)
+        begins = lease.running is not None or now - lease.granted < BEGIN_SECONDS
+        return bool(lease.kind == PROFILE and lease.lost_since is None and begins)
 
     @staticmethod
     def _learn_from_others(
@@ -340,6 +341,6 @@ class Profiler:
         self.database.record_event(connection, "failed", row["name"], reason=reason)
 
 
-def _runs(lease: LeaseRecord) -> bool:
+def _runs(lease: OpenLease) -> bool:
     """Whether a process of it was seen, so that it has its GPUs."""
-    return lease.row["running"] is not None
+    return lease.running is not None

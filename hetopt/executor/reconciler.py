@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hetopt.executor.connection import Connection, Row
+from hetopt.executor.connection import Connection
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_manager import LeaseManager
-from hetopt.executor.leases import PROFILE, SEALED, TRAIN, LeaseRecord, StopReason, grant, job_numbered, steps_of
+from hetopt.executor.lease_record import PROFILE, SEALED, TRAIN
+from hetopt.executor.leases import OpenLease, StopReason, grant, job_numbered, steps_of
 from hetopt.executor.round_decision import Target, shares
 from hetopt.executor.state_database import StateDatabase
 from hetopt.simulation.profiling import fewest
@@ -61,7 +62,7 @@ class Reconciler:
 
     def stop(
         self,
-        leases: Sequence[LeaseRecord],
+        leases: Sequence[OpenLease],
         targets: Sequence[Target],
         round_number: int,
         leave: Mapping[str, StopReason],
@@ -72,31 +73,30 @@ class Reconciler:
         keep everybody starting for ever.
         """
         wanted = {(target.job, target.copy): target for target in targets}
-        asked: list[tuple[LeaseRecord, StopReason]] = []
+        asked: list[tuple[OpenLease, StopReason]] = []
         for lease in leases:
-            row = lease.row
-            if row["stop_asked"] is None and lease.tag in leave:
+            if not lease.is_stopping and lease.tag in leave:
                 asked.append((lease, leave[lease.tag]))
                 continue
-            if row["kind"] != TRAIN or row["stop_asked"] is not None or row["lost_since"] is not None:
+            if lease.kind != TRAIN or lease.is_stopping or lease.is_lost:
                 continue
-            if row["first_tick"] is None and self._is_starting(row):
+            if lease.first_tick is None and self._is_starting(lease):
                 continue
-            target = wanted.get((row["job"], row["copy"]))
-            if row["forked"] and row["round"] != round_number:
+            target = wanted.get((lease.job_id, lease.copy))
+            if lease.forked and lease.round != round_number:
                 asked.append((lease, StopReason.ROUND_ENDED))
             elif target is None:
                 asked.append((lease, StopReason.PREEMPTED))
-            elif target.seats != lease.held or target.forked != row["forked"]:
+            elif target.seats != lease.held or target.forked != lease.forked:
                 asked.append((lease, StopReason.MOVES))
         self.manager.stop(asked)
 
-    def _is_starting(self, row: Row) -> bool:
+    def _is_starting(self, lease: OpenLease) -> bool:
         """Whether the first step may still come."""
-        return bool(self.database.now() - row["granted"] < self.manager.timeouts.first_tick_seconds)
+        return bool(self.database.now() - lease.granted < self.manager.timeouts.first_tick_seconds)
 
     def profile(
-        self, trials: Sequence[ProfilingRun], leases: Sequence[LeaseRecord], nodes: Sequence[Node], *, pause: bool
+        self, trials: Sequence[ProfilingRun], leases: Sequence[OpenLease], nodes: Sequence[Node], *, pause: bool
     ) -> set[str]:
         """Start profiling runs where GPUs are free; with ``pause`` others make way [FFT, section 5].
 
@@ -106,7 +106,7 @@ class Reconciler:
             GPU types for which a run waits: nothing else is to be started there.
         """
         waiting: set[str] = set()
-        busy = {lease.row["job"] for lease in leases} | self._resting()
+        busy = {lease.job_id for lease in leases} | self._resting()
         free = free_seats(nodes, leases)
         for trial in trials:
             if trial.job in busy or trial.gpu_type in waiting:  # who waits there came before
@@ -125,7 +125,7 @@ class Reconciler:
         return waiting
 
     def _make_way(
-        self, trial: ProfilingRun, leases: Sequence[LeaseRecord], nodes: Sequence[Node], free: Collection[Seat]
+        self, trial: ProfilingRun, leases: Sequence[OpenLease], nodes: Sequence[Node], free: Collection[Seat]
     ) -> None:
         """Stop the fewest leases that hold enough GPUs of the type; they go on when the run is over."""
         there = sum(seat.gpu_type == trial.gpu_type for seat in free)
@@ -133,7 +133,7 @@ class Reconciler:
         holders, coming = [], 0
         for lease in leases:
             number = sum(seat.gpu_type == trial.gpu_type and seat.place in usable for seat in lease.seats)
-            if number and (lease.row["kind"] == PROFILE or lease.row["stop_asked"] is not None):
+            if number and (lease.kind == PROFILE or lease.stop_asked is not None):
                 coming += number  # free soon by itself
             elif number:
                 holders.append((lease, float(number)))
@@ -144,17 +144,17 @@ class Reconciler:
     def start(
         self,
         targets: Sequence[Target],
-        leases: Sequence[LeaseRecord],
+        leases: Sequence[OpenLease],
         nodes: Sequence[Node],
         *,
         blocked: Collection[str],
         round_number: int,
     ) -> None:
         """Grant every target that has no lease yet, and whose GPUs are free."""
-        open_copies = {(lease.row["job"], lease.row["copy"]) for lease in leases}
-        open_jobs = defaultdict[int, list[LeaseRecord]](list)
+        open_copies = {(lease.job_id, lease.copy) for lease in leases}
+        open_jobs = defaultdict[int, list[OpenLease]](list)
         for lease in leases:
-            open_jobs[lease.row["job"]].append(lease)
+            open_jobs[lease.job_id].append(lease)
         wanted, resting = [], self._resting()
         for target in targets:
             others = open_jobs.get(target.job, ())
@@ -162,7 +162,7 @@ class Reconciler:
                 continue
             if (target.job, target.copy) in open_copies or (others and not target.forked):
                 continue
-            if any(not one.row["forked"] or one.row["round"] != round_number for one in others):
+            if any(not one.forked or one.round != round_number for one in others):
                 continue
             if not set(blocked) & {t for gpus in target.seats.values() for t in gpus}:
                 wanted.append(target)
@@ -227,7 +227,7 @@ class Reconciler:
         return None if begun or until is None or until <= row["committed"] else int(until)
 
 
-def free_seats(nodes: Iterable[Node], leases: Iterable[LeaseRecord]) -> list[Seat]:
+def free_seats(nodes: Iterable[Node], leases: Iterable[OpenLease]) -> list[Seat]:
     """Seats of nodes that are up which no lease holds, in order."""
     taken = {seat.place for lease in leases for seat in lease.seats}
     return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]

@@ -18,7 +18,7 @@ from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.job_file import JobSpec
 from hetopt.executor.lease_report import LeaseReport
-from hetopt.executor.leases import LeaseRecord
+from hetopt.executor.leases import OpenLease
 from hetopt.executor.queue import spec_of
 from hetopt.executor.speeds import Estimator, Speeds, allowed_types, memory_of
 from hetopt.formulations.traits import traits_of
@@ -89,18 +89,18 @@ class ClusterState:
     now: float
     nodes: Sequence[Node]
     jobs: Sequence[Row]
-    leases: Sequence[LeaseRecord]
+    leases: Sequence[OpenLease]
     speeds: Speeds
     report: Mapping[str, LeaseReport] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
 
     def steps_done(self, job: Row) -> float:
         """Steps that are committed, and those that its leases have done since."""
-        own = [lease for lease in self.leases if lease.row["job"] == job["id"]]
+        own = [lease for lease in self.leases if lease.job_id == job["id"]]
         more = 0
         for lease in own:
             ticked = self.report[lease.tag].ticked if lease.tag in self.report else None
-            more += max(0, (ticked or 0) - lease.row["from_step"])
+            more += max(0, (ticked or 0) - lease.resume_step)
         return float(job["committed"] + more)
 
 
@@ -273,15 +273,15 @@ def job_of(row: Row, spec: JobSpec, rates: Mapping[str, float]) -> Job:
 
 
 def _placed(
-    leases: Iterable[LeaseRecord], names: Collection[str], cluster: Cluster
+    leases: Iterable[OpenLease], names: Collection[str], cluster: Cluster
 ) -> dict[str, dict[str, dict[str, int]]]:
     """Job -> host -> GPU type -> GPUs, of leases whose GPUs are there; not of those that wait for what others hold."""
     placed: dict[str, dict[str, dict[str, int]]] = {}
     left = {(server.name, t): n for server in cluster.servers for t, n in server.gpus.items()}
-    for lease in sorted(leases, key=lambda lease: lease.row["running"] is None):
+    for lease in sorted(leases, key=lambda lease: lease.running is None):
         wanted = {(node, t): n for node, gpus in lease.held.items() for t, n in gpus.items()}
-        if lease.job["name"] in names and all(left.get(key, 0) >= n for key, n in wanted.items()):
-            placed.setdefault(lease.job["name"], {}).update({node: dict(gpus) for node, gpus in lease.held.items()})
+        if lease.job in names and all(left.get(key, 0) >= n for key, n in wanted.items()):
+            placed.setdefault(lease.job, {}).update({node: dict(gpus) for node, gpus in lease.held.items()})
             left |= {key: left[key] - n for key, n in wanted.items()}
     return placed
 

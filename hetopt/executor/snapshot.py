@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.executor.connection import Row
+from hetopt.executor.lease_record import PROFILE
 from hetopt.executor.lease_report import LeaseReport
-from hetopt.executor.leases import PROFILE, LeaseRecord, directory, failed_before, open_leases
+from hetopt.executor.leases import OpenLease, directory, failed_before, open_leases
 from hetopt.executor.queue import QUEUED, job_row
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.state_database import LEASES, StateDatabase, is_full
@@ -94,9 +95,9 @@ def snapshot(database: StateDatabase) -> Snapshot:
         given = set(connection.column("SELECT job FROM targets"))
         speeds = read_speeds(connection, all_jobs=True)
     now = database.now()
-    by_job: dict[int, list[LeaseRecord]] = {}
+    by_job: dict[int, list[OpenLease]] = {}
     for lease in opened:
-        by_job.setdefault(lease.row["job"], []).append(lease)
+        by_job.setdefault(lease.job_id, []).append(lease)
     report = {lease.tag: LeaseReport(lease) for lease in opened}
     speeds = speeds.with_progress(report.values())
     seconds = json.loads(facts["round_seconds"] or "null")
@@ -124,7 +125,7 @@ def snapshot(database: StateDatabase) -> Snapshot:
     )
 
 
-def _node(row: Row, opened: list[LeaseRecord]) -> dict[str, Any]:
+def _node(row: Row, opened: list[OpenLease]) -> dict[str, Any]:
     said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
     used: dict[str, int] = {}
     for lease in opened:
@@ -137,24 +138,24 @@ def _node(row: Row, opened: list[LeaseRecord]) -> dict[str, Any]:
 
 
 def _job(
-    row: Row, leases: list[LeaseRecord], report: Mapping[str, LeaseReport], rates: Mapping[str, float], now: float
+    row: Row, leases: list[OpenLease], report: Mapping[str, LeaseReport], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
     spec = json.loads(row["spec"])  # the whole spec would need pydantic
     step = row["committed"]
     for lease in leases:
-        step += max(0, (report[lease.tag].ticked or 0) - lease.row["from_step"])
+        step += max(0, (report[lease.tag].ticked or 0) - lease.resume_step)
     state = row["state"]
     if leases and state == QUEUED:
         state = "running"
-        if all(lease.row["stop_asked"] is not None for lease in leases):
+        if all(lease.stop_asked is not None for lease in leases):
             state = "stopping"
-        elif all(lease.row["running"] is None for lease in leases):
+        elif all(lease.running is None for lease in leases):
             state = "starting"  # no process of it was seen yet: the engine may still hold it in its queue
-        elif any(lease.row["kind"] == PROFILE for lease in leases):
+        elif any(lease.kind == PROFILE for lease in leases):
             state = "profiling"
     where = [f"{n} {t} on {node}" for lease in leases for node, gpus in lease.held.items() for t, n in gpus.items()]
     finished = row["finished"]
-    paces = [rates[lease.row["gpu_types"]] for lease in leases if lease.row["gpu_types"] in rates]
+    paces = [rates[lease.gpu_types] for lease in leases if lease.gpu_types in rates]
     speed = sum(paces) if paces else None  # copies of a forked job share its steps
     left = max(0, spec["steps"] - step)
     return {
@@ -181,22 +182,17 @@ def _job(
     }
 
 
-def _lease(lease: LeaseRecord, report: LeaseReport) -> dict[str, Any]:
-    row = lease.row
+def _lease(lease: OpenLease, report: LeaseReport) -> dict[str, Any]:
     return {
         "tag": lease.tag,
-        "job": lease.job["name"],
-        "copy": row["copy"],
-        "kind": row["kind"],
-        "state": "lost"
-        if row["lost_since"] is not None
-        else "stopping"
-        if row["stop_asked"] is not None
-        else row["state"],
+        "job": lease.job,
+        "copy": lease.copy,
+        "kind": lease.kind,
+        "state": "lost" if lease.is_lost else "stopping" if lease.is_stopping else lease.state,
         "seats": lease.held,
-        "granted": row["granted"],
-        "from_step": row["from_step"],
-        "until_step": row["until_step"],
+        "granted": lease.granted,
+        "from_step": lease.resume_step,
+        "until_step": lease.until_step,
         "step": report.ticked,
         "folder": str(lease.folder),
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.lease_report import LeaseReport, is_number
-from hetopt.executor.leases import LeaseRecord
+from hetopt.executor.leases import OpenLease
 
 if TYPE_CHECKING:
     from hetopt.executor.job_file import JobSpec
@@ -79,10 +79,10 @@ class Speeds:
         """The same with what leases that still run have told."""
         known = {job: dict(own) for job, own in self.known.items()}
         for one in report:
-            kind, (steps, seconds) = one.lease.row["gpu_types"], one.timed
+            kind, (steps, seconds) = one.lease.gpu_types, one.timed
             if "+" in kind or steps <= 0 or seconds <= 0:
                 continue
-            own = known.setdefault(one.lease.row["job"], {})
+            own = known.setdefault(one.lease.job_id, {})
             before = own.get(kind, Speed())
             own[kind] = Speed(True, before.steps + steps, before.seconds + seconds, before.memory_bytes)
         return Speeds(known)
@@ -99,23 +99,23 @@ def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
     return Speeds(known)
 
 
-def learn(connection: Connection, lease: LeaseRecord, report: LeaseReport) -> None:
+def learn(connection: Connection, lease: OpenLease, report: LeaseReport) -> None:
     """Add to the books what a lease has shown: its speed, its memory, and where it cannot run."""
-    kind = lease.row["gpu_types"]
+    kind = lease.gpu_types
     if "+" in kind:
         return  # the slowest of several types sets the pace; it says nothing of the others
     steps, seconds = report.timed
     memory = report.progress.get("memory_bytes")
     if report.out_of_memory:
-        _infeasible(connection, lease.row["job"], kind, "out of memory")
-        connection.change("DELETE FROM targets WHERE job = :job", job=lease.row["job"])  # not there again
+        _infeasible(connection, lease.job_id, kind, "out of memory")
+        connection.change("DELETE FROM targets WHERE job = :job", job=lease.job_id)  # not there again
     elif steps > 0 and seconds > 0:
         connection.change(
             """INSERT INTO speeds (job, gpu_type, feasible, steps, seconds, memory_bytes)
             VALUES (:job, :gpu_type, TRUE, :steps, :seconds, :memory)
             ON CONFLICT (job, gpu_type) DO UPDATE SET steps = steps + excluded.steps,
             seconds = seconds + excluded.seconds, memory_bytes = coalesce(excluded.memory_bytes, memory_bytes)""",
-            job=lease.row["job"],
+            job=lease.job_id,
             gpu_type=kind,
             steps=steps,
             seconds=seconds,

@@ -12,7 +12,7 @@ from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import runner
 from hetopt.executor.controller import Controller, Settings, check_same
 from hetopt.executor.engines.by_name import make_engine
-from hetopt.executor.lease_timeouts import LeaseTimeouts
+from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.leases_folder import check_not_away
 from hetopt.executor.round_decision import fitted
 from hetopt.executor.state_database import StateDatabase

@@ -1,6 +1,6 @@
-"""Stands above a runner, so that what a killed runner leaves behind dies too. Standard library only.
+"""Supervises a runner, so that what a killed runner leaves behind is killed too. Standard library only.
 
-A process that a job's shell has started does not die with its runner, and an engine may lose sight of it.
+A process that a job's shell has started does not die with its runner, and an engine may lose track of it.
 """
 
 from __future__ import annotations

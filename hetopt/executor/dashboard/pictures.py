@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from hetopt.executor.connection import Row
 from hetopt.executor.dashboard.history import Span
 from hetopt.executor.dashboard.reader import DashboardState
-from hetopt.executor.leases import PROFILE
+from hetopt.executor.lease_record import PROFILE
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.gantt import GanttBar, GanttRow, draw_bars, gantt_figure, time_axis
 from hetopt.presentation.pictures import Picture, draw_boxes, picture

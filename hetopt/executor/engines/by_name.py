@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hetopt.checks import choices, shown
 from hetopt.errors import HetoptError, InvalidOption, MissingPackage
-from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase
+from hetopt.executor.engines.engine import Engine, EngineDown, LeaseRecord, Node, Phase
 from hetopt.plugins import ENGINES, parameters, raised
 
 T = TypeVar("T")
@@ -97,9 +97,9 @@ class Shielded:
             raise EngineDown(f"nodes() returns {shown(found)}; it must be a tuple of Node")
         return tuple(found)
 
-    def start(self, grant: Grant) -> None:
+    def start(self, lease: LeaseRecord) -> None:
         """Start a lease."""
-        self._told("start", self.engine.start, grant)
+        self._told("start", self.engine.start, lease)
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """How far they are."""

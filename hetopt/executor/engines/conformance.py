@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.engine import Engine, Grant, Node, Phase, Seat
-from hetopt.executor.lease_file import written
+from hetopt.executor.engines.engine import Engine, LeaseRecord, Node, Phase, Seat
 
 COUNT = """
 import os, signal, sys, time
@@ -60,24 +59,25 @@ class Bench:
     cluster: str = field(default_factory=lambda: secrets.token_hex(3))
     _number: int = 0
 
-    def lease(self, seats: Collection[Seat], program: str, engine: Engine, cluster: str | None = None) -> Grant:
+    def lease(self, seats: Collection[Seat], program: str, engine: Engine, cluster: str | None = None) -> LeaseRecord:
         """A lease with its directory, not started yet; its job is a Python program with the path of a file."""
         self._number += 1
         tag = f"hetopt-{cluster or self.cluster}-{self._number}-0-1"
-        grant = Grant(tag, self.folder / tag, tuple(seats))
-        grant.folder.mkdir(mode=0o700)
-        said = written(
-            grant,
-            {},
-            command=[sys.executable, "-c", program, str(grant.folder / "told")],
+        folder = self.folder / tag
+        folder.mkdir(mode=0o700)
+        lease = LeaseRecord(
+            tag,
+            folder,
+            tuple(seats),
+            command=(sys.executable, "-c", program, str(folder / "told")),
             cwd=str(self.folder),
             bound_by_engine=not engine.exact_slots,
             grace_seconds=self.patience,
             ttl_seconds=self.patience,
         )
-        files.write_json(grant.folder / files.LEASE, said)
-        files.renew(grant.folder, 1)
-        return grant
+        lease.write()
+        files.renew(folder, 1)
+        return lease
 
     def wait(self, what: Callable[[], object], meaning: str) -> None:
         """Until it is so.
@@ -92,16 +92,16 @@ class Bench:
             assert files.now() < deadline, f"not within {self.patience:g} s: {meaning}"
             time.sleep(0.05)
 
-    def told(self, grant: Grant) -> list[str]:
+    def told(self, grant: LeaseRecord) -> list[str]:
         """What the job has written down."""
         return (files.read_text(grant.folder / "told") or "").splitlines()
 
-    def exits(self, grant: Grant) -> list[str]:
+    def exits(self, grant: LeaseRecord) -> list[str]:
         """How its nodes have ended, as far as they have."""
         found = [files.read_json(grant.folder / files.exit_file(rank)) for rank in range(len(grant.nodes))]
         return [said["reason"] for said in found if said is not None]
 
-    def ended(self, engine: Engine, grant: Grant) -> None:
+    def ended(self, engine: Engine, grant: LeaseRecord) -> None:
         """Wait until the engine says so."""
         self.wait(lambda: engine.status([grant.tag])[grant.tag] is Phase.ENDED, f"{grant.tag} has ended")
 

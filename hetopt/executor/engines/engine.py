@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from pathlib import Path
 from typing import Protocol
 
 from hetopt.checks import FrozenDict
 from hetopt.errors import HetoptError
+from hetopt.executor.lease_record import LeaseRecord as LeaseRecord  # for authors of engines
+from hetopt.executor.lease_record import Seat as Seat
 
 
 class EngineDown(HetoptError, ConnectionError):
@@ -19,33 +19,6 @@ class EngineDown(HetoptError, ConnectionError):
 
 class Refused(HetoptError, ValueError):
     """The engine has understood the request and will never carry it out, say because a partition does not exist."""
-
-
-@dataclass(frozen=True)
-class Seat:
-    """One GPU, or one slot of a CPU that stands for one.
-
-    Parameters
-    ----------
-    node, gpu_type:
-        Where it is and what it is.
-    index:
-        Its number among those of its type on the node; where the engine itself picks GPUs, just a number.
-    device:
-        What ``CUDA_VISIBLE_DEVICES`` calls it, such as a UUID; empty where it is no GPU or the engine picks it.
-    """
-
-    node: str
-    gpu_type: str
-    index: int
-    device: str = ""
-
-    @cached_property
-    def place(self) -> tuple[str | int, ...]:
-        """What tells it from all others; a UUID does so alone, whatever the host is called and how GPUs are counted."""
-        if self.device.startswith(("GPU-", "MIG-")):
-            return (self.device,)
-        return (self.node, self.device) if self.device else (self.node, self.gpu_type, self.index)
 
 
 @dataclass(frozen=True)
@@ -84,33 +57,6 @@ class Node:
         object.__setattr__(self, "used", FrozenDict(self.used))
 
 
-@dataclass(frozen=True)
-class Grant:
-    """A lease as an engine needs to know it.
-
-    Parameters
-    ----------
-    tag:
-        Its name, never used twice.
-    folder:
-        Its directory; every host sees it under that path.
-    seats:
-        What it holds: a gang, started as a whole or not at all.
-    failures:
-        How often in a row its job has failed before.
-    """
-
-    tag: str
-    folder: Path
-    seats: tuple[Seat, ...]
-    failures: int = 0
-
-    @cached_property
-    def nodes(self) -> tuple[str, ...]:
-        """The hosts, in order; the position of one is the number of its runner."""
-        return tuple(dict.fromkeys(seat.node for seat in self.seats))
-
-
 class Phase(StrEnum):
     """How far the engine has come with a lease."""
 
@@ -145,7 +91,7 @@ class Engine(Protocol):
         """All hosts, in an order that stays."""
         ...
 
-    def start(self, grant: Grant) -> None:
+    def start(self, lease: LeaseRecord) -> None:
         """Start a runner on each node, a gang all or nothing. Under a tag that was started before, nothing happens.
 
         Raises

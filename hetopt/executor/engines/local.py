@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.names import check_name
-from hetopt.executor.processes import send, tagged, with_tag
+from hetopt.executor.processes import cgroup_pids, cgroups_of, kill_cgroup, send, tagged, with_tag
 
 if TYPE_CHECKING:
     from hetopt.executor.engines.nvidia_watch import GpuWatch
@@ -58,23 +58,23 @@ class LocalEngine:
         """The hosts that were declared, or the one whose GPUs were found, without those that are lost by now."""
         return self._hosts if self._gpus is None else (self._gpus.node(),)
 
-    def start(self, grant: Grant) -> None:
+    def start(self, lease: LeaseRecord) -> None:
         """Start a runner for each node of the lease, unless one of this process does already."""
-        if grant.tag in self._children:
+        if lease.tag in self._children:
             return
-        if self._gpus is not None and grant.failures:
-            self._check(self._gpus, grant)
+        if self._gpus is not None and lease.failures:
+            self._check(self._gpus, lease)
         children: list[subprocess.Popen[bytes]] = []
         environment = {key: value for key, value in os.environ.items() if key not in OWN}
-        environment[files.TAG_VARIABLE] = f"{grant.tag}.runner"
+        environment[files.TAG_VARIABLE] = f"{lease.tag}.runner"
         try:
-            log = os.open(grant.folder / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            log = os.open(lease.folder / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                for rank in range(len(grant.nodes)):
+                for rank in range(len(lease.nodes)):
                     children.append(  # noqa: PERF401 - what has been started must be known where the next fails
                         subprocess.Popen(
-                            [sys.executable, "-P", "-m", "hetopt.executor.runner", str(grant.folder), str(rank)],
-                            cwd=grant.folder,
+                            [sys.executable, "-P", "-m", "hetopt.executor.runner", str(lease.folder), str(rank)],
+                            cwd=lease.folder,
                             env=environment,
                             stdin=subprocess.DEVNULL,
                             stdout=log,
@@ -89,14 +89,14 @@ class LocalEngine:
                 child.kill()
                 child.wait()
             raise EngineDown(f"no process can be started on this machine: {problem.strerror}") from None
-        self._children[grant.tag] = children
+        self._children[lease.tag] = children
 
     @staticmethod
-    def _check(gpus: GpuWatch, grant: Grant) -> None:
+    def _check(gpus: GpuWatch, lease: LeaseRecord) -> None:
         """That the GPUs of a job that has failed before, perhaps of its GPU, are there; asked anew."""
         gpus.soon()
         there = {seat.place for seat in gpus.node().seats}
-        if missing := [seat.device for seat in grant.seats if seat.place not in there]:
+        if missing := [seat.device for seat in lease.seats if seat.place not in there]:
             raise OSError(errno.ENODEV, "is not there any more", ", ".join(missing))  # no other lease's trouble
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
@@ -119,19 +119,22 @@ class LocalEngine:
         """Kill the runners and all that they have started; supervisors last, so that no orphan of theirs is lost."""
         wanted, began = set(tags), files.now()
         while wanted and (waited := files.now() - began) < KILL_SECONDS:
+            for cgroup in (cgroups := cgroups_of(wanted)):
+                kill_cgroup(cgroup)
             found = {pid: own for pid, own in tagged() if own.rpartition(".")[0] in wanted}
             last = {pid for pid, own in found.items() if own.endswith(".runner") and files.parent(pid) not in found}
             send(set(found) - last if waited < KILL_SECONDS / 2 else found, signal.SIGKILL)
             for tag in wanted:
                 for child in self._children.get(tag, ()):
                     child.poll()
-            if not found:
+            if not found and not cgroups:
                 return
             time.sleep(0.02)
 
     def fenced_after(self, tag: str) -> float | None:
-        """At once where no process has the tag; a process that cannot die (of a file server that hangs) may still."""
-        return math.inf if with_tag(f"{tag}.", prefix=True) else 0.0
+        """At once where no process has the tag, or is in its cgroup; one that cannot die (in a driver) still may."""
+        left = with_tag(f"{tag}.", prefix=True) or [pid for group in cgroups_of({tag}) for pid in cgroup_pids(group)]
+        return math.inf if left else 0.0
 
     def close(self) -> None:
         """Forget the children; those that have ended are waited for."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused, Seat
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm_commands import OVER, Commands, failure
 from hetopt.executor.engines.slurm_nodes import KEPT_FREE, Host, Partition, hosts, partitions
 from hetopt.executor.engines.slurm_requests import Request, checked
@@ -119,7 +119,7 @@ class SlurmEngine:
         if self._asks == (plain := Request()) or not hosts:
             return  # or nobody knows now
         host, kind = hosts[0], next(iter(hosts[0].gpus))
-        lease = Grant(f"{self._prefix}0-0-0", Path("/"), (Seat(host.name, kind, 0),))
+        lease = LeaseRecord(f"{self._prefix}0-0-0", Path("/"), (Seat(host.name, kind, 0),))
         try:
             answers = []
             for asks in (self._asks, plain):
@@ -235,25 +235,25 @@ class SlurmEngine:
 
     # -- leases
 
-    def start(self, grant: Grant) -> None:
+    def start(self, lease: LeaseRecord) -> None:
         """Submit the lease's job, unless Slurm has one of that name.
 
         Where the answer is lost, the same is submitted again; of two runners the second finds the claim and leaves.
         """
-        if grant.tag in self._queue():
+        if lease.tag in self._queue():
             return
-        if not all(node in self._hosts for node in grant.nodes):
+        if not all(node in self._hosts for node in lease.nodes):
             self._look()
         groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
-        for node in grant.nodes:
-            types = [seat.gpu_type for seat in grant.seats if seat.node == node]
+        for node in lease.nodes:
+            types = [seat.gpu_type for seat in lease.seats if seat.node == node]
             groups.setdefault(tuple((kind, types.count(kind)) for kind in sorted(set(types))), []).append(node)
-        gang = len(grant.nodes) > 1
+        gang = len(lease.nodes) > 1
         words: list[str] = []
         for gpus, nodes in groups.items():  # unlike nodes are components of a heterogeneous job
             words += [":"] if words else []
-            words += self._component(self._asks, grant, nodes, dict(gpus), gang=gang)
-        runner = [sys.executable, "-P", "-m", "hetopt.executor.runner", str(grant.folder)]
+            words += self._component(self._asks, lease, nodes, dict(gpus), gang=gang)
+        runner = [sys.executable, "-P", "-m", "hetopt.executor.runner", str(lease.folder)]
         if gang:
             step = ["srun", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--quiet"]
             if len(groups) > 1:
@@ -262,7 +262,7 @@ class SlurmEngine:
         else:
             runner.append("0")
         # The script comes by standard input under a name, so that it can be given words.
-        more = {files.TAG_VARIABLE: f"{grant.tag}.runner"}
+        more = {files.TAG_VARIABLE: f"{lease.tag}.runner"}
         answer = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
         if answer.code:
             problem, before, within = failure(answer), self._partition, self._within
@@ -275,12 +275,12 @@ class SlurmEngine:
             raise problem
 
     def _component(
-        self, asks: Request, grant: Grant, nodes: Collection[str], gpus: Mapping[str, int], *, gang: bool
+        self, asks: Request, lease: LeaseRecord, nodes: Collection[str], gpus: Mapping[str, int], *, gang: bool
     ) -> list[str]:
         """What sbatch is told of nodes that give the same."""
-        number, folder = sum(gpus.values()), str(grant.folder)
+        number, folder = sum(gpus.values()), str(lease.folder)
         said = {
-            "job-name": grant.tag,
+            "job-name": lease.tag,
             "comment": ",".join(f"{node}={number}" for node in nodes),
             "nodes": str(len(nodes)),
             "nodelist": ",".join(nodes),
