@@ -14,6 +14,7 @@ import pytest
 # Reads at each init what it shall pretend from $FAKE_NVML, one record a line, fields parted by "|":
 #   gpu|NAME|UUID|BYTES|MIG|PLACES         MIG: 0 off, 1 on, 2 on after the next reset, - this GPU knows no such mode
 #   mig|PLACE|NAME|UUID|BYTES|GI|CI|MIB    an instance of the last gpu; slices of its GPU and compute instance
+#   process|UUID|PID                       a process that computes on the device
 #   error|CALL|UUID or -|CODE              what functions that begin with CALL return for that device, or for none;
 #                                          -30: they hang for 30 s, and all is well
 # and writes each call into $FAKE_NVML_LOG. Calls outside of init and shutdown fail, as those of NVIDIA's do.
@@ -32,13 +33,14 @@ typedef struct device {
 } device;
 static device devices[MOST], *gpus[MOST];
 static struct { char call[64], of[96]; int code; } failures[MOST];
-static unsigned used, count, failing, opened;
+static struct { char of[96]; unsigned pid; } processes[MOST];
+static unsigned used, count, failing, opened, running;
 
 static void read_records(void) {
   char line[512];
   unsigned place;
   FILE *in = fopen(getenv("FAKE_NVML"), "r");
-  used = count = failing = 0;
+  used = count = failing = running = 0;
   memset(devices, 0, sizeof devices);
   while (fgets(line, sizeof line, in)) {
     device *d = devices + used;
@@ -50,6 +52,8 @@ static void read_records(void) {
     else if (sscanf(line, "error|%63[^|]|%95[^|]|%d",
                     failures[failing].call, failures[failing].of, &failures[failing].code) == 3)
       failing++;
+    else if (sscanf(line, "process|%95[^|]|%u", processes[running].of, &processes[running].pid) == 2)
+      running++;
     else abort();
   }
   fclose(in);
@@ -83,6 +87,15 @@ TEXT(nvmlDeviceGetUUID, uuid)
 ABOUT(nvmlDeviceGetMemoryInfo, large *total_free_used)
   for (int i = 0; i < 3; i++) total_free_used[i] = d->bytes >> i; return 0; }
 #ifndef BEFORE_MIG
+typedef struct { unsigned pid; large bytes; unsigned gi, ci; } process;
+ABOUT(nvmlDeviceGetComputeRunningProcesses_v3, unsigned *n, process *to)
+  unsigned found = 0;
+  for (unsigned i = 0; i < running; i++)
+    if (!strcmp(processes[i].of, d->uuid) && found++ < *n) to[found - 1].pid = processes[i].pid;
+  int code = found > *n ? 7 : 0;
+  *n = found;
+  return code;
+}
 ABOUT(nvmlDeviceGetMigMode, unsigned *now, unsigned *pending)
   *now = *d->mig == '1', *pending = *d->mig != '0';
   return *d->mig == '-' ? 3 : 0;

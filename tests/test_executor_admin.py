@@ -222,7 +222,7 @@ def test_a_job_whose_leases_are_lost_again_and_again_is_given_up(
     jobs = jobs_of(run)
     assert jobs["good"]["state"] == "done"
     assert jobs["odd"]["state"] == "failed"
-    assert "leases in a row ended without a checkpoint though nobody asked" in jobs["odd"]["reason"]
+    assert "leases in a row ended early, without a request or a checkpoint" in jobs["odd"]["reason"]
     code, _, err = run("retry", "odd")
     assert code == 0, err
     assert (jobs_of(run)["odd"]["losses"], jobs_of(run)["odd"]["state"]) == (0, "queued")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from hetopt.executor.engines.local import LocalEngine
 
 HOSTS = (
     Node("a", tuple(Seat("a", "slow", i) for i in range(2))),
-    Node("b", tuple(Seat("b", "fast", i, f"GPU-{i}") for i in range(3))),
+    Node("b", tuple(Seat("b", "fast", i, f"GPU-{uuid.uuid4()}") for i in range(3))),
 )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,11 @@ from executor_job import PRIME, advanced
 from executor_scenes import rows, spec
 from waiting import PATIENCE
 
+from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Node
-from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.engines.gpu_locks import holders
+from hetopt.executor.engines.local import LocalEngine, this_machine
 from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.queue import drain, submit
@@ -115,3 +120,82 @@ def test_a_pytorch_job_is_preempted_and_learns(driven: Driven) -> None:
     told = losses(driven.database, "torch")["loss"]
     assert len(leases) == 2
     assert told.iloc[-1] < told.iloc[0] / 2
+
+
+HOLD = """
+import sys; sys.path.insert(0, sys.argv[1])
+from array import array
+from executor_cuda_job import Cuda
+cuda = Cuda(array("Q", range(1 << 16)))
+print("computes", flush=True)
+input()
+"""
+"""Has memory of the first GPU until it is given a line."""
+
+
+def test_a_gpu_that_another_program_uses_is_not_given(gpus: Node, tmp_path: Path) -> None:
+    """A program without hetopt, as NVML lists it: the job waits for it; what computes for the job is no other."""
+    device = gpus.seats[0].device
+    hold = [sys.executable, "-c", HOLD, str(Path(__file__).parent)]
+    database = StateDatabase(tmp_path / "state")
+    with subprocess.Popen(
+        hold,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": device},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "computes\n"
+        engine = this_machine(database.cluster)
+        controller = Controller(
+            database, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False, LeaseTimeouts())
+        )
+        program, witness = Path(__file__).with_name("executor_cuda_job.py"), tmp_path / "witness"
+        command = [sys.executable, str(program), str(witness), "0.005"]
+        submit(database, spec("cuda", command=command, steps=400, gpu_types=[gpus.seats[0].gpu_type]))
+        for _ in range(20):
+            controller.step()
+        (node,) = engine.nodes()
+        print(node.note)
+        assert f"{device} is in use by process {other.pid} (" in node.note
+        if len(gpus.seats) == 1:
+            assert controller.manager.leases() == []
+        other.communicate("\n")
+    deadline, busy = time.monotonic() + PATIENCE, []
+    while rows(database)[0]["state"] == "queued":
+        assert time.monotonic() < deadline, rows(database)
+        controller.step()
+        if witness.exists() and engine._gpus is not None:
+            busy += engine._gpus.fresh().busy.values()
+        time.sleep(0.05)
+    assert rows(database)[0]["state"] == "done", rows(database)[0]["reason"]
+    assert busy == [], "the processes of its own lease"
+    controller.close()
+
+
+def test_two_state_folders_do_not_share_a_real_gpu(gpus: Node, tmp_path: Path) -> None:
+    """Each job has the first GPU alone, one after the other."""
+    program, witness = Path(__file__).with_name("executor_cuda_job.py"), tmp_path / "witness"
+    one = replace(gpus, seats=gpus.seats[:1])
+    labs = [Driven(tmp_path / name, one) for name in ("s1", "s2")]
+    for lab in labs:
+        submit(lab.database, spec("cuda", command=[sys.executable, str(program), str(witness), "0.005"], steps=200))
+    seen = set()
+
+    def over() -> bool:
+        for lab in labs:
+            lab.controller.step()
+        seen.add(tuple(sorted(holders())))
+        return all(rows(lab.database)[0]["state"] != "queued" for lab in labs)
+
+    labs[0].until(over, "both are over")
+    assert [rows(lab.database)[0]["state"] for lab in labs] == ["done", "done"]
+    with labs[0].database.reading() as a, labs[1].database.reading() as b:
+        spans = [c.row("SELECT granted, sealed FROM leases WHERE outcome = 'ended'") for c in (a, b)]
+    offsets = [files.now() - lab.database.now() for lab in labs]
+    (g1, s1), (g2, s2) = [(s["granted"] + o, s["sealed"] + o) for s, o in zip(spans, offsets, strict=True) if s]
+    assert s1 <= g2 + 1.0 or s2 <= g1 + 1.0
+    assert (one.seats[0].device,) in seen
+    for lab in labs:
+        lab.controller.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from executor_stage import Stage
 from waiting import PATIENCE, until
 
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engines import nvidia_watch
+from hetopt.executor.engines import gpu_locks, nvidia_watch
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.nvidia_watch import GpuWatch
@@ -66,6 +67,12 @@ class Machine:
 
     def seats(self, *records: str) -> list[tuple[str, int, str]]:
         return [(seat.gpu_type, seat.index, seat.device) for seat in self.sees(*records).seats]
+
+
+@pytest.fixture(autouse=True)
+def own_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes of the tests have GPUs of the same names."""
+    monkeypatch.setattr(gpu_locks, "PREFIX", f"hetopt-{os.getpid()}/")
 
 
 @pytest.fixture
@@ -327,6 +334,59 @@ def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., 
 
 def _fails(grant: LeaseRecord) -> None:
     raise EngineDown("GPU-0 is not there any more")
+
+
+def test_a_gpu_that_others_use_is_not_free(stage: Callable[..., Stage]) -> None:
+    """Who trains there goes on, who has not begun looks for another, and who comes takes what is left."""
+    lab = stage(cards("n", "0", "1", "2"))
+    lab.looks = float("inf")
+    submit(lab.database, spec("a"))
+    lab.play(3)
+    start, lab.engine.start = lab.engine.start, _fails  # type: ignore[method-assign]
+    submit(lab.database, spec("b"))
+    lab.play()
+    a, b = lab.leases()
+    busy = {seat.device: "process 4711" for lease in (a, b) for seat in lease.seats}
+    lab.host("n", busy=busy)
+    lab.play()
+    (left,) = {"GPU-0", "GPU-1", "GPU-2"} - busy.keys()
+    reasons = {lease.job: lease.stop_reason for lease in lab.leases() if lease.tag in (a.tag, b.tag)}
+    assert reasons.get("b", StopReason.GPU_BUSY) == StopReason.GPU_BUSY
+    assert reasons["a"] is None
+    lab.engine.start = start  # type: ignore[method-assign]
+    lab.play(4)
+    assert {lease.job: lease.seats[0].device for lease in lab.leases()} == {"a": a.seats[0].device, "b": left}
+    submit(lab.database, spec("c"))
+    lab.play(3)
+    assert {lease.job for lease in lab.leases()} == {"a", "b"}
+    lab.host("n", busy={})
+    lab.play(3)
+    assert {lease.job for lease in lab.leases()} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_job_goes_to_a_gpu_that_no_other_process_uses(machine: Machine, tmp_path: Path, late: bool) -> None:
+    """Also where that process has begun since NVML was last asked."""
+    if not late:
+        machine.says(*BOTH, f"process|GPU-0|{os.getppid()}")
+        assert machine.watch.node() == FIRST, "not asked yet"
+        machine.watch.soon()
+        assert list(machine.watch.node().busy) == ["GPU-0"]
+    machine.watch._taken = -math.inf
+    database, controller = _controller(tmp_path / "state", machine.watch)
+    machine.says(*BOTH, f"process|GPU-0|{os.getppid()}")
+    submit(database, spec("only", command=[sys.executable, "-c", PROGRAM, str(tmp_path), "0"]))
+    (tmp_path / "lost").touch()
+    until(lambda: controller.step() or rows(database)[0]["state"] != "queued", "it is over")
+    assert rows(database)[0]["state"] == "done"
+    assert not (tmp_path / "began-on-GPU-0").exists()
+    assert (tmp_path / "began-on-GPU-1").exists()
+    with database.reading() as connection:
+        reasons = connection.column("SELECT stop_reason FROM leases ORDER BY id")
+    assert reasons == [StopReason.GPU_BUSY, None] if late else [None]
+    (node,) = controller.engine.nodes()
+    assert node.note.startswith(f"GPU-0 is in use by process {os.getppid()}")
+    controller.close()
 
 
 def test_a_gpu_that_others_are_counted_before_is_not_taken_for_another(stage: Callable[..., Stage]) -> None:

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import json
 import os
+import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_leases import Python
 from executor_nvml import some_nvml  # noqa: F401 - a fixture
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +107,23 @@ def test_gpus_of_two_types(ask: Callable[..., Answer]) -> None:
     assert answer.node["memory_bytes"] == {v100: 15 * GIB, h200: 141 * GIB}
     assert (answer.node["up"], answer.node["note"]) == (True, "")
     assert answer.why == "the driver reports 5 GPUs by now"
+
+
+def test_processes_of_others_make_a_gpu_busy(ask: Callable[..., Answer]) -> None:
+    """Not those of leases, whatever of them computes: a process with the tag, one below, or one in the cgroup."""
+    child = (
+        "import subprocess, sys; p = subprocess.Popen(['sleep', '1000'], env={}); print(p.pid, flush=True); p.wait()"
+    )
+    with Python(child, HETOPT_TAG="hetopt-abc123-1-0-1.0") as lease, Python("input()") as other:
+        below, gone = int(lease.says()), 2**22 + 1
+        pids = (lease.process.pid, below, other.process.pid, gone)
+        answer = ask(*H200S, *(f"process|GPU-0|{pid}" for pid in pids[:2]), *(f"process|GPU-1|{pid}" for pid in pids))
+        os.kill(below, 9)
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    assert list(answer.node["busy"]) == ["GPU-1"], "on the other is nothing but a lease"
+    first, second = answer.node["busy"]["GPU-1"].split(", ")
+    assert re.fullmatch(rf"process {other.process.pid} \(python[\d.]*\) of {name}", first)
+    assert second == f"process {gone}", "of another container, say"
 
 
 def test_the_library_is_open_while_it_is_asked_and_closed_after(ask: Callable[..., Answer]) -> None:

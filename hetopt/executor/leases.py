@@ -25,6 +25,7 @@ class StopReason(StrEnum):
     ROUND_ENDED = "its round is over"
     NODE_DRAINED = "its node shall be emptied"
     GPU_LOST = "its GPU is gone"
+    GPU_BUSY = "its GPU is in use by processes of others"
     CANCELLED = "cancelled"
     PART_ENDED = "part of the gang has ended"
     """Not requested: a process of the gang ended, so the rest of it stops."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -112,6 +113,29 @@ def tag_of(pid: int) -> str | None:
     if start not in content or files.started(pid) is None:
         return None
     return next((v[len(start) :].decode(errors="replace") for v in content.split(b"\0") if v.startswith(start)), None)
+
+
+def belongs(pid: int, prefix: str) -> bool:
+    """Whether a process, or one above it, belongs to a lease whose tag has this prefix, by its tag or its cgroup."""
+    above: int | None = pid
+    while above:
+        if (tag_of(above) or "").startswith(prefix):
+            return True
+        above = files.parent(above)
+    return f"/{prefix}" in (files.read_text(Path(f"/proc/{pid}/cgroup")) or "")
+
+
+def describe(pid: int) -> str:
+    """Number, name and user of a process, as far as they are visible."""
+    name = (files.read_text(Path(f"/proc/{pid}/comm")) or "").strip()
+    try:
+        user = os.stat(f"/proc/{pid}").st_uid
+        owner = f" of {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        owner = f" of user {user}"
+    except OSError:
+        owner = ""
+    return f"process {pid}" + (f" ({name})" if name else "") + owner
 
 
 def _every() -> list[int]:

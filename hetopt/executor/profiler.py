@@ -81,7 +81,9 @@ class Profiler:
         how long), and as many as a lease has waited for in vain.
         """
         there = [node for node in self.nodes if node.up and node.name not in self.drained]
-        stuck = {seat.place for lease in leases if lease.lost_since is not None for seat in lease.seats}
+        stuck = {seat.place for lease in leases if lease.is_lost for seat in lease.seats}
+        held = {seat.place for lease in leases if lease.state != INTENT for seat in lease.seats}
+        stuck |= {seat.place for node in there for seat in node.seats if seat.device in node.busy} - held
         gone = Counter(self._held_by_others) + self._waited_in_vain()
         return [self._without(node, stuck, gone, leases) for node in there]
 
@@ -194,13 +196,16 @@ class Profiler:
     def leave(self, leases: Sequence[OpenLease]) -> dict[str, StopReason]:
         """Tag of a lease that shall end at once, whatever it holds besides -> why."""
         found = dict[str, StopReason]()
-        if not (self.drained or self._missing):
+        busy = {device for node in self.nodes for device in node.busy}
+        if not (self.drained or self._missing or busy):
             return found
         for lease in leases:
             if any(node in self.drained for node in lease.held):
                 found[lease.tag] = StopReason.NODE_DRAINED
             elif any(self._is_gone(lease, seat) for seat in lease.seats):
                 found[lease.tag] = StopReason.GPU_LOST
+            elif lease.state == INTENT and any(seat.device in busy for seat in lease.seats):
+                found[lease.tag] = StopReason.GPU_BUSY
         return found
 
     def _write_down(self, said: Mapping[str, str]) -> frozenset[str]:

@@ -40,7 +40,9 @@ class Node:
     address:
         Where other hosts reach it.
     used:
-        GPU type -> GPUs that somebody uses now, leases or others; empty where the engine knows of no others.
+        GPU type -> GPUs in use now, by leases or others; empty where the engine does not know.
+    busy:
+        Device of a seat -> what uses it now, other than leases of this cluster.
     """
 
     name: str
@@ -50,11 +52,13 @@ class Node:
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
     address: str = "127.0.0.1"
     used: Mapping[str, int] = field(default_factory=dict)
+    busy: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seats", tuple(self.seats))
         object.__setattr__(self, "memory_bytes", FrozenDict(self.memory_bytes))
         object.__setattr__(self, "used", FrozenDict(self.used))
+        object.__setattr__(self, "busy", FrozenDict(self.busy))
 
 
 class Phase(StrEnum):

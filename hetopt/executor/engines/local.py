@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase
+from hetopt.executor.engines.gpu_locks import holders, lock_gpus
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.names import check_name
 from hetopt.executor.processes import cgroup_pids, cgroups_of, kill_cgroup, send, tagged, with_tag
@@ -56,14 +58,35 @@ class LocalEngine:
 
     def nodes(self) -> tuple[Node, ...]:
         """The hosts that were declared, or the one whose GPUs were found, without those that are lost by now."""
-        return self._hosts if self._gpus is None else (self._gpus.node(),)
+        nodes = self._hosts if self._gpus is None else (self._gpus.node(),)
+        return tuple(self._with_locks(node) if any(seat.device for seat in node.seats) else node for node in nodes)
+
+    def _with_locks(self, node: Node) -> Node:
+        """The node with what its note says of GPUs in use by others, also by leases of other clusters."""
+        others = {device: tag for device, tag in holders().items() if not tag.startswith(self._prefix)}
+        locked = {seat.device: f"lease {others[seat.device]}" for seat in node.seats if seat.device in others}
+        busy = {**node.busy, **locked}
+        notes = [f"{device} is in use by {what}" for device, what in busy.items()]
+        return replace(node, busy=busy, note="; ".join(filter(None, [node.note, *notes]))) if busy else node
 
     def start(self, lease: LeaseRecord) -> None:
         """Start a runner for each node of the lease, unless one of this process does already."""
         if lease.tag in self._children:
             return
-        if self._gpus is not None and lease.failures:
+        devices = [seat.device for seat in lease.seats if seat.device]
+        if devices and lease.tag in holders().values():
+            return  # an engine object before this one has started it
+        if self._gpus is not None:
             self._check(self._gpus, lease)
+        locks = lock_gpus(devices, lease.tag)
+        try:
+            self._children[lease.tag] = self._runners(lease, [lock.fileno() for lock in locks])
+        finally:
+            for lock in locks:
+                lock.close()
+
+    def _runners(self, lease: LeaseRecord, locks: Collection[int]) -> list[subprocess.Popen[bytes]]:
+        """Start the runners; they keep the locks."""
         children: list[subprocess.Popen[bytes]] = []
         environment = {key: value for key, value in os.environ.items() if key not in OWN}
         environment[files.TAG_VARIABLE] = f"{lease.tag}.runner"
@@ -73,7 +96,9 @@ class LocalEngine:
                 for rank in range(len(lease.nodes)):
                     children.append(  # noqa: PERF401 - what has been started must be known where the next fails
                         subprocess.Popen(
-                            [sys.executable, "-P", "-m", "hetopt.executor.runner", str(lease.folder), str(rank)],
+                            [sys.executable, "-P", "-m", "hetopt.executor.runner", str(lease.folder), str(rank)]
+                            + [str(lock) for lock in locks],
+                            pass_fds=locks,
                             cwd=lease.folder,
                             env=environment,
                             stdin=subprocess.DEVNULL,
@@ -89,15 +114,26 @@ class LocalEngine:
                 child.kill()
                 child.wait()
             raise EngineDown(f"no process can be started on this machine: {problem.strerror}") from None
-        self._children[lease.tag] = children
+        return children
 
     @staticmethod
     def _check(gpus: GpuWatch, lease: LeaseRecord) -> None:
-        """That the GPUs of a job that has failed before, perhaps of its GPU, are there; asked anew."""
-        gpus.soon()
-        there = {seat.place for seat in gpus.node().seats}
+        """That its GPUs are there and free, asked again; after a failure, perhaps of its GPU, at once.
+
+        Raises
+        ------
+        OSError
+            A GPU is lost, or in use by processes of others. This is no problem of other leases.
+        """
+        if lease.failures:
+            gpus.soon()
+        node = gpus.fresh()
+        there = {seat.place for seat in node.seats}
+        for seat in lease.seats:
+            if seat.device in node.busy:
+                raise OSError(errno.EBUSY, f"is in use by {node.busy[seat.device]}", seat.device)
         if missing := [seat.device for seat in lease.seats if seat.place not in there]:
-            raise OSError(errno.ENODEV, "is not there any more", ", ".join(missing))  # no other lease's trouble
+            raise OSError(errno.ENODEV, "is not there any more", ", ".join(missing))
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """Who of them has a process."""
@@ -163,6 +199,6 @@ def this_machine(cluster: str, slots: Path | None = None) -> LocalEngine:
     from hetopt.executor.engines.nvidia_watch import GpuWatch
 
     host = check_name(socket.gethostname().partition(".")[0], "this machine's name")
-    if (found := find_gpus(host)) is None:
+    if (found := find_gpus(host, f"hetopt-{cluster}-")) is None:
         raise InvalidOption(f"{why_no_gpus()}; declare CPU slots in a file and name it by --slots")
-    return LocalEngine(found[:1], cluster, GpuWatch(*found))
+    return LocalEngine(found[:1], cluster, GpuWatch(*found, f"hetopt-{cluster}-"))

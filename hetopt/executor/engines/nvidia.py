@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pynvml  # type: ignore[import-untyped]
 
 from hetopt.executor.engines.engine import EngineDown, Node, Seat
+from hetopt.executor.processes import belongs, describe
 
 LONGEST = 63
 """Letters of a name (:func:`~hetopt.executor.names.check_name`)."""
@@ -19,7 +20,7 @@ _MAKER = re.compile(r"(?:(?:NVIDIA|Tesla|GeForce)-)+")
 _PROFILE = re.compile(r"(?:[0-9]{1,3}c\.)?[0-9]{1,3}g\.[0-9]{1,4}gb(?:[+-][A-Za-z.]{1,12})?")
 
 
-def find_gpus(host: str) -> tuple[Node, int] | None:
+def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int] | None:
     """The GPUs of this machine that are well, in the order of nvidia-smi, and how many the driver reports.
 
     One that NVML reports an error of is left out, and the node's note says so: others are not to suffer for it. A GPU
@@ -30,6 +31,9 @@ def find_gpus(host: str) -> tuple[Node, int] | None:
     ----------
     host:
         Name of the node.
+    own:
+        Prefix of the tags of leases of this cluster. Other processes that compute on a GPU make it busy; graphics do
+        not.
 
     Returns
     -------
@@ -44,7 +48,7 @@ def find_gpus(host: str) -> tuple[Node, int] | None:
     found = None
     try:
         with _nvml() as count:
-            found = _node(host, count), count
+            found = _node(host, count, own), count
     except _NoGPUs:
         return None
     except EngineDown:
@@ -88,6 +92,7 @@ class _Device(NamedTuple):
     gpu_type: str
     uuid: str
     memory_bytes: int | None
+    processes: tuple[int, ...] = ()
 
 
 @contextmanager
@@ -143,8 +148,9 @@ def _down(call: str, problem: Exception, of: str = "") -> EngineDown:
     return EngineDown(f"{call} fails{where}: {problem}{code}; nvidia-smi must list all GPUs without an error")
 
 
-def _node(host: str, count: int) -> Node:
+def _node(host: str, count: int, own: str) -> Node:
     """What the open library tells of those of these GPUs that are well."""
+    busy: dict[str, str] = {}
     seats: list[Seat] = []
     memory: dict[str, float] = {}
     notes: list[str] = []
@@ -164,9 +170,11 @@ def _node(host: str, count: int) -> Node:
             kind = device.gpu_type
             seats.append(Seat(host, kind, seen[kind], device.uuid))
             seen[kind] += 1
+            if others := [describe(pid) for pid in device.processes if not belongs(pid, own)]:
+                busy[device.uuid] = ", ".join(others)
             if device.memory_bytes is not None:  # jobs are told of the type only: what every GPU of it has
                 memory[kind] = min(memory.get(kind, device.memory_bytes), device.memory_bytes)
-    return Node(host, tuple(seats), note="; ".join(notes), memory_bytes=memory)
+    return Node(host, tuple(seats), note="; ".join(notes), memory_bytes=memory, busy=busy)
 
 
 def _devices(number: int) -> Iterator[_Device | EngineDown]:
@@ -179,7 +187,7 @@ def _devices(number: int) -> Iterator[_Device | EngineDown]:
         without = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound)
         modes = _ask(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
         if modes is None or modes[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-            yield _Device(model, _ask(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of))
+            yield _Device(model, _ask(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of), _processes(gpu, of))
             return
         places = range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of))
     except EngineDown as problem:
@@ -203,7 +211,17 @@ def _instance(gpu: Any, place: int, model: str, of: str) -> _Device | None:
         return None
     profile = f"-MIG-{_profile(handle, part, gpu, of)}"
     kind = f"{model[: LONGEST - len(profile)]}{profile}"
-    return _Device(kind, _ask(pynvml.nvmlDeviceGetUUID, handle, of=part), _memory(handle, part))
+    uuid = _ask(pynvml.nvmlDeviceGetUUID, handle, of=part)
+    return _Device(kind, uuid, _memory(handle, part), _processes(handle, part))
+
+
+def _processes(handle: Any, of: str) -> tuple[int, ...]:
+    """Processes that compute on the device, as far as the driver lists them; without the server of MPS."""
+    unknown = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission)
+    found = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle, of=of, none_for=unknown)
+    if found is None:  # drivers before 510
+        found = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle, of=of, none_for=unknown) or ()
+    return tuple(p.pid for p in found if "nvidia-cuda-mps" not in describe(p.pid))
 
 
 def _memory(handle: Any, of: str) -> int | None:

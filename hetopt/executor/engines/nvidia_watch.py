@@ -19,6 +19,12 @@ from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
 LOOK_SECONDS = 60.0
 """So often NVML is asked, and so long it may take: it wakes GPUs that sleep, one after the other."""
 
+BUSY_SECONDS = 10.0
+"""The same while processes of others use a GPU."""
+
+FRESH_SECONDS = 5.0
+"""A result of at most this age is used when a lease starts."""
+
 RETRY_SECONDS = 5.0
 """Until it is asked again where it has not answered."""
 
@@ -40,14 +46,16 @@ class GpuWatch:
     ----------
     first, reported:
         What :func:`~hetopt.executor.engines.nvidia.find_gpus` has found at the start.
+    own:
+        Prefix of the tags of leases of this cluster.
     """
 
-    def __init__(self, first: Node, reported: int) -> None:
-        self._node, self._most, self._whole = first, reported, first.seats
+    def __init__(self, first: Node, reported: int, own: str = "hetopt-") -> None:
+        self._node, self._most, self._whole, self._own = first, reported, first.seats, own
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self._began, self._due = 0.0, files.now() + LOOK_SECONDS
-        self._asked = self._taken = -math.inf  # when a look was wanted at once, and when the last that has ended began
+        self._asked, self._taken = -math.inf, files.now()  # when a look was requested, and when the last one began
         self._problem: str | None = None
 
     def node(self) -> Node:
@@ -76,6 +84,12 @@ class GpuWatch:
         self._due = self._asked = files.now()
         self._go_on()
 
+    def fresh(self) -> Node:
+        """The node as it was at most :data:`FRESH_SECONDS` ago; for errors see :meth:`node`."""
+        if self._taken < files.now() - FRESH_SECONDS:
+            self.soon()
+        return self.node()
+
     def close(self) -> None:
         """End a look that is under way."""
         if self._process is not None:
@@ -92,12 +106,12 @@ class GpuWatch:
 
     def _begin(self) -> None:
         self._began = files.now()
-        self._due = self._began + LOOK_SECONDS
+        self._due = self._began + (BUSY_SECONDS if self._node.busy else LOOK_SECONDS)
         environment = {key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE}
         try:
             self._output = os.fdopen(os.memfd_create("nvml"), "w+b")  # which no full disk stops
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hetopt.executor.engines.nvidia_watch", self._node.name],
+                [sys.executable, "-P", "-m", "hetopt.executor.engines.nvidia_watch", self._node.name, self._own],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
@@ -157,13 +171,14 @@ class GpuWatch:
         # of types that are lost now the memory is still known
         memory = {**self._node.memory_bytes, **said["memory_bytes"]}
         note = "; ".join(filter(None, notes))
-        self._node, self._problem = replace(self._node, seats=seats, note=note, memory_bytes=memory), None
+        self._node = replace(self._node, seats=seats, note=note, memory_bytes=memory, busy=said["busy"])
+        self._problem = None
 
 
 def main(words: list[str]) -> int:
     """Tell what NVML says of this machine, whose name is given."""
     try:
-        found = find_gpus(words[0])
+        found = find_gpus(*words)
         said = {"down": why_no_gpus()} if found is None else {"node": asdict(found[0]), "reported": found[1]}
     except EngineDown as problem:
         said = {"down": str(problem)}
