@@ -17,7 +17,7 @@ from slurm_cluster import SlurmCluster, missing
 from hetopt.executor.cache import Cache
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.leases import mark_started, set_leases
-from hetopt.executor.profiler import Profiler
+from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.reconciler import free_seats
 from hetopt.executor.round_decision import RoundDecider
 from hetopt.executor.starting import driving
@@ -79,12 +79,12 @@ def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int],
         for job, own in ((1, runs), (2, waits)):
             if own:
                 lease(database, job, own, runs=job == 1)
-        profiler = Profiler(database, cast(Engine, engine), Cache(database), profile=False)
+        monitor = NodeMonitor(database, cast(Engine, engine), Cache(database))
         engine.used = len(runs) + min(earlier, total - len(runs))
-        profiler.look(opened(database))
+        monitor.observe(opened(database))
         engine.used = len(runs) + others
-        profiler.look(opened(database))
-        usable = profiler.usable(opened(database))
+        monitor.observe(opened(database))
+        usable = monitor.usable(opened(database))
         gone = min(others, engine.total - len(runs), earlier)
         kept = numbers(usable)
         assert runs <= kept
@@ -95,19 +95,19 @@ def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int],
         startable = {seat.index for seat in free_seats(usable, opened(database)) if seat.gpu_type == "V100"}
         assert startable == kept - runs - waits
         engine.used = len(runs)
-        profiler.look(opened(database))
-        assert numbers(profiler.usable(opened(database))) == set(range(total))
+        monitor.observe(opened(database))
+        assert numbers(monitor.usable(opened(database))) == set(range(total))
 
 
 def test_who_comes_after_all_was_free_is_seen_twice_before_it_counts(tmp_path: Path) -> None:
     """Between two looks at Slurm a lease of one's own may come."""
     engine = Host(2, zeros=False)
     with StateDatabase(tmp_path / "state") as database:
-        profiler = Profiler(database, cast(Engine, engine), Cache(database), profile=False)
+        monitor = NodeMonitor(database, cast(Engine, engine), Cache(database))
         seen = []
         for engine.used in (0, 1, 1, 0):
-            profiler.look([])
-            seen.append(len(numbers(profiler.usable([]))))
+            monitor.observe([])
+            seen.append(len(numbers(monitor.usable([]))))
     assert seen == [2, 2, 1, 2]
 
 
@@ -116,14 +116,14 @@ def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path)
     with StateDatabase(tmp_path / "state") as database:
         lab_of_jobs(database, [spec("a", workers=2)])
         lease(database, 1, {0, 1}, runs=False)
-        profiler = Profiler(database, cast(Engine, engine), Cache(database), profile=False)
+        monitor = NodeMonitor(database, cast(Engine, engine), Cache(database))
         decider = RoundDecider(driving("fifo", {}, None), estimated)
         placed = []
         for engine.used in (0, 2):
-            profiler.look(opened(database))
-            profiler.look(opened(database))
+            monitor.observe(opened(database))
+            monitor.observe(opened(database))
             now = cluster_state(
-                database, {"a": {"V100": 9.0, "K80": 1.0}}, profiler.usable(opened(database)), opened(database)
+                database, {"a": {"V100": 9.0, "K80": 1.0}}, monitor.usable(opened(database)), opened(database)
             )
             instance, waits = decider.instance(now)
             assert instance is not None

@@ -21,6 +21,7 @@ from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
 from hetopt.executor.leases import LeaseResult, seal
 from hetopt.executor.merging import Merges
+from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.profiler import Profiler
 from hetopt.executor.queue import cancel, drain
 from hetopt.executor.snapshot import snapshot
@@ -73,8 +74,9 @@ def test_what_is_too_large_for_a_gpu_type_goes_to_another(lab: Path, run: Run, p
 def test_a_job_that_rests_keeps_nothing_from_others(tmp_path: Path) -> None:
     with StateDatabase(tmp_path / "state") as database:
         lab_of_jobs(database, [spec("a"), spec("b")])
-        profiler = Profiler(database, Hosts("n"), Cache(database), profile=False)  # type: ignore[arg-type]
-        profiler.look([])
+        monitor = NodeMonitor(database, Hosts("n"), Cache(database))  # type: ignore[arg-type]
+        profiler = Profiler(database, monitor.cache, monitor, profile=False)
+        monitor.observe([])
         for _ in range(3):
             granted(database, 1, [Seat("n", "slow", 0)])
             seal(database, opened(database)[0], LeaseResult("lost"))
@@ -266,17 +268,17 @@ def test_a_drained_node_that_is_gone_counts_for_nothing(tmp_path: Path) -> None:
     """Should it come back, it is still drained."""
     with StateDatabase(tmp_path / "state") as database:
         engine = Hosts("a", "b")
-        profiler = Profiler(database, engine, Cache(database), profile=False)  # type: ignore[arg-type]
-        profiler.look([])
+        monitor = NodeMonitor(database, engine, Cache(database))  # type: ignore[arg-type]
+        monitor.observe([])
         drain(database, "b")
         engine.names = ("a",)
-        profiler.look([])
+        monitor.observe([])
         gone = next(one for one in snapshot(database).nodes if one["name"] == "b")
         assert (gone["state"], gone["gpus"], gone["note"]) == ("down", {}, "no engine knows it now")
         engine.names = ("a", "b")
-        profiler.look([])
+        monitor.observe([])
         assert [one["state"] for one in snapshot(database).nodes] == ["up", "drained"]
-        assert [one.name for one in profiler.usable([])] == ["a"]
+        assert [one.name for one in monitor.usable([])] == ["a"]
 
 
 def test_it_ends_though_it_looks_rarely(lab: Path) -> None:

@@ -274,7 +274,7 @@ def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
 def happen(lab: Stage, what: str, n: int) -> None:
     """One thing."""
     host, jobs = HOSTS[n % len(HOSTS)].name, rows(lab.database)
-    known = {one.name for one in lab.controller.profiler.nodes}
+    known = {one.name for one in lab.controller.monitor.nodes}
     queued = [row["name"] for row in jobs if row["state"] == "queued"]
     if what == "submit" and len(jobs) < 6:
         name = f"j{len(jobs)}"

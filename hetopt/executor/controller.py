@@ -24,6 +24,7 @@ from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.leases import directory
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
+from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.profiler import Profiler
 from hetopt.executor.reconciler import Reconciler, read_targets
 from hetopt.executor.round_decision import RoundDecider, Target
@@ -104,7 +105,8 @@ class Controller:
         often, decider = (settings.round_seconds, settings.strict_rounds), RoundDecider(system, estimator)
         self.rounds = Scheduler(database, decider, settings.policy, *often, self.alerts)
         self.wall = Wall()
-        self.profiler = Profiler(database, engine, self.manager.cache, profile=settings.profile)
+        self.monitor = NodeMonitor(database, engine, self.manager.cache)
+        self.profiler = Profiler(database, self.manager.cache, self.monitor, profile=settings.profile)
         self._asked = -math.inf
         self.rounds.resume()
         with database.writing() as connection:
@@ -162,8 +164,8 @@ class Controller:
         ask = now - self._asked >= self.engine.look_seconds
         self.manager.renew(leases)
         if ask:
-            self.profiler.look(leases)
-        self.manager.advance(leases, self.profiler.nodes, ask=ask)
+            self.monitor.observe(leases)
+        self.manager.advance(leases, self.monitor.nodes, ask=ask)
         self._asked = now if ask else self._asked
         self._merge_and_decide()
         if "engine" in self.alerts.active:
@@ -173,14 +175,14 @@ class Controller:
     def _merge_and_decide(self) -> None:
         self.merges.step()
         leases = self.manager.leases()
-        cluster_state, trials = self.profiler.cluster_state(leases)
+        cluster_state, runs = self.profiler.cluster_state(leases)
         targets = self._targets()
         if self.rounds.due(cluster_state, targets, idle=not targets and not leases):
             self.rounds.decide(cluster_state)
             targets = self._targets()
-        usable = self.profiler.usable(leases)
-        self.reconciler.stop(leases, targets, self.rounds.number, self.profiler.leave(leases))
-        blocked = self.reconciler.profile(trials, leases, usable, pause=True)
+        usable = self.monitor.usable(leases)
+        self.reconciler.stop(leases, targets, self.rounds.number, self.monitor.to_stop(leases))
+        blocked = self.reconciler.profile(runs, leases, usable, pause=True)
         self.reconciler.start(targets, self.manager.leases(), usable, blocked=blocked, round_number=self.rounds.number)
         fresh = [lease for lease in self.manager.leases() if lease.state == "intent"]
         self.manager.start(fresh)

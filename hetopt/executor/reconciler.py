@@ -1,6 +1,6 @@
-"""From what runs to what the last decision wants: who stops, who starts, who is profiled first.
+"""The reconciler: from what runs to what the last decision wants. Who stops, who starts, who is profiled first.
 
-All of it follows from the books: what is not done yet is done at the next look, also by another controller.
+All of it follows from the state database: what is not done yet is done in the next pass, also by another controller.
 """
 
 from __future__ import annotations
@@ -15,22 +15,14 @@ from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_manager import LeaseManager
 from hetopt.executor.lease_record import PROFILE, SEALED, TRAIN
 from hetopt.executor.leases import OpenLease, StopReason, grant, job_numbered, steps_of
+from hetopt.executor.profiler import ProfilingRun
 from hetopt.executor.round_decision import Target, shares
 from hetopt.executor.state_database import StateDatabase
 from hetopt.simulation.profiling import fewest
 
 
-@dataclass(frozen=True)
-class ProfilingRun:
-    """A profiling run that is wanted: a gang of one type."""
-
-    job: int
-    gpu_type: str
-    workers: int
-
-
 def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
-    """Put down what the new decision wants, in place of what the last one wanted."""
+    """Record the targets of a new decision in place of those of the last one."""
     rows = [
         {"job": t.job, "copy": t.copy, "seats": json.dumps(t.seats), "work": t.work, "until_step": None}
         for t in targets
@@ -54,7 +46,7 @@ class Reconciler:
     Parameters
     ----------
     database, manager:
-        The books, and who handles leases.
+        State, and the manager of leases.
     """
 
     database: StateDatabase
@@ -65,18 +57,18 @@ class Reconciler:
         leases: Sequence[OpenLease],
         targets: Sequence[Target],
         round_number: int,
-        leave: Mapping[str, StopReason],
+        must_stop: Mapping[str, StopReason],
     ) -> None:
-        """Stop leases that the targets do not want as they are, and at once those that shall ``leave`` (tag -> why).
+        """Stop leases that differ from the targets, and at once those in ``must_stop`` (tag -> why).
 
-        One that is just starting is let come to its first step: otherwise rounds that are shorter than a start would
-        keep everybody starting for ever.
+        A lease that is starting may reach its first step: otherwise rounds that are shorter than a start would keep all
+        jobs starting for ever.
         """
         wanted = {(target.job, target.copy): target for target in targets}
         asked: list[tuple[OpenLease, StopReason]] = []
         for lease in leases:
-            if not lease.is_stopping and lease.tag in leave:
-                asked.append((lease, leave[lease.tag]))
+            if not lease.is_stopping and lease.tag in must_stop:
+                asked.append((lease, must_stop[lease.tag]))
                 continue
             if lease.kind != TRAIN or lease.is_stopping or lease.is_lost:
                 continue
@@ -96,49 +88,49 @@ class Reconciler:
         return bool(self.database.now() - lease.granted < self.manager.timeouts.first_tick_seconds)
 
     def profile(
-        self, trials: Sequence[ProfilingRun], leases: Sequence[OpenLease], nodes: Sequence[Node], *, pause: bool
+        self, runs: Sequence[ProfilingRun], leases: Sequence[OpenLease], nodes: Sequence[Node], *, pause: bool
     ) -> set[str]:
-        """Start profiling runs where GPUs are free; with ``pause`` others make way [FFT, section 5].
+        """Start profiling runs where GPUs are free; with ``pause`` others make room [FFT, section 5].
 
         Returns
         -------
         set
-            GPU types for which a run waits: nothing else is to be started there.
+            GPU types for which a run waits: nothing else must start there.
         """
         waiting: set[str] = set()
-        busy = {lease.job_id for lease in leases} | self._resting()
+        busy = {lease.job_id for lease in leases} | self._backing_off()
         free = free_seats(nodes, leases)
-        for trial in trials:
-            if trial.job in busy or trial.gpu_type in waiting:  # who waits there came before
+        for run in runs:
+            if run.job in busy or run.gpu_type in waiting:  # an earlier run waits there
                 continue
-            if (chosen := gang(free, trial.gpu_type, trial.workers)) is not None:
+            if (chosen := gang(free, run.gpu_type, run.workers)) is not None:
                 with self.database.writing() as connection:
-                    tag = grant(connection, self.database, trial.job, chosen, kind=PROFILE)
+                    tag = grant(connection, self.database, run.job, chosen, kind=PROFILE)
                 if tag is not None:
-                    busy.add(trial.job)
+                    busy.add(run.job)
                     for seat in chosen:
                         free.remove(seat)
                 continue
-            waiting.add(trial.gpu_type)
+            waiting.add(run.gpu_type)
             if pause:
-                self._make_way(trial, leases, nodes, free)
+                self._make_room(run, leases, nodes, free)
         return waiting
 
-    def _make_way(
-        self, trial: ProfilingRun, leases: Sequence[OpenLease], nodes: Sequence[Node], free: Collection[Seat]
+    def _make_room(
+        self, run: ProfilingRun, leases: Sequence[OpenLease], nodes: Sequence[Node], free: Collection[Seat]
     ) -> None:
         """Stop the fewest leases that hold enough GPUs of the type; they go on when the run is over."""
-        there = sum(seat.gpu_type == trial.gpu_type for seat in free)
+        there = sum(seat.gpu_type == run.gpu_type for seat in free)
         usable = {seat.place for node in nodes for seat in node.seats}
         holders, coming = [], 0
         for lease in leases:
-            number = sum(seat.gpu_type == trial.gpu_type and seat.place in usable for seat in lease.seats)
+            number = sum(seat.gpu_type == run.gpu_type and seat.place in usable for seat in lease.seats)
             if number and (lease.kind == PROFILE or lease.stop_asked is not None):
                 coming += number  # free soon by itself
             elif number:
                 holders.append((lease, float(number)))
         numbered = [(i, number) for i, (_, number) in enumerate(holders)]
-        chosen = fewest(trial.workers - there - coming, numbered)
+        chosen = fewest(run.workers - there - coming, numbered)
         self.manager.stop([(holders[i][0], StopReason.PROFILING) for i in chosen])
 
     def start(
@@ -155,10 +147,10 @@ class Reconciler:
         open_jobs = defaultdict[int, list[OpenLease]](list)
         for lease in leases:
             open_jobs[lease.job_id].append(lease)
-        wanted, resting = [], self._resting()
+        wanted, backing_off = [], self._backing_off()
         for target in targets:
             others = open_jobs.get(target.job, ())
-            if target.job in resting:
+            if target.job in backing_off:
                 continue
             if (target.job, target.copy) in open_copies or (others and not target.forked):
                 continue
@@ -172,12 +164,12 @@ class Reconciler:
                 for target in able:
                     self._grant(connection, target, free, round_number)
 
-    def _resting(self) -> set[int]:
-        """Jobs whose leases were lost again and again, and which are to be started later."""
-        until = self.manager.cache.get("resting", self._rests)
+    def _backing_off(self) -> set[int]:
+        """Jobs that back off."""
+        until = self.manager.cache.get("backing off", self._read_not_before)
         return {job for job, second in until.items() if second > self.database.now()} if until else set()
 
-    def _rests(self) -> dict[int, float]:
+    def _read_not_before(self) -> dict[int, float]:
         with self.database.reading() as connection:
             return dict(connection.execute("SELECT id, not_before FROM jobs WHERE state = 'queued' AND not_before > 0"))
 
@@ -228,7 +220,7 @@ class Reconciler:
 
 
 def free_seats(nodes: Iterable[Node], leases: Iterable[OpenLease]) -> list[Seat]:
-    """Seats of nodes that are up which no lease holds, in order."""
+    """Seats of nodes that are up and that no lease holds, in order."""
     taken = {seat.place for lease in leases for seat in lease.seats}
     return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]
 
