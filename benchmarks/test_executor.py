@@ -176,7 +176,7 @@ def cpu_seconds() -> float:
 def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> None:
     """Scheduler of 60 s with a look each second: less than 5 % of a core, all that a round moves included."""
     looks, minutes = (MINUTE, 5) if full else (6, 1)
-    every, stamps, before, done = looks // TURNOVER or 1, list[float](), lab.driver.rounds.number, 0
+    every, stamps, before, done = looks // TURNOVER or 1, list[float](), lab.driver.scheduler.number, 0
 
     def between_looks() -> bool:
         nonlocal done
@@ -184,7 +184,7 @@ def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> No
             stamps.append(cpu_seconds())
             if len(stamps) > minutes:
                 return True
-            lab.driver.rounds.next = 0.0  # a round begins
+            lab.driver.scheduler.next = 0.0  # a round begins
         if done % every == 0:
             lab.turn_over()
         done += 1
@@ -193,7 +193,7 @@ def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> No
     benchmark.pedantic(lambda: lab.driver.run(poll=0.0, stop=between_looks), rounds=1)
     lab.settle()
     lab.check()
-    assert lab.driver.rounds.number - before == minutes, "one decision a minute"
+    assert lab.driver.scheduler.number - before == minutes, "one decision a minute"
     shares = [(after - at) / looks for at, after in pairwise(stamps)]
     benchmark.extra_info |= {"% of a core": 100 * statistics.median(shares), "leases": len(lab.leases())}
     if full:

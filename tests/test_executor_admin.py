@@ -129,7 +129,7 @@ def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy
         code, _, err = run("run", "--policy", f"my_policies:{policy}", "--round", "0.5s", "--no-profile", *SLOW)
     assert code == 130
     assert err.count("\n") == 3, err  # that it schedules, this, and that it was stopped
-    assert "cannot decide, so what runs goes on: " in err
+    assert "cannot decide, so running jobs continue: " in err
     assert why in err
     assert "stopped\n" in err
     assert why.split(":")[-1].split()[0] in status(run)["undecided"]

@@ -199,7 +199,7 @@ def test_of_many_leases_that_just_train_each_has_its_turn(driven: Driven, monkey
 @pytest.mark.parametrize("strict", [False, True])
 def test_where_nothing_runs_whoever_comes_need_not_wait(driven: Driven, strict: bool) -> None:
     """Unless rounds are to be as in simulations."""
-    driven.controller.rounds.seconds, driven.controller.rounds.strict = 1e6, strict
+    driven.controller.scheduler.seconds, driven.controller.scheduler.strict = 1e6, strict
     driven.controller.step()
     submit(driven.database, spec("a"))
     driven.controller.step()
@@ -303,30 +303,30 @@ def test_a_decision_that_was_not_kept_is_taken_again(
         patch.setattr(scheduler, name, fail)
         driven.controller.step()
     assert driven.said == ["the disk is full"]
-    assert driven.controller.rounds.decider.memory is None
+    assert driven.controller.scheduler.decider.memory is None
     driven.controller.step()
     assert states(driven) == {"a": "started"}
 
 
 def test_a_memory_that_cannot_be_kept_is_no_decision(driven: Driven) -> None:
     submit(driven.database, spec("a"))
-    decide = driven.controller.rounds.decider.decide
+    decide = driven.controller.scheduler.decider.decide
 
     def odd(*words: object) -> object:
         found = decide(*words)  # type: ignore[arg-type]
-        driven.controller.rounds.decider.memory = lambda: None
+        driven.controller.scheduler.decider.memory = lambda: None
         return found
 
-    driven.controller.rounds.decider.decide = odd  # type: ignore[method-assign]
+    driven.controller.scheduler.decider.decide = odd  # type: ignore[method-assign]
     driven.controller.step()
-    assert driven.said[0].startswith("fifo cannot decide, so what runs goes on: ")
+    assert driven.said[0].startswith("fifo cannot decide, so running jobs continue: ")
     assert states(driven) == {}
 
 
 def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_out(driven: Driven) -> None:
     submit(driven.database, spec("a"))
-    decider = driven.controller.rounds.decider
-    remembered, tried = decider.remembered, list[object]()
+    decider = driven.controller.scheduler.decider
+    remembered, tried = decider.stored, list[object]()
 
     def once() -> bytes:
         if not tried:
@@ -334,7 +334,7 @@ def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_ou
             raise InvalidPlan("cannot be remembered", ("jobs", Item("a")))
         return remembered()
 
-    decider.remembered = once  # type: ignore[method-assign]
+    decider.stored = once  # type: ignore[method-assign]
     driven.controller.step()
     assert tried
     assert states(driven) == {}

@@ -81,9 +81,9 @@ def test_any_policy_drives_the_cluster(database: StateDatabase, name: str) -> No
         check(targets, len(jobs))
         placed += len(targets)
         other = RoundDecider(system, estimated)
-        assert other.recall(one.remembered())
+        assert other.restore(one.stored())
         again = RoundDecider(system, estimated)
-        assert again.recall(one.remembered())
+        assert again.restore(one.stored())
         following, _ = one.instance(cluster_state(database, speeds))
         assert following is not None
         assert other.decide(following, ids)[0] == again.decide(following, ids)[0]
@@ -92,7 +92,7 @@ def test_any_policy_drives_the_cluster(database: StateDatabase, name: str) -> No
 
 
 def test_what_cannot_be_recalled_is_forgotten(database: StateDatabase) -> None:
-    assert not RoundDecider(driving("fft", {}, None), estimated).recall(b"of another version")
+    assert not RoundDecider(driving("fft", {}, None), estimated).restore(b"of another version")
 
 
 def test_the_instance_is_what_is_known(database: StateDatabase) -> None:
@@ -112,7 +112,7 @@ def test_the_instance_is_what_is_known(database: StateDatabase) -> None:
     instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
     assert waits == {
-        3: "it wants 8 workers; the GPUs on which it can run are 4 K80 + 2 P100 + 3 V100, "
+        3: "it needs 8 workers; the GPUs on which it can run are 4 K80 + 2 P100 + 3 V100, "
         "and this policy mixes no types"
     }
     assert instance.cluster.capacity == {"K80": 4, "P100": 2, "V100": 3}
@@ -131,7 +131,7 @@ WAITS = [
     ("fft", {"gpu_types": ["A100"]}, "gpu_types names A100, which the cluster does not have now"),
     ("fft", {"workers": 3}, f"{NOW}3 workers"),  # the third V100 is down
     ("fft", {"gpu_types": ["K80"]}, f"{NOW}1 worker"),
-    ("hadar", {"workers": 8, "memory": "10 GB"}, "it wants 8 workers; the GPUs on which it can run are 4 K80 + 3 V100"),
+    ("hadar", {"workers": 8, "memory": "10 GB"}, "it needs 8 workers; the GPUs on which it can run are 4 K80 + 3 V100"),
     ("hadar", {"workers": 5}, f"{NOW}5 workers"),
 ]
 
@@ -279,7 +279,7 @@ def test_a_node_that_is_drained_is_emptied_at_once(database: StateDatabase) -> N
     granted(database, 2, [Seat("n3", "V100", 0)])
     leases = opened(database)
     targets = [Target(1, 0, {"n1": {"K80": 1}}), Target(2, 0, {"n3": {"V100": 1}})]
-    reconciler = Reconciler(database, LeaseManager.of(database, LocalEngine(LAB, database.cluster), LeaseTimeouts()))
+    reconciler = Reconciler(database, LeaseManager(database, LocalEngine(LAB, database.cluster), LeaseTimeouts()))
     reconciler.stop(leases, targets, 0, {})
     assert [lease.stop_reason for lease in opened(database)] == [None, None]
     reconciler.stop(leases, targets, 0, {leases[1].tag: StopReason.NODE_DRAINED})

@@ -32,7 +32,7 @@ def test_a_kept_result_is_not_kept_where_a_job_cannot_run(stage: Make, policy: s
 def test_a_policy_that_has_failed_is_asked_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at every look, and though nobody comes or goes."""
     lab = stage(node("n", {"V100": 1}))
-    decider, asked = lab.controller.rounds.decider, list[float]()
+    decider, asked = lab.controller.scheduler.decider, list[float]()
     decide = decider.decide
 
     def fails(*words: Any) -> Any:
@@ -83,9 +83,9 @@ def test_an_idle_cluster_is_not_decided_on_at_each_look(stage: Make) -> None:
     for name in "ab":
         cancel(lab.database, name)
     lab.play(20, 100.0)
-    number = lab.controller.rounds.number
+    number = lab.controller.scheduler.number
     lab.play(20, 100.0)
-    assert lab.controller.rounds.number == number
+    assert lab.controller.scheduler.number == number
 
 
 def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make) -> None:
@@ -101,8 +101,8 @@ def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make
             return plan, instance.cluster
 
     lab = stage(node("n", {"V100": 1}), seconds=60.0)
-    inner, rounds = lab.controller.rounds.decider.system.policy, lab.controller.rounds
-    rounds._base = replace(rounds._base, policy=Grudging())
+    inner, rounds = lab.controller.scheduler.decider.system.policy, lab.controller.scheduler
+    rounds._system = replace(rounds._system, policy=Grudging())
     lab.looks = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3, 20.0)
@@ -111,7 +111,7 @@ def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make
     submit(lab.database, spec("b"))
     lab.play(12, 60.0)
     assert set(lab.held()) == {"a", "b"}
-    assert [line for line in lab.said if "begins without what it remembered" in line] != []
+    assert [line for line in lab.said if "starts without its memory" in line] != []
 
 
 def test_tiresias_goes_on_where_a_type_is_gone(stage: Make) -> None:
@@ -159,9 +159,9 @@ def test_a_policy_that_gives_nothing_is_not_asked_at_each_look(stage: Make) -> N
     lab = stage(node("n", {"V100": 1}, up=False), node("k", {"K80": 1}), seconds=600.0)
     submit(lab.database, spec("a", gpu_types=["V100"]))
     lab.play(2)
-    number = lab.controller.rounds.number
+    number = lab.controller.scheduler.number
     lab.play(20)
-    assert lab.controller.rounds.number == number
+    assert lab.controller.scheduler.number == number
     lab.host("n", up=True)
     lab.play(8)
     assert lab.states() == {"a": "done"}

@@ -248,7 +248,7 @@ def test_a_policy_that_ends_the_program_does_not(lab: Path, run: Run) -> None:
     run("submit", job_file(lab))
     code, _, err = run("run", "--policy", "exits:Exits", "--round", "1s", "--no-profile", *QUICK)
     assert code == 0, err
-    assert "cannot decide, so what runs goes on: SystemExit: 7" in err
+    assert "cannot decide, so running jobs continue: SystemExit: 7" in err
     assert jobs_of(run)["train"]["state"] == "done"
 
 

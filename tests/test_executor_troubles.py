@@ -122,7 +122,7 @@ def test_a_job_that_nothing_can_run_is_said_so_at_the_terminal(stage: Make) -> N
         submit(lab.database, spec(name, workers=4))
     lab.play(10)
     (line,) = lab.said
-    assert line.startswith("a waits: it wants 4 workers; the GPUs on which it can run are 1 V100, ")
+    assert line.startswith("a waits: it needs 4 workers; the GPUs on which it can run are 1 V100, ")
     assert line.endswith("; 2 more jobs wait so")
     assert snapshot(lab.database).alerts == [], "the jobs' own lines say it"
 

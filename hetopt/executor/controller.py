@@ -103,12 +103,12 @@ class Controller:
         self.reconciler = Reconciler(database, self.manager)
         self.merges = Merges(database, self.manager.folder, self.manager.cache)
         often, decider = (settings.round_seconds, settings.strict_rounds), RoundDecider(system, estimator)
-        self.rounds = Scheduler(database, decider, settings.policy, *often, self.alerts)
+        self.scheduler = Scheduler(database, decider, settings.policy, *often, self.alerts)
         self.wall = Wall()
         self.monitor = NodeMonitor(database, engine, self.manager.cache)
         self.profiler = Profiler(database, self.manager.cache, self.monitor, profile=settings.profile)
         self._asked = -math.inf
-        self.rounds.resume()
+        self.scheduler.resume()
         with database.writing() as connection:
             database.set_meta(connection, "alerts", "[]")
             database.record_event(connection, "controller", policy=settings.policy, engine=engine.name)
@@ -177,13 +177,15 @@ class Controller:
         leases = self.manager.leases()
         cluster_state, runs = self.profiler.cluster_state(leases)
         targets = self._targets()
-        if self.rounds.due(cluster_state, targets, idle=not targets and not leases):
-            self.rounds.decide(cluster_state)
+        if self.scheduler.is_due(cluster_state, targets, idle=not targets and not leases):
+            self.scheduler.decide(cluster_state)
             targets = self._targets()
         usable = self.monitor.usable(leases)
-        self.reconciler.stop(leases, targets, self.rounds.number, self.monitor.to_stop(leases))
+        self.reconciler.stop(leases, targets, self.scheduler.number, self.monitor.to_stop(leases))
         blocked = self.reconciler.profile(runs, leases, usable, pause=True)
-        self.reconciler.start(targets, self.manager.leases(), usable, blocked=blocked, round_number=self.rounds.number)
+        self.reconciler.start(
+            targets, self.manager.leases(), usable, blocked=blocked, round_number=self.scheduler.number
+        )
         fresh = [lease for lease in self.manager.leases() if lease.state == "intent"]
         self.manager.start(fresh)
         self._clear_away()

@@ -23,13 +23,13 @@ class StopReason(StrEnum):
     PREEMPTED = "the decision gives its GPUs to others"
     PROFILING = "a profiling run comes first"
     ROUND_ENDED = "its round is over"
-    NODE_DRAINED = "its node shall be emptied"
+    NODE_DRAINED = "its node is drained"
     GPU_LOST = "its GPU is gone"
     GPU_BUSY = "its GPU is in use by processes of others"
     CANCELLED = "cancelled"
     PART_ENDED = "part of the gang has ended"
     """Not requested: a process of the gang ended, so the rest of it stops."""
-    NOT_STARTED = "the engine has not begun it in time"
+    NOT_STARTED = "the engine did not start it in time"
     """The lease waits for something at the engine, such as cores that jobs of others have, and is taken back."""
 
 

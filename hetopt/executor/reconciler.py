@@ -1,4 +1,4 @@
-"""The reconciler: from what runs to what the last decision wants. Who stops, who starts, who is profiled first.
+"""The reconciler: from what runs to the targets of the last decision. It chooses what stops, starts, and is profiled.
 
 All of it follows from the state database: what is not done yet is done in the next pass, also by another controller.
 """
@@ -33,7 +33,7 @@ def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
 
 
 def read_targets(database: StateDatabase) -> list[Target]:
-    """What the last decision wants."""
+    """The targets of the last decision."""
     with database.reading() as connection:
         rows = connection.execute("SELECT job, copy, seats, work FROM targets ORDER BY job, copy")
         return [Target(job, copy, json.loads(seats), work) for job, copy, seats, work in rows]
@@ -226,7 +226,7 @@ def free_seats(nodes: Iterable[Node], leases: Iterable[OpenLease]) -> list[Seat]
 
 
 def exactly(free: Iterable[Seat], wanted: Mapping[str, Mapping[str, int]]) -> list[Seat] | None:
-    """Seats as a target wants them; None where they are not free."""
+    """Free seats for a target; None where there are too few."""
     left = {(node, t): n for node, gpus in wanted.items() for t, n in gpus.items()}
     chosen = []
     for seat in free:

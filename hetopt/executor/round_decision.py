@@ -1,10 +1,11 @@
-"""A round's decision: from the books and the engine's nodes to an instance, from the policy's answer to targets."""
+"""The decision of a round: from nodes and jobs to an instance, from the answer of the policy to targets."""
 
 from __future__ import annotations
 
 import math
 import pickle
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,21 +26,20 @@ from hetopt.formulations.traits import traits_of
 from hetopt.stages.speed_models import StageSpeeds
 
 UNDONE = 0.5
-"""Steps that an unfinished job has left at least in the eyes of a policy: its last may be done, but not sealed."""
-
+"""Least number of steps that an unfinished job has left for a policy: its last may be done, but not sealed."""
 
 NONE_FREE = (
-    "no GPU that is up can be had now: others use them, leases have waited for them in vain, or what was given up may "
+    "no GPU is free now: others use them, leases waited for them without effect, or a process that was given up may "
     "still run there"
 )
 
 SPEED_FACTOR = 1.2
-"""A policy whose result is kept from round to round is asked again when a measured speed has changed by so much."""
+"""A policy whose result is reused in later rounds is asked again once a measured speed changes by this factor."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What one copy of a job shall have.
+    """What one copy of a job is to have.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Target:
     copy:
         0 for a job that is not forked, else from 1.
     seats:
-        Node -> GPU type -> how many.
+        Node -> GPU type -> number of GPUs.
     work:
         Of a forked copy: its part of the steps, in any unit; None for a job that is not forked.
     """
@@ -60,30 +60,30 @@ class Target:
 
     @property
     def forked(self) -> bool:
-        """Whether it is one of a job's copies."""
+        """Whether it is a copy of a forked job."""
         return self.work is not None
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """All that a decision rests on.
+    """What a decision is based on.
 
     Parameters
     ----------
     now:
-        The cluster's second.
+        Second of the cluster's clock.
     nodes:
-        Those that are up and not drained.
+        Nodes that can be used.
     jobs:
-        Unfinished ones that may be scheduled: rows of the books, in the order of submission.
+        Rows of the unfinished jobs that can be scheduled, in the order of submission.
     leases:
-        That train now.
+        Leases that train now.
     speeds:
-        What is measured, with the progress of those that run.
-    report:
-        Lease -> its directory, of those that train.
+        Measurements, with the progress of running leases.
+    reports:
+        Tag -> report, of leases that train.
     whole:
-        GPU type -> GPUs of all hosts, also of those that are down.
+        GPU type -> GPUs of all nodes, also of those that are down.
     """
 
     now: float
@@ -91,23 +91,22 @@ class ClusterState:
     jobs: Sequence[Row]
     leases: Sequence[OpenLease]
     speeds: Speeds
-    report: Mapping[str, LeaseReport] = field(default_factory=dict)
+    reports: Mapping[str, LeaseReport] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
 
     def steps_done(self, job: Row) -> float:
         """Steps that are committed, and those that its leases have done since."""
-        own = [lease for lease in self.leases if lease.job_id == job["id"]]
-        more = 0
-        for lease in own:
-            ticked = self.report[lease.tag].ticked if lease.tag in self.report else None
-            more += max(0, (ticked or 0) - lease.resume_step)
-        return float(job["committed"] + more)
+        done = job["committed"]
+        for lease in self.leases:
+            if lease.job_id == job["id"] and lease.tag in self.reports:
+                done += max(0, (self.reports[lease.tag].ticked or 0) - lease.resume_step)
+        return float(done)
 
 
 def fitted(system: System, round_seconds: float | None, restart_seconds: float | None) -> System:
-    """The system with these settings wherever its policy has such: the round's length, and what a restart costs.
+    """The system with the length of a round and the measured cost of a restart, where its policy has such settings.
 
-    So FFT's penalty for switching is what switching was measured to cost here [FFT, section 4.2.3].
+    FFT's penalty for switching is then the measured cost [FFT, section 4.2.3].
     """
     policy: Any = system.policy
     if isinstance(policy, OnChange) and policy.factor is None:
@@ -122,25 +121,20 @@ def fitted(system: System, round_seconds: float | None, restart_seconds: float |
 
 
 def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | None:
-    """The cluster of these hosts; None where they have no GPU.
+    """The cluster of these nodes; None where they have no GPU.
 
     Parameters
     ----------
     types:
-        GPU types that it has in any case, first: those of hosts that are down now, which policies may remember.
+        GPU types that it has in any case, first: those of nodes that are down, which memories of policies may have.
     """
     nodes = [node for node in nodes if node.seats]
     if not nodes:
         return None
     memory = memory_of(nodes)
     every = dict.fromkeys([*types, *(seat.gpu_type for node in nodes for seat in node.seats)])
-    servers = []
-    for node in nodes:
-        gpus: dict[str, int] = {}
-        for seat in node.seats:
-            gpus[seat.gpu_type] = gpus.get(seat.gpu_type, 0) + 1
-        servers.append(Server(node.name, gpus))
-    return Cluster(tuple(GPUType(t, memory.get(t)) for t in every), tuple(servers))
+    servers = tuple(Server(node.name, dict(Counter(seat.gpu_type for seat in node.seats))) for node in nodes)
+    return Cluster(tuple(GPUType(t, memory.get(t)) for t in every), servers)
 
 
 @dataclass
@@ -163,9 +157,9 @@ class RoundDecider:
     wake: float = math.inf
 
     def instance(self, cluster_state: ClusterState) -> tuple[Instance | None, dict[int, str]]:
-        """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it.
+        """The instance for the policy, None where no job can be scheduled; and why jobs are not in it.
 
-        It is not told how large checkpoints are: what a restart was measured to cost has their way in it already.
+        It has no sizes of checkpoints: the measured cost of a restart includes their transfer.
         """
         cluster, waits = cluster_of(cluster_state.nodes, tuple(cluster_state.whole)), dict[int, str]()
         if cluster is None:
@@ -193,12 +187,12 @@ class RoundDecider:
         return with_tenants(cluster, jobs, time=cluster_state.now, done=done, placed=placed), waits
 
     def _most(self, capacity: Mapping[str, int], types: Collection[str]) -> int:
-        """GPUs that a gang can have."""
+        """Largest number of GPUs for a gang."""
         there = [capacity.get(t, 0) for t in types]
         return sum(there) if self.steps.mixes else max(there, default=0)
 
     def _too_few(self, spec: JobSpec, allowed: Collection[str], cluster_state: ClusterState, cluster: Cluster) -> str:
-        """Why a job cannot have its GPUs, now or at all."""
+        """Why a job cannot have its GPUs, now or ever."""
         plural = "s" if spec.workers > 1 else ""
         if spec.gpu_types is not None and not set(spec.gpu_types) & set(cluster.type_names):
             return f"gpu_types names {', '.join(spec.gpu_types)}, which the cluster does not have now"
@@ -207,7 +201,7 @@ class RoundDecider:
         if self._most(cluster_state.whole or cluster.capacity, allowed) < spec.workers:
             there = " + ".join(f"{(cluster_state.whole or cluster.capacity).get(t, 0)} {t}" for t in allowed)
             mixed = "" if self.steps.mixes else ", and this policy mixes no types"
-            return f"it wants {spec.workers} worker{plural}; the GPUs on which it can run are {there}{mixed}"
+            return f"it needs {spec.workers} worker{plural}; the GPUs on which it can run are {there}{mixed}"
         why = "too few are there now (down, drained or in use by others)"
         return f"of the GPU types on which it can run {why} for {spec.workers} worker{plural}"
 
@@ -217,24 +211,22 @@ class RoundDecider:
         return self.system.steps(traits_of(self.system.policy).speeds or StageSpeeds())
 
     def decide(self, instance: Instance, ids: Mapping[str, int]) -> tuple[list[Target], Decision, float]:
-        """The targets, the decision behind them, and the seconds that it took."""
+        """The targets, the decision, and its duration in seconds."""
         began = time.perf_counter()
         decision, self.memory = self.steps(instance, self.memory)
         self.wake = math.inf if decision.wake is None else decision.wake
         whole = {job.name for job in instance.jobs if job.copies == 1}
         return targets_of(decision, ids, whole), decision, time.perf_counter() - began
 
-    # -- what the policy remembers, over a restart
-
-    def remembered(self) -> bytes:
-        """To be kept in the books, which nobody but this controller writes."""
+    def stored(self) -> bytes:
+        """The memory, for the state database, which only controllers write."""
         return pickle.dumps(self.memory)
 
-    def recall(self, state: bytes) -> bool:
-        """Take back what :meth:`remembered` gave; False where this version cannot read it, and then it starts anew."""
+    def restore(self, stored: bytes) -> bool:
+        """Take the memory from the state database; False where this version cannot read it."""
         try:
-            self.memory = pickle.loads(state)
-        except Exception:  # whatever a class of another version does
+            self.memory = pickle.loads(stored)
+        except Exception:  # of classes of another version
             return False
         return True
 
@@ -253,7 +245,7 @@ def speeds_of(
 
 
 def job_of(row: Row, spec: JobSpec, rates: Mapping[str, float]) -> Job:
-    """A job of the books as policies see it, with these speeds."""
+    """A job for policies, with these speeds."""
     return Job(
         spec.name,
         rates,
@@ -275,7 +267,7 @@ def job_of(row: Row, spec: JobSpec, rates: Mapping[str, float]) -> Job:
 def _placed(
     leases: Iterable[OpenLease], names: Collection[str], cluster: Cluster
 ) -> dict[str, dict[str, dict[str, int]]]:
-    """Job -> host -> GPU type -> GPUs, of leases whose GPUs are there; not of those that wait for what others hold."""
+    """Job -> node -> GPU type -> GPUs, of leases whose GPUs are there; not of those that wait for GPUs of others."""
     placed: dict[str, dict[str, dict[str, int]]] = {}
     left = {(server.name, t): n for server in cluster.servers for t, n in server.gpus.items()}
     for lease in sorted(leases, key=lambda lease: lease.running is None):
@@ -298,7 +290,7 @@ def with_tenants(cluster: Cluster, jobs: Sequence[Job], **state: Any) -> Instanc
 
 
 def distinct(tenants: Iterable[str], jobs: Iterable[str]) -> dict[str, str]:
-    """Tenant -> how it is called in an instance, so that nobody has the name of another."""
+    """Tenant -> its name in an instance, so that all names differ."""
     taken, names = set(jobs), dict[str, str]()
     for tenant in dict.fromkeys(tenants):
         name = tenant
@@ -330,17 +322,17 @@ def _relative(job: Job) -> dict[str, float]:
 
 
 def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str] = ()) -> list[Target]:
-    """Who shall have what; the copies of a forked job are numbered from 1, in the order of the servers.
+    """The targets of a decision; the copies of a forked job are numbered from 1, in the order of the servers.
 
     Parameters
     ----------
     whole:
-        Jobs that are never forked: a single copy of one is the job itself, and goes on from round to round.
+        Jobs that are never forked: a single copy of one is the job itself, and continues from round to round.
 
     Raises
     ------
     InvalidPlan
-        Copies of a job are to do no work, or none that can be.
+        The parts of work of copies are negative, infinite, or all 0.
     """
     placement = decision.placement
     assert placement is not None, "the system places no jobs"
