@@ -23,14 +23,19 @@ Answer = tuple[int, dict[str, str], str]
 
 @contextmanager
 def served(
-    folder: Path, *, token: str | None = None, max_age: float = 0.0, lock_seconds: float = PATIENCE
+    folder: Path,
+    *,
+    token: str | None = None,
+    max_age: float = 0.0,
+    lock_seconds: float = PATIENCE,
+    request_seconds: float = PATIENCE,
 ) -> Iterator[DashboardServer]:
-    """A server of these books, on a port that is free."""
+    """A server of this state, on a port that is free."""
     with (
         closing(Reader(folder, lock_seconds=lock_seconds, max_age=max_age)) as reader,
-        DashboardServer(reader, port=0, token=token) as server,
+        DashboardServer(reader, port=0, token=token, request_seconds=request_seconds) as server,
     ):
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             yield server

@@ -12,9 +12,8 @@ from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_b
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.commands import dashboard
-from hetopt.executor.dashboard.access import Access, address
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import DashboardServer
+from hetopt.executor.dashboard.server import Access, DashboardServer, address
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
@@ -49,7 +48,7 @@ def test_with_a_token_nobody_reads_without(closed: DashboardServer) -> None:
         for method in ("GET", "HEAD", "POST"):
             status, headers, text = ask(closed, path, method)
             assert status == 401
-            assert headers["WWW-Authenticate"] == 'Bearer realm="hetopt"'
+            assert headers["Www-Authenticate"] == 'Bearer realm="hetopt"'
             assert "early-bird" not in text
     for wrong in ("Bearer", "Bearer ", "Bearer x", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xe9"):
         assert ask(closed, Authorization=wrong)[0] == 401
