@@ -362,7 +362,7 @@ def test_the_command(lab: Path, run: Run) -> None:
     assert out.startswith("3 directories of leases (")
     assert out.endswith("events would go\n")
     assert run("prune", "--older", "0.001s")[1] == out.replace("would go", "went")
-    assert run("logs", "bad")[:2] == (0, "what bad has printed is not there any more: pruned\n")
+    assert run("logs", "bad")[:2] == (0, "bad: its log was deleted or pruned\n")
     assert run("logs", "good", "--all")[0] == 0
     assert "no loss reported" in run("losses", "bad")[1]
     assert run("status", "--all")[0] == 0

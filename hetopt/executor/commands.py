@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -208,17 +207,19 @@ def status(
 def logs(
     job: JobName,
     state: StateFolder,
-    lines: Annotated[int, Option("--lines", "-n", help="The last so many of each log; 0: all.")] = 50,
+    lines: Annotated[int, Option("--lines", "-n", help="Lines at the end of each log; 0: all.")] = 50,
     every_lease: Annotated[bool, Option("--all/--no-all", help="Of all its leases, not only the newest.")] = False,
+    follow: Annotated[
+        bool, Option("--follow/--no-follow", "-f", help="Continue with what it prints until it is finished.")
+    ] = False,
 ) -> None:
     """Print what a job has printed."""
-    from hetopt.executor.job_logs import printed
+    from hetopt.executor import job_logs
 
     if lines < 0:
         raise InvalidOption(f"is {lines}; it must be at least 0", "--lines")
     with opened(state) as database:
-        for line in printed(database, job, lines=lines, every_lease=every_lease):
-            sys.stdout.write(line)
+        job_logs.write(job_logs.printed(database, job, lines=lines, every_lease=every_lease, follow=follow))
 
 
 def losses(
