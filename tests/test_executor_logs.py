@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,7 +38,7 @@ class Job:
         lease = self.books.lease(self.number, [("n", "K80", len(self.folders))], 100.0, running=101.0, **row)
         tag = f"hetopt-{self.books.database.cluster}-{self.number}-{row.get('copy', 0)}-{lease}"
         folder = self.books.database.folder / "leases" / tag
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.folders.append(folder)
         return folder / "log-0"
 
@@ -111,7 +112,7 @@ def test_a_deleted_log_is_not_an_empty_one(job: Job) -> None:
     job.change("leases", state="sealed", sealed=200.0, running=None)
     log.unlink()
     assert job.printed() == "train has printed nothing\n", "it never ran"
-    log.parent.rmdir()
+    shutil.rmtree(log.parent)
     assert job.printed() == "train: its log was deleted or pruned\n"
 
 

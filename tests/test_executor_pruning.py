@@ -25,7 +25,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning
 from hetopt.executor.cache import Cache
-from hetopt.executor.dashboard import history
+from hetopt.executor.dashboard import reader
 from hetopt.executor.job_logs import printed
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.losses import losses
@@ -183,7 +183,7 @@ class Histories(RuleBasedStateMachine):
 
     def engine(self) -> str | None:
         with self.database.reading() as connection:
-            return history.engine(connection)
+            return reader.engine_of(connection)
 
     def check_events(self, before: list[int]) -> None:
         """The newest stays; each is in the books or in the log file, and comes there once."""

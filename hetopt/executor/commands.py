@@ -192,16 +192,21 @@ def status(
 ) -> None:
     """Show nodes and jobs."""
     from hetopt.executor import status_view
-    from hetopt.executor.snapshot import snapshot
+    from hetopt.executor.snapshot import Snapshot, snapshot
 
     pause = seconds(every, "--every")
     with opened(state) as database:
         if as_json:
             console.print_json(snapshot(database).plain())
-        elif watch:
-            status_view.watch(lambda: snapshot(database), every=pause, everything=everything)
+            return
+
+        def read() -> Snapshot:
+            return snapshot(database, finished=None if everything else status_view.MOST_FINISHED)
+
+        if watch:
+            status_view.watch(read, every=pause, everything=everything)
         else:
-            status_view.show(snapshot(database), everything=everything)
+            status_view.show(read(), everything=everything)
 
 
 def logs(

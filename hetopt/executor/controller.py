@@ -109,6 +109,7 @@ class Controller:
         self.rounds.resume()
         with database.writing() as connection:
             database.set_meta(connection, "alerts", "[]")
+            database.set_meta(connection, "ttl_seconds", repr(settings.timeouts.ttl_seconds))
             database.record_event(connection, "controller", policy=settings.policy, engine=engine.name)
 
     # -- life

@@ -18,26 +18,26 @@ LOOPBACK = "127.0.0.1"
 
 
 class ClusterCollector(Collector):
-    """Reads the books when it is asked.
+    """Reads the state database at each request.
 
     Parameters
     ----------
     database:
-        The books.
+        The state database.
     """
 
     def __init__(self, database: StateDatabase) -> None:
         self.database = database
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges of what is going on."""
-        yield from metrics_of(snapshot(self.database))
+        """Gauges of the present state."""
+        yield from metrics_of(snapshot(self.database, finished=0))
 
 
 def metrics_of(now: Snapshot) -> Iterator[Metric]:
-    """Jobs by state, GPUs by node and type, steps of each job, the round, what is wrong."""
+    """Jobs by state, GPUs by node and type, steps of each open job, the round, alerts."""
     jobs = GaugeMetricFamily("hetopt_jobs", "Jobs by state.", labels=["state"])
-    for state, number in sorted(Counter(job["state"] for job in now.jobs).items()):
+    for state, number in sorted((Counter(job["state"] for job in now.jobs) + now.more).items()):
         jobs.add_metric([state], number)
     gpus = GaugeMetricFamily("hetopt_gpus", "GPUs of a node.", labels=["node", "gpu_type"])
     used = GaugeMetricFamily("hetopt_gpus_held", "GPUs of a node that leases hold.", labels=["node", "gpu_type"])
@@ -58,7 +58,7 @@ def metrics_of(now: Snapshot) -> Iterator[Metric]:
     overdue = "Seconds by which the next decision is overdue; 0 where it is not, or by little."
     yield GaugeMetricFamily("hetopt_round_overdue_seconds", overdue, value=now.overdue or 0.0)
     alerts = "What keeps the controller from going on, such as an engine that does not answer."
-    yield GaugeMetricFamily("hetopt_troubles", alerts, value=len(now.alerts))
+    yield GaugeMetricFamily("hetopt_alerts", alerts, value=len(now.alerts))
 
 
 def serve(database: StateDatabase, port: int) -> Any:
