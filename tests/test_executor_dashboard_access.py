@@ -13,7 +13,7 @@ from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_b
 from hetopt.errors import InvalidOption
 from hetopt.executor.commands import dashboard
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import Access, DashboardServer, address
+from hetopt.executor.dashboard.server import DashboardServer, address, session_of
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
@@ -75,8 +75,8 @@ def test_a_token_in_the_address_becomes_a_cookie(closed: DashboardServer) -> Non
 
 
 def test_another_token_means_another_cookie() -> None:
-    assert Access("a" * 9, 1).cookie != Access("b" * 9, 1).cookie
-    assert Access("a" * 9, 1).cookie == Access("a" * 9, 1).cookie
+    assert session_of("a" * 9) != session_of("b" * 9)
+    assert session_of("a" * 9) == session_of("a" * 9)
 
 
 def test_the_token_is_told_to_nobody(closed: DashboardServer, capfd: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from waiting import PATIENCE, until
 from hetopt.errors import HetoptError, UnusableFile
 from hetopt.executor import schema
 from hetopt.executor.commands import dashboard
+from hetopt.executor.dashboard import reader as reading
 from hetopt.executor.dashboard import server as serving
 from hetopt.executor.dashboard.page import POLICY
 from hetopt.executor.dashboard.reader import Reader
@@ -309,7 +310,7 @@ def test_of_too_many_connections_the_oldest_idle_one_is_closed(
             one.close()
 
 
-def test_a_page_that_takes_long_keeps_no_other_waiting(
+def test_a_page_that_takes_long_keeps_no_other_request_waiting(
     server: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, end = threading.Event(), threading.Event()
@@ -319,28 +320,41 @@ def test_a_page_that_takes_long_keeps_no_other_waiting(
         end.wait(PATIENCE)
         return "at last"
 
-    monkeypatch.setattr(serving, "PATHS", {"/": ("text/html", slow), "/fragment": ("text/html", lambda _: "at once")})
+    monkeypatch.setattr(serving, "PATHS", {"/": ("text/html", slow)})
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(ask(server)[2]))
     thread.start()
     assert begun.wait(PATIENCE)
-    assert ask(server, "/fragment")[2] == "at once"
-    assert not found
+    assert ask(server, "/nothing")[0] == 404
+    assert ask(server, Host="elsewhere")[0] == 403
     monkeypatch.setattr(serving, "MAX_PAGES", 1)
-    status, headers, text = ask(server, "/fragment")
+    status, headers, text = ask(server)
     assert (status, headers["Retry-After"]) == (503, "5")
     assert "too many requests" in text
+    assert not found
     end.set()
     thread.join()
     assert found == ["at last"]
 
 
-def test_a_read_that_takes_too_long_is_reported(books: Books) -> None:
-    with closing(Reader(books.database.folder, lock_seconds=0.1)) as reader:
-        reader._lock.acquire()
-        with pytest.raises(UnusableFile, match="is not read in time"):
-            reader.read()
-        reader._lock.release()
+def test_requests_that_wait_for_a_locked_database_share_its_error(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is as young as the end of the read, however long that took."""
+    with closing(Reader(books.database.folder, max_age=PATIENCE)) as reader:
+        reads, clock = list[float](), [0.0]
+
+        def fails(_: Reader) -> None:
+            reads.append(clock[0])
+            clock[0] += 10 * PATIENCE
+            raise UnusableFile("locked")
+
+        monkeypatch.setattr(Reader, "_read", fails)
+        monkeypatch.setattr(reading.time, "monotonic", lambda: clock[0])
+        for _ in range(3):
+            with pytest.raises(UnusableFile, match="locked"):
+                reader.read()
+        assert reads == [0.0]
 
 
 # -- the command

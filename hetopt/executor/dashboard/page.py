@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -57,8 +56,6 @@ FILE_POLICY = (
 POLICY = f"{FILE_POLICY}; script-src {source_hash(script('dashboard.js'))}; connect-src 'self'; frame-ancestors 'none'"
 """Content-Security-Policy of a page in a file, and of a page from the server, which has a script."""
 
-_DRAWING = threading.Lock()  # the settings of Matplotlib belong to the whole process
-
 
 def fragment(state: DashboardState) -> str:
     """The sections that change, each an element with an id."""
@@ -77,13 +74,8 @@ def notice(title: str, text: str, *, again: int | None = None, link: dict[str, s
     return render("notice.html.j2", title=f"hetopt: {title}", text=text, again=again, link=link)
 
 
-def _values(state: DashboardState) -> dict[str, Any]:
-    with _DRAWING:
-        return _values_once(state)
-
-
 @lru_cache(maxsize=1)
-def _values_once(state: DashboardState) -> dict[str, Any]:
+def _values(state: DashboardState) -> dict[str, Any]:
     rho = {str(job): rho_cell(*row) for job, *row in state.fairness[["rho", "estimated"]].itertuples()}
     last = state.rounds[-1] if state.rounds else None
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -98,7 +97,7 @@ class DashboardState:
 
 
 class Reader:
-    """Reads the state of a cluster, for any number of threads.
+    """Reads the state of a cluster, in one thread at a time.
 
     Parameters
     ----------
@@ -114,10 +113,9 @@ class Reader:
     """
 
     def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS, max_age: float = MAX_AGE) -> None:
-        self.lock_seconds, self.max_age = lock_seconds, max_age
+        self.max_age = max_age
         self.database = StateDatabase(folder, make=False)
         self.database.make_read_only(lock_seconds)
-        self._lock = threading.Lock()
         self._last: tuple[float, DashboardState | HetoptError] | None = None
 
     def read(self) -> DashboardState:
@@ -130,14 +128,10 @@ class Reader:
         InvalidOption
             It is of another version of hetopt.
         """
-        if not self._lock.acquire(timeout=2 * self.lock_seconds):
-            raise UnusableFile(f"{self.database.folder / DATABASE} is not read in time; other requests wait, too")
-        try:
-            if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
-                self._last = time.monotonic(), self._state_or_error()
-            found = self._last[1]
-        finally:
-            self._lock.release()
+        if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
+            state = self._state_or_error()
+            self._last = time.monotonic(), state
+        found = self._last[1]
         if isinstance(found, HetoptError):
             raise found.with_traceback(None)
         return found
@@ -180,8 +174,7 @@ class Reader:
 
     def close(self) -> None:
         """Close the database."""
-        with self._lock:
-            self.database.close()
+        self.database.close()
 
 
 # -- the past

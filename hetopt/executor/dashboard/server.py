@@ -37,8 +37,8 @@ REQUEST_SECONDS = 10.0
 MAX_IDLE = 400
 """Connections whose requests have not arrived; of more, the oldest is closed."""
 
-MAX_PAGES, THREADS = 32, 4
-"""Pages that are made and sent at a time, beyond which requests are refused, and threads that make them."""
+MAX_PAGES = 32
+"""Pages that are made and sent at a time; further requests are refused."""
 
 MAX_HEADER_BYTES, MAX_BODY_BYTES = 16384, 65536
 
@@ -134,45 +134,9 @@ def address(host: str, port: int, token: str | None) -> Address:
     return chosen
 
 
-class Access:
-    """Decides whether a request is answered.
-
-    Parameters
-    ----------
-    token:
-        The token of requests; None: all requests to this machine by one of its loopback names are answered.
-    port:
-        Names the cookie, as browsers share those of all ports of a host.
-    """
-
-    def __init__(self, token: str | None, port: int) -> None:
-        self._token, self._name = token, f"hetopt-{port}"
-        self._session = hmac.new((token or "").encode(), b"hetopt dashboard", hashlib.sha256).hexdigest()
-
-    @property
-    def cookie(self) -> str:
-        """The header that sets a cookie in place of the token, from which it is derived."""
-        return f"{self._name}={self._session}; Path=/; HttpOnly; SameSite=Strict"
-
-    def status(self, headers: Mapping[str, str], query: str) -> HTTPStatus:
-        """``OK``, ``SEE_OTHER`` if the query has the token, ``UNAUTHORIZED``, or ``FORBIDDEN`` (without a token)."""
-        if self._token is None:
-            local = LOCAL.fullmatch(headers.get("Host", "").strip())
-            return HTTPStatus.OK if local else HTTPStatus.FORBIDDEN
-        try:
-            given = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("token")
-        except ValueError:
-            return HTTPStatus.UNAUTHORIZED
-        if given is not None:
-            return HTTPStatus.SEE_OTHER if _same(given[0], self._token) else HTTPStatus.UNAUTHORIZED
-        scheme, _, word = headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _same(word.strip(), self._token):
-            return HTTPStatus.OK
-        with suppress(CookieError):
-            cookie = SimpleCookie(headers.get("Cookie", "")).get(self._name)
-            if cookie is not None and _same(cookie.value, self._session):
-                return HTTPStatus.OK
-        return HTTPStatus.UNAUTHORIZED
+def session_of(token: str) -> str:
+    """The value of the cookie that stands for a token, from which it is derived."""
+    return hmac.new(token.encode(), b"hetopt dashboard", hashlib.sha256).hexdigest()
 
 
 def _same(given: str, right: str) -> bool:
@@ -193,7 +157,7 @@ class DashboardServer:
     host, port:
         Where to listen; port 0 takes one that is free.
     token:
-        The token of requests; None: only on loopback.
+        The token of requests; None: requests to this machine by one of its loopback names are answered.
     request_seconds:
         See :data:`REQUEST_SECONDS`.
 
@@ -220,11 +184,12 @@ class DashboardServer:
                 f"--port {port}: {os.strerror(problem.errno or 0)} (on {where.host}); --port 0 takes one that is free"
             ) from None
         self._socket.setblocking(False)
-        self.reader, self.request_seconds = reader, request_seconds
         self.address = replace(where, port=int(self._socket.getsockname()[1]))
-        self.access = Access(token, self.address.port)
+        self.reader, self.request_seconds, self._token = reader, request_seconds, token
+        self.cookie = f"hetopt-{self.address.port}"  # browsers share cookies of all ports of a host
         self.idle: dict[IOStream, None] = {}  # the oldest connection first
-        self.pages, self._pool = 0, ThreadPoolExecutor(THREADS)
+        self.pages = 0  # that are made and sent now
+        self._pool = ThreadPoolExecutor(1)  # the settings of Matplotlib belong to the whole process
         self._runner, self._stop = asyncio.Runner(), asyncio.Event()
 
     def serve_forever(self) -> None:
@@ -242,15 +207,12 @@ class DashboardServer:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
-        self._pool.shutdown(cancel_futures=True)
 
     async def _serve(self) -> None:
         logging.getLogger("tornado").addHandler(logging.NullHandler())  # its lines may have the token
         logging.getLogger("tornado").propagate = False
-        handlers = [(".*", PageHandler, {"server": self})]
-        pages = Application(handlers, compress_response=True, log_function=lambda _: None)
         http = _Server(
-            pages,
+            Application([(".*", _Request, {"server": self})], compress_response=True, log_function=lambda _: None),
             no_keep_alive=True,
             idle_connection_timeout=self.request_seconds,
             body_timeout=self.request_seconds,
@@ -266,21 +228,42 @@ class DashboardServer:
             await http.close_all_connections()
             self._pool.shutdown(cancel_futures=True)
 
-    async def answer(self, path: str) -> tuple[HTTPStatus, str, str]:
-        """Status, type and text for a path of :data:`PATHS`, made in a thread, as it may take long."""
-        problem = "too many requests at a time"
-        if self.pages <= MAX_PAGES:
-            kind, make = PATHS[path]
-            try:
-                text = await asyncio.get_running_loop().run_in_executor(self._pool, lambda: make(self.reader.read()))
-            except HetoptError as error:
-                problem = str(error)
-            else:
-                return HTTPStatus.OK, kind, text
-        kind, text = TEXT, f"The state of the cluster cannot be read: {problem}."
-        if path == "/":
-            kind, text = HTML, notice("the state cannot be read", text, again=RETRY_SECONDS)
-        return HTTPStatus.SERVICE_UNAVAILABLE, kind, text
+    def access(self, headers: Mapping[str, str], query: str) -> HTTPStatus:
+        """``OK``, ``SEE_OTHER`` if the query has the token, ``UNAUTHORIZED``, or ``FORBIDDEN`` (without a token)."""
+        if self._token is None:
+            local = LOCAL.fullmatch(headers.get("Host", "").strip())
+            return HTTPStatus.OK if local else HTTPStatus.FORBIDDEN
+        try:
+            given = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("token")
+        except ValueError:
+            return HTTPStatus.UNAUTHORIZED
+        if given is not None:
+            return HTTPStatus.SEE_OTHER if _same(given[0], self._token) else HTTPStatus.UNAUTHORIZED
+        scheme, _, word = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _same(word.strip(), self._token):
+            return HTTPStatus.OK
+        with suppress(CookieError):
+            cookie = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
+            if cookie is not None and _same(cookie.value, session_of(self._token)):
+                return HTTPStatus.OK
+        return HTTPStatus.UNAUTHORIZED
+
+    def set_cookie(self) -> str:
+        """The header that sets a cookie in place of the token."""
+        return f"{self.cookie}={session_of(self._token or '')}; Path=/; HttpOnly; SameSite=Strict"
+
+    async def page(self, path: str) -> str:
+        """The text for a path of :data:`PATHS`, made in a thread, as it may take long.
+
+        Raises
+        ------
+        HetoptError
+            The state cannot be read, or too many pages are made and sent now.
+        """
+        if self.pages > MAX_PAGES:
+            raise HetoptError("too many requests at a time")
+        _, make = PATHS[path]
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: make(self.reader.read()))
 
 
 class _Server(HTTPServer):
@@ -303,17 +286,15 @@ class _Server(HTTPServer):
         super().on_close(server_conn)
 
 
-class PageHandler(RequestHandler):
-    """One request."""
+class _Request(RequestHandler):
+    """One request: access is checked before all else."""
 
     SUPPORTED_METHODS = ("GET", "HEAD")
 
     def initialize(self, server: DashboardServer) -> None:
-        """Set the server."""
         self._server = server
 
     def set_default_headers(self) -> None:
-        """Headers of all answers."""
         for name, value in HEADERS.items():
             self.set_header(name, value)
 
@@ -321,50 +302,51 @@ class PageHandler(RequestHandler):
         """None: nothing is cached."""
 
     async def get(self) -> None:
-        """Answer if the client has access, which is checked first."""
-        request = self.request
-        self._server.idle.pop(request.connection.stream, None)  # type: ignore[union-attr]
-        access = self._server.access
-        status = access.status(request.headers, request.query)
+        server, path = self._server, self.request.path
+        server.idle.pop(self.request.connection.stream, None)  # type: ignore[union-attr]
+        status = server.access(self.request.headers, self.request.query)
         if status >= 400:
             raise HTTPError(status)
-        if request.path not in PATHS:
+        if path not in PATHS:
             raise HTTPError(404)
         if status == HTTPStatus.SEE_OTHER:  # takes the token out of the address
-            self.set_header("Location", request.path.rpartition("/")[2] or "./")
-            self.set_header("Set-Cookie", access.cookie)
-            await self._send(status, TEXT, "")
+            self.set_header("Set-Cookie", server.set_cookie())
+            await self._send(status, TEXT, "", Location=path.rpartition("/")[2] or "./")
             return
-        self._server.pages += 1
+        server.pages += 1
         try:
-            await self._send(*await self._server.answer(request.path))  # until the client has it
+            await self._send(status, PATHS[path][0], await server.page(path))
+        except HetoptError as problem:
+            kind, text = TEXT, f"The state of the cluster cannot be read: {problem}."
+            if path == "/":
+                kind, text = HTML, notice("the state cannot be read", text, again=RETRY_SECONDS)
+            await self._send(HTTPStatus.SERVICE_UNAVAILABLE, kind, text, Retry_After=str(RETRY_SECONDS))
         finally:
-            self._server.pages -= 1
+            server.pages -= 1
 
     head = get
 
-    def _send(self, status: HTTPStatus, kind: str, text: str) -> Future[None]:
+    def _send(self, status: HTTPStatus, kind: str, text: str, **headers: str) -> Future[None]:
+        """Send an answer; the result is there once the client has it."""
         self.set_status(status)
-        self.set_header("Content-Type", kind)
-        if status == HTTPStatus.SERVICE_UNAVAILABLE:
-            self.set_header("Retry-After", str(RETRY_SECONDS))
+        for name, value in {"Content-Type": kind, **headers}.items():
+            self.set_header(name.replace("_", "-"), value)
         return self.finish(text.encode("utf-8", "replace"))
 
     def write_error(self, status_code: int, **_: Any) -> None:
-        """Refuse; whether there is no access comes before all else."""
-        access = self._server.access.status(self.request.headers, self.request.query)
-        status, link = HTTPStatus(access if access >= 400 else status_code), None
+        access = self._server.access(self.request.headers, self.request.query)
+        status, link, headers = HTTPStatus(access if access >= 400 else status_code), None, {}
         if status == 401:
-            self.set_header("WWW-Authenticate", 'Bearer realm="hetopt"')
+            headers["WWW_Authenticate"] = 'Bearer realm="hetopt"'
             link = {"target": "./", "text": "Continue with the cookie."}
         if status == 405:
-            self.set_header("Allow", "GET, HEAD")
+            headers["Allow"] = "GET, HEAD"
         text = MESSAGES.get(status, "This request is not answered.")
-        self._send(status, HTML, notice(status.phrase.lower(), text, link=link))
+        self._send(status, HTML, notice(status.phrase.lower(), text, link=link), **headers)
 
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Print the traceback of a slip without the request, which may have the token."""
+        """Print a traceback without the request, which may have the token."""
         if not isinstance(value, HTTPError | StreamClosedError):
             traceback.print_exception(typ, value, tb)
