@@ -30,7 +30,7 @@ STOPPED, EXPIRED = "stopped", "expired"
 
 NOT_YET = "is not decided on yet, or waits for profiling runs"
 GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
-LEASE_EXPIRED = "its lease expired, as no controller renewed it; `hetopt run` continues it from its last checkpoint"
+LEASE_EXPIRED = "its lease expired, as no controller renewed it; hetopt run continues it from its last checkpoint"
 DAMAGED = "its stored specification is damaged"
 
 
