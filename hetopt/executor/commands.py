@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def stored(table: str) -> Callable[[typer.Context, str], list[str]]:
-    """Complete a name in a table of the cluster's state, without the packages that write it."""
+    """Complete a name in a table of the state database, with few imports."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         import sqlite3
@@ -62,11 +62,11 @@ def opened(state: Path, *, make: bool = False) -> StateDatabase:
 def submit(
     job: Annotated[Path, Argument(help="The job's file, or - for standard input.", **INPUT)],
     state: StateFolder,
-    name: Annotated[str | None, Option(help="Another name than the file's.")] = None,
+    name: Annotated[str | None, Option(help="Another name than that in the file.")] = None,
     again: Annotated[bool, Option(help="Add a number to the name where it is taken.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hand in a training job."""
+    """Submit a training job."""
     from hetopt.executor import queue
     from hetopt.executor.job_file import read_job
 
@@ -93,9 +93,7 @@ def run(
     settings: Settings = None,
     engine: Annotated[
         str,
-        Option(
-            "--engine", "-e", help="local, slurm, or module:Name of one of your own.", autocompletion=names_of(ENGINES)
-        ),
+        Option("--engine", "-e", help="local, slurm, or module:Name.", autocompletion=names_of(ENGINES)),
     ] = "local",
     round_length: Annotated[
         str | None, Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
@@ -117,16 +115,16 @@ def run(
     ] = True,
     profile_seconds: Annotated[str, Option(help="Length of such a run.")] = "30s",
     strict_rounds: Annotated[
-        bool, Option(help="Whoever comes waits for the next round, as in simulations, also where nothing runs.")
+        bool, Option(help="Every new job waits for the next round, as in simulations, also if nothing runs.")
     ] = False,
-    ttl: Annotated[str, Option(help="A job stops by itself when its lease is not renewed for so long.")] = "60s",
-    poll: Annotated[str, Option(help="How often to look.")] = "1s",
+    ttl: Annotated[str, Option(help="Time after which a job stops if its lease is not renewed.")] = "60s",
+    poll: Annotated[str, Option(help="Time between two steps of the controller.")] = "1s",
     until_idle: Annotated[bool, Option(help="End when no job is left.")] = False,
     metrics_port: Annotated[int | None, Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
 ) -> None:
-    """Be the controller: let a policy schedule the jobs that are handed in, until Ctrl-C.
+    """Run the controller: a policy schedules the submitted jobs, until Ctrl-C.
 
-    Jobs go on when it ends, until their leases run out; started again before, it goes on where it was.
+    Jobs continue after its end until their leases expire; if it is started again before, it takes them over.
     """
     from hetopt.cli.arguments import parse_settings
     from hetopt.executor.starting import controller
@@ -149,7 +147,7 @@ def run(
             ttl_seconds=live,
             strict_rounds=strict_rounds,
         )
-        with _interrupts() as asked, closing(driver):
+        with _interrupts() as signals, closing(driver):
             if metrics_port is not None:
                 from hetopt.executor.prometheus import serve
 
@@ -157,27 +155,27 @@ def run(
             console.note(
                 f"{driver.settings.policy} schedules the jobs of {database.folder} on {engine}; Ctrl-C ends it"
             )
-            driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(asked))
+            driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(signals))
             left = bool(driver.manager.leases())
-    if asked:
-        goes_on = f"; jobs go on for {live:g} s, and `hetopt run` takes them over until then"
-        console.note("stopped" + goes_on * left)
+    if signals:
+        continued = f"; jobs continue for {live:g} s, and `hetopt run` takes them over until then"
+        console.note("stopped" + continued * left)
         raise typer.Exit(130)
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """The signals that have asked this process to end; at the second it does at once."""
-    asked: list[int] = []
+    """The signals to end that this process has received; the second ends it at once."""
+    received: list[int] = []
 
     def ask(number: int, _: object) -> None:
-        if asked:
+        if received:
             raise KeyboardInterrupt
-        asked.append(number)
+        received.append(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -187,7 +185,7 @@ def status(
     state: StateFolder,
     watch: Annotated[bool, Option("--watch/--no-watch", "-w", help="Stay, and show what changes.")] = False,
     every: Annotated[str, Option(help="How often, with --watch.")] = "2s",
-    everything: Annotated[bool, Option("--all/--no-all", help="Also all jobs that are over.")] = False,
+    everything: Annotated[bool, Option("--all/--no-all", help="Also all finished jobs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show nodes and jobs."""
@@ -233,7 +231,7 @@ def losses(
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the losses that jobs have told, and draw them."""
+    """Show the losses that jobs have reported, and draw them."""
     from hetopt.executor import losses as curves
 
     with opened(state) as database:
@@ -265,7 +263,7 @@ def cancel(job: JobName, state: StateFolder) -> None:
 
 
 def retry(job: JobName, state: StateFolder) -> None:
-    """Let a job that has failed run again, from its last checkpoint."""
+    """Requeue a failed job, from its last checkpoint."""
     from hetopt.executor import queue
 
     with opened(state) as database:
@@ -286,9 +284,9 @@ def drain(
 
 
 def prune(
-    older: Annotated[str, Option(help="Only of what is over for so long, e.g. 30d.")],
+    older: Annotated[str, Option(help="Age of leases and jobs, from their ends, e.g. 30d.")],
     state: StateFolder,
-    dry_run: Annotated[bool, Option(help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Option(help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove the directories of old leases with their logs, and old events; the newest checkpoint of each job stays."""
     from hetopt.executor import pruning
@@ -322,7 +320,7 @@ def dashboard(
     ] = None,
     once: Annotated[Path | None, Option(help="Write the page to this file (-: standard output), and end.")] = None,
 ) -> None:
-    """Show the cluster in a browser, until Ctrl-C. It only reads: nothing can be changed there."""
+    """Show the cluster in a browser, until Ctrl-C. Nothing can be changed there."""
     from hetopt.data.saving import save
     from hetopt.executor.dashboard.page import page
     from hetopt.executor.dashboard.reader import Reader

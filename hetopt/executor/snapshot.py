@@ -152,7 +152,7 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     shown = [_job(row, by_job.get(row["id"], []), speeds.rates(row["id"]), now) for row in jobs]
     if controller is not None:
         for row, job in zip(jobs, shown, strict=True):
-            if row["id"] in given - by_job.keys() and not job["reason"]:
+            if row["id"] in given - by_job.keys() and not row["reason"]:
                 job["reason"] = GIVEN
     alerts = [str(text) for text in json.loads(facts.get("alerts") or "[]")] if controller is not None else []
     if is_full(database.folder):
