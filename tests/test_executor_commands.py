@@ -201,6 +201,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
     with StateDatabase(state) as database, database.reading() as connection:
         number = connection.value("SELECT max(id) FROM leases")
     gate.touch()
+    until(lambda: jobs_of(run)["long"]["state"] == "stopped", "its lease has certainly expired")
     step = jobs_of(run)["long"]["step"]
     assert 5 < step < 400
     assert run("run", "--no-profile", *QUICK)[0] == 0

@@ -14,7 +14,7 @@ from typing import Any
 from hetopt.errors import HetoptError, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.connection import Row
-from hetopt.executor.lease_report import LeaseReport, is_number
+from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import PROFILE, LeaseRecord, directory, failed_before, open_leases
 from hetopt.executor.queue import QUEUED, job_row
@@ -182,22 +182,18 @@ def _expiry(database: StateDatabase, lease: LeaseRecord, facts: Mapping[str, str
 
     Its runner goes by the timeouts in ``lease.json``; those of the last controller serve where that is not readable.
     """
-    clock, default = database.clock, LeaseTimeouts()
+    clock = database.clock
     if json.loads(facts["clock"])["boot"] != files.boot_id():  # no process outlives a restart of the machine
         return clock.base
-    content = files.read_json(lease.folder / files.LEASE) or {}
-    ttl, grace = content.get("ttl_seconds"), content.get("grace_seconds")
-    if not (is_number(ttl) and is_number(grace)):
-        ttl, grace = (
-            float(facts.get("ttl_seconds") or default.ttl_seconds),
-            (specification(lease.job) or {}).get("grace", 30.0),
-        )
-    counter = files.read_text(lease.folder / files.RENEWED) or ""
-    renewed = float(counter) / 1000 if counter.strip().isdecimal() else inf
-    granted = float(lease.row["granted"])
-    if renewed > files.now():  # it was never renewed, or before a restart of the machine
-        renewed = -inf
-    return max(granted, clock.base + renewed - clock.at) + ttl + float(grace) + default.margin_seconds
+    times = {"ttl_seconds": facts.get("ttl_seconds", LeaseTimeouts.ttl_seconds)}
+    times |= {"grace_seconds": (specification(lease.job) or {}).get("grace", 30.0)}
+    times |= files.read_json(lease.folder / files.LEASE) or {}
+    counter = (files.read_text(lease.folder / files.RENEWED) or "").strip()
+    renewed = int(counter) / 1000 if counter.isdecimal() else inf  # by the machine's clock
+    began = float(lease.row["granted"])
+    if renewed <= files.now():  # else it was never renewed, or before a restart of the machine
+        began = max(began, clock.base + renewed - clock.at)
+    return began + float(times["ttl_seconds"]) + float(times["grace_seconds"]) + LeaseTimeouts.margin_seconds
 
 
 def _node(row: Row, leases: list[dict[str, Any]]) -> dict[str, Any]:
@@ -225,7 +221,8 @@ def specification(row: Row) -> dict[str, Any] | None:
 def _job(
     row: Row, own: Sequence[tuple[dict[str, Any], LeaseReport]], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
-    spec = specification(row) or {"steps": 0, "workers": 0}
+    known = specification(row)
+    spec = known or {"steps": 0, "workers": 0}
     running = [report.lease for lease, report in own if lease["state"] != EXPIRED]
     state, reason, step = row["state"], row["reason"], row["committed"]
     for lease, report in own:
@@ -268,7 +265,7 @@ def _job(
         "seconds": (now if row["finished"] is None else row["finished"]) - row["submitted"],
         "failures": row["failures"],
         "losses": row["losses"],
-        "reason": reason if specification(row) else DAMAGED,
+        "reason": reason if known else DAMAGED,
     }
 
 
