@@ -33,7 +33,7 @@ def served(
     """A server of this state, on a port that is free."""
     with (
         closing(Reader(folder, lock_seconds=lock_seconds, max_age=max_age)) as reader,
-        DashboardServer(reader, port=0, token=token, request_seconds=request_seconds) as server,
+        closing(DashboardServer(reader, port=0, token=token, request_seconds=request_seconds)) as server,
     ):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -13,7 +13,7 @@ from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_b
 from hetopt.errors import InvalidOption
 from hetopt.executor.commands import dashboard
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import DashboardServer, address, session_of
+from hetopt.executor.dashboard.server import DashboardServer, address
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
@@ -74,9 +74,13 @@ def test_a_token_in_the_address_becomes_a_cookie(closed: DashboardServer) -> Non
     assert ask(closed, "/?" + "&".join(f"a{i}=1" for i in range(50)))[0] == 401
 
 
-def test_another_token_means_another_cookie() -> None:
-    assert session_of("a" * 9) != session_of("b" * 9)
-    assert session_of("a" * 9) == session_of("a" * 9)
+def test_another_token_means_another_cookie(books: Books) -> None:
+    with closing(Reader(books.database.folder)) as reader:
+        servers = [DashboardServer(reader, token=token) for token in ("a" * 9, "b" * 9, "a" * 9)]
+        for server in servers:
+            server.close()
+    one, other, again = (server.session for server in servers)
+    assert one == again != other
 
 
 def test_the_token_is_told_to_nobody(closed: DashboardServer, capfd: pytest.CaptureFixture[str]) -> None:
@@ -135,5 +139,5 @@ def test_places_to_listen(books: Books) -> None:
 
 @pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
 def test_over_ipv6(books: Books) -> None:
-    with closing(Reader(books.database.folder)) as reader, DashboardServer(reader, "::1", 0) as server:
+    with closing(Reader(books.database.folder)) as reader, closing(DashboardServer(reader, "::1", 0)) as server:
         assert server.address.url == f"http://[::1]:{server.address.port}/"

@@ -335,7 +335,7 @@ def dashboard(
             save(text.encode("utf-8", "replace"), once, overwrite=True)
             print(f"page: {once}")
             return
-        with DashboardServer(reader, host, port, token) as server:
+        with closing(DashboardServer(reader, host, port, token)) as server:
             print(f"the dashboard is at {server.address.url}; Ctrl-C ends it")
             if token is None:
                 print("all users of this machine can read it; a token (HETOPT_TOKEN) prevents that")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs
 
 from tornado.httpserver import HTTPServer
@@ -134,11 +134,6 @@ def address(host: str, port: int, token: str | None) -> Address:
     return chosen
 
 
-def session_of(token: str) -> str:
-    """The value of the cookie that stands for a token, from which it is derived."""
-    return hmac.new(token.encode(), b"hetopt dashboard", hashlib.sha256).hexdigest()
-
-
 def _same(given: str, right: str) -> bool:
     """Compare in a time that does not depend on how much is right."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), right.encode())
@@ -187,6 +182,7 @@ class DashboardServer:
         self.address = replace(where, port=int(self._socket.getsockname()[1]))
         self.reader, self.request_seconds, self._token = reader, request_seconds, token
         self.cookie = f"hetopt-{self.address.port}"  # browsers share cookies of all ports of a host
+        self.session = hmac.new((token or "").encode(), b"hetopt dashboard", hashlib.sha256).hexdigest()
         self.idle: dict[IOStream, None] = {}  # the oldest connection first
         self.pages = 0  # that are made and sent now
         self._pool = ThreadPoolExecutor(1)  # the settings of Matplotlib belong to the whole process
@@ -202,10 +198,8 @@ class DashboardServer:
         with suppress(RuntimeError):  # it has returned
             self._runner.get_loop().call_soon_threadsafe(self._stop.set)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Stop listening."""
         self._socket.close()
 
     async def _serve(self) -> None:
@@ -244,13 +238,9 @@ class DashboardServer:
             return HTTPStatus.OK
         with suppress(CookieError):
             cookie = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
-            if cookie is not None and _same(cookie.value, session_of(self._token)):
+            if cookie is not None and _same(cookie.value, self.session):
                 return HTTPStatus.OK
         return HTTPStatus.UNAUTHORIZED
-
-    def set_cookie(self) -> str:
-        """The header that sets a cookie in place of the token."""
-        return f"{self.cookie}={session_of(self._token or '')}; Path=/; HttpOnly; SameSite=Strict"
 
     async def page(self, path: str) -> str:
         """The text for a path of :data:`PATHS`, made in a thread, as it may take long.
@@ -310,8 +300,8 @@ class _Request(RequestHandler):
         if path not in PATHS:
             raise HTTPError(404)
         if status == HTTPStatus.SEE_OTHER:  # takes the token out of the address
-            self.set_header("Set-Cookie", server.set_cookie())
-            await self._send(status, TEXT, "", Location=path.rpartition("/")[2] or "./")
+            cookie = f"{server.cookie}={server.session}; Path=/; HttpOnly; SameSite=Strict"  # stands for the token
+            await self._send(status, TEXT, "", Location=path.rpartition("/")[2] or "./", Set_Cookie=cookie)
             return
         server.pages += 1
         try:
