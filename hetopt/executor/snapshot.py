@@ -22,6 +22,9 @@ from hetopt.executor.speeds import read_speeds
 from hetopt.executor.state_database import LEASES, StateDatabase, is_full
 from hetopt.executor.state_folder import DATABASE
 
+SAME = ("name", "tenant", "committed", "lost", "submitted", "submitted_at", "started", "finished", "failures", "losses")
+"""Columns of jobs that are shown as they are."""
+
 LATE_SECONDS = 30.0
 """A round that is late by more, and by more than its own length, is overdue."""
 
@@ -243,28 +246,16 @@ def _job(
     measured = [rates[lease.row["gpu_types"]] for lease in running if lease.row["gpu_types"] in rates]
     speed = sum(measured) if measured else None  # copies of a forked job share its steps
     left = max(0, spec["steps"] - step)
-    return {
-        "name": row["name"],
-        "tenant": row["tenant"],
+    return {key: row[key] for key in SAME} | {
         "state": state,
         "workers": spec["workers"],
         "step": min(step, spec["steps"]),
         "steps": spec["steps"],
-        "committed": row["committed"],
-        "lost": row["lost"],
-        "where": [
-            f"{n} {t} on {node}" for lease in running for node, gpus in lease.held.items() for t, n in gpus.items()
-        ],
+        "where": [f"{n} {t} on {node}" for one in running for node, gpus in one.held.items() for t, n in gpus.items()],
         "speeds": dict(rates),
         "speed": speed,
         "left_seconds": left / speed if speed and state == "running" else None,
-        "submitted": row["submitted"],
-        "submitted_at": row["submitted_at"],
-        "started": row["started"],
-        "finished": row["finished"],
         "seconds": (now if row["finished"] is None else row["finished"]) - row["submitted"],
-        "failures": row["failures"],
-        "losses": row["losses"],
         "reason": reason if known else DAMAGED,
     }
 
@@ -279,16 +270,10 @@ def _saved(report: LeaseReport) -> int | None:
 def _lease(report: LeaseReport, *, expired: bool) -> dict[str, Any]:
     lease, row = report.lease, report.lease.row
     state = "lost" if row["lost_since"] is not None else "stopping" if row["stop_asked"] is not None else row["state"]
-    return {
-        "tag": lease.tag,
+    return {key: row[key] for key in ("tag", "copy", "kind", "granted", "from_step", "until_step")} | {
         "job": lease.job["name"],
-        "copy": row["copy"],
-        "kind": row["kind"],
         "state": EXPIRED if expired else state,
         "seats": lease.held,
-        "granted": row["granted"],
-        "from_step": row["from_step"],
-        "until_step": row["until_step"],
         "step": report.ticked,
         "folder": str(lease.folder),
     }

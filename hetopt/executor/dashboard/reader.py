@@ -265,8 +265,8 @@ def unmeasured(connection: Connection, capacity: Mapping[str, int]) -> set[str]:
 def fairness(now: Snapshot, unmeasured: Collection[str] = ()) -> pd.DataFrame:
     """Finish-time fairness by the definition ``"themis"`` of :func:`hetopt.metrics.finish_time.finish_time_fairness`.
 
-    The cluster is that of now, with nodes that are down or drained, at all times. Speeds are measured ones; a type
-    without a measurement, or without GPUs for the whole gang, does not count.
+    The cluster is at all times the present one, with nodes that are down or drained. A GPU type on which a job was not
+    measured, or without GPUs for the whole gang, does not count.
 
     Parameters
     ----------
@@ -276,22 +276,18 @@ def fairness(now: Snapshot, unmeasured: Collection[str] = ()) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each job for which it is known, by name:
+        A row for each job whose fairness is known, by name, with its ``tenant``; others failed, were cancelled, or have
+        no speed on a type with room for the gang.
 
-        ``tenant``
-            Its tenant.
         ``shared``
-            Seconds from submission to finish. Of a running job, what is left counts at its present speed; of one
-            without GPUs at its fastest measured speed, as if it ran from now on.
+            Seconds from submission to finish. Of a running job, the rest counts at its present speed; of one without
+            GPUs at its fastest measured speed, as if it ran from now on.
         ``ideal``
             Seconds in an own 1/N of the cluster. For jobs that are not finished, N is the mean until now.
         ``rho``
             ``shared / ideal``; below 1: sooner than in its own part.
         ``estimated``
             Whether rho may be too small: the job has no GPUs, or is in ``unmeasured``.
-
-        Jobs that failed or were cancelled have none, and neither have jobs without a speed on a type that has room for
-        the gang.
     """
     jobs = [job for job in now.jobs if job["workers"]]  # others have a damaged specification
     capacity = capacity_of({node["name"]: node for node in now.nodes})
