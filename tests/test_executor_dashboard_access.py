@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from dashboard_books import Books
-from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_books  # noqa: F401 - fixtures
+from dashboard_server import TOKEN, ask, closed_server, open_server, raw, served, some_books  # noqa: F401 - fixtures
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.commands import dashboard
@@ -138,6 +138,11 @@ def test_places_to_listen(books: Books) -> None:
 
 
 @pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
-def test_over_ipv6(books: Books) -> None:
-    with closing(Reader(books.database.folder)) as reader, closing(DashboardServer(reader, "::1", 0)) as server:
-        assert server.address.url == f"http://[::1]:{server.address.port}/"
+@pytest.mark.parametrize(("host", "clients"), [("::1", ["::1"]), ("::", ["::1", "127.0.0.1"])])
+def test_over_ipv6(books: Books, host: str, clients: list[str]) -> None:
+    """All addresses of this machine are those of IPv4, too."""
+    with served(books.database.folder, host=host, token=TOKEN) as server:
+        for client in clients:
+            assert ask(server, client=client, Authorization=f"Bearer {TOKEN}")[0] == 200
+            assert ask(server, client=client)[0] == 401
+        assert (server.address.url == f"http://[::1]:{server.address.port}/") == (host == "::1")
