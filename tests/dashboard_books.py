@@ -14,7 +14,7 @@ from executor_scenes import spec
 from hetopt.executor.clock import Clock
 from hetopt.executor.connection import Connection
 from hetopt.executor.dashboard.reader import DashboardState, Reader
-from hetopt.executor.lease_directory import LOSSES, PROGRESS
+from hetopt.executor.lease_directory import LOSSES, PROGRESS, now, renew
 from hetopt.executor.state_database import LEASES, StateDatabase
 
 Seats = Sequence[tuple[str, str, int]]
@@ -107,10 +107,19 @@ class Books:
             "sealed": sealed,
         }
         own = self.insert("leases", **{**known, **row})
+        if sealed is None:
+            self.renew(str({**known, **row}["tag"]))
         for node, kind, index in seats:
             held = sealed is None
             self.insert("seats", lease=own, node=node, gpu_type=kind, number=index, device="", held=held)
         return own
+
+    def renew(self, tag: str, age: float = 0.0) -> Path:
+        """Renew a lease as its controller would have, some seconds ago; its directory."""
+        folder = self.database.folder / LEASES / tag
+        folder.mkdir(parents=True, exist_ok=True)
+        renew(folder, int(1000 * (now() - age)))
+        return folder
 
     def round(self, number: int, time: float, capacity: int, **row: Any) -> None:
         """A decision."""
@@ -178,6 +187,13 @@ class _World:
         self.open: dict[str, dict[str, Any]] = {}
         self.rows: list[dict[str, Any]] = []
         self.leases: list[dict[str, Any]] = []
+
+    def renew(self, tag: str, age: float = 0.0) -> Path:
+        """Renew a lease as its controller would have, some seconds ago; its directory."""
+        folder = self.database.folder / LEASES / tag
+        folder.mkdir(parents=True, exist_ok=True)
+        renew(folder, int(1000 * (now() - age)))
+        return folder
 
     def round(self, number: int, time: float) -> None:
         """Jobs come, some leases end, free GPUs are granted."""

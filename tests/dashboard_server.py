@@ -23,14 +23,20 @@ Answer = tuple[int, dict[str, str], str]
 
 @contextmanager
 def served(
-    folder: Path, *, token: str | None = None, max_age: float = 0.0, lock_seconds: float = PATIENCE
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    max_age: float = 0.0,
+    lock_seconds: float = PATIENCE,
+    request_seconds: float = PATIENCE,
 ) -> Iterator[DashboardServer]:
-    """A server of these books, on a port that is free."""
+    """A server of this state, on a port that is free."""
     with (
         closing(Reader(folder, lock_seconds=lock_seconds, max_age=max_age)) as reader,
-        DashboardServer(reader, port=0, token=token) as server,
+        closing(DashboardServer(reader, host, 0, token, request_seconds=request_seconds)) as server,
     ):
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             yield server
@@ -40,10 +46,16 @@ def served(
 
 
 def ask(
-    server: DashboardServer, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str
+    server: DashboardServer,
+    path: str = "/",
+    method: str = "GET",
+    body: bytes | None = None,
+    *,
+    client: str = "127.0.0.1",
+    **headers: str,
 ) -> Answer:
     """Status, headers and body of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.address.port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(client, server.address.port, timeout=PATIENCE)
     with closing(connection):
         connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()

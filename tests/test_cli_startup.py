@@ -22,7 +22,7 @@ from hetopt.plugins import COMMANDS
 
 HETOPT = Path(sys.executable).with_name("hetopt")
 
-HEAVY = {"numpy", "pandas", "scipy", "pyomo", "flint", "matplotlib", "highspy", "joblib", "hypothesis"}
+HEAVY = {"numpy", "pandas", "scipy", "pyomo", "flint", "matplotlib", "highspy", "joblib", "hypothesis", "tornado"}
 """Packages that take long to import; numpy alone takes as long as Python."""
 
 STATE = {"sqlite3", "yaml"}

@@ -151,7 +151,7 @@ def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
         until(lambda: jobs_of(run)["long"]["step"] > 5)
         assert run("run", *QUICK)[0] == 2  # one controller at a time
         first.send_signal(signal.SIGINT)
-        assert "jobs go on for 600 s" in first.communicate()[1]
+        assert "jobs continue for 600 s" in first.communicate()[1]
     assert first.returncode == 130
     before = jobs_of(run)["long"]
     assert before["state"] == "running"
@@ -201,6 +201,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
     with StateDatabase(state) as database, database.reading() as connection:
         number = connection.value("SELECT max(id) FROM leases")
     gate.touch()
+    until(lambda: jobs_of(run)["long"]["state"] == "stopped", "its lease has certainly expired")
     step = jobs_of(run)["long"]["step"]
     assert 5 < step < 400
     assert run("run", "--no-profile", *QUICK)[0] == 0

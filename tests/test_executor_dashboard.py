@@ -13,10 +13,11 @@ from dashboard_books import Books, seen
 from metric_cases import log_of
 
 from hetopt import Cluster, Instance, Job
-from hetopt.executor.dashboard import history, pictures
-from hetopt.executor.dashboard.job_fairness import fairness
+from hetopt.executor.dashboard import reader
+from hetopt.executor.dashboard.page import runs
+from hetopt.executor.dashboard.reader import fairness
 from hetopt.executor.lease_directory import LOSSES
-from hetopt.executor.losses import POINTS, newest_leases, recent_curve
+from hetopt.executor.losses import POINTS, newest_curves, recent_curve
 from hetopt.executor.snapshot import Snapshot
 from hetopt.metrics.finish_time import finish_time_fairness
 
@@ -30,7 +31,7 @@ def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
     books.lease(b, [("m", "V100", 0)], 150.0, kind="profile", copy=2, round=4)
     books.lease(a, [("m", "V100", 1)], 10.0, 50.0)
     with books.database.reading() as connection:
-        spans, since = history.spans(connection, 60.0, 300.0)
+        spans, since = reader.spans_of(connection, 60.0, 300.0)
     assert since == 60.0
     assert [(s.job, s.tenant, s.copy, s.kind, s.node, s.gpu_type, s.number) for s in spans] == [
         ("a", "x", 0, "train", "n", "K80", 0),
@@ -41,7 +42,7 @@ def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
         (100.0, 200.0, 110.0, False, 3, "it moves"),
         (150.0, 300.0, None, True, 4, ""),
     ]
-    assert [[s.number for s in run] for run in pictures.runs(spans)] == [[0, 1], [0]]
+    assert [[s.number for s in run] for run in runs(spans)] == [[0, 1], [0]]
 
 
 def test_gpus_that_are_counted_anew_keep_their_rows(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_gpus_that_are_counted_anew_keep_their_rows(tmp_path: Path) -> None:
         with books.writing() as connection:
             connection.update("seats", {"device": device}, "lease = :lease", lease=lease)
     with books.database.reading() as connection:
-        spans, _ = history.spans(connection, 0.0, 300.0)
+        spans, _ = reader.spans_of(connection, 0.0, 300.0)
     assert [span.number for span in spans] == [1, 0, 1, 2]
 
 
@@ -64,23 +65,23 @@ def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tm
         books.lease(job, [("n", "K80", 0)], end - 9.0, end)
     books.lease(job, [("n", "K80", 0)], 5.0)
     with books.database.reading() as connection:
-        spans, since = history.spans(connection, 0.0, 60.0, most=3)
+        spans, since = reader.spans_of(connection, 0.0, 60.0, most=3)
         assert since == 20.0
         assert sorted(span.until for span in spans) == [30.0, 40.0, 60.0]
-        assert history.spans(connection, 0.0, 60.0, most=5)[1] == 0.0
+        assert reader.spans_of(connection, 0.0, 60.0, most=5)[1] == 0.0
 
 
 def test_the_page_shows_an_hour_or_twelve_rounds(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     job = books.job("a")
     with books.database.reading() as connection:
-        assert history.window_start(connection, 10_000.0, None) == 6400.0
+        assert reader.window_start(connection, 10_000.0, 10_000.0, None) == 6400.0
     books.lease(job, [("n", "K80", 0)], 100.0, 6000.0)
     with books.database.reading() as connection:
-        assert history.window_start(connection, 10_000.0, 300.0) == 6400.0
-        assert history.window_start(connection, 10_000.0, 600.0) == 2800.0
-        assert history.window_start(connection, 10_000.0, 3600.0) == 100.0, "nothing was before"
-        assert history.window_start(connection, 105.0, None) == 95.0, "some seconds at least"
+        assert reader.window_start(connection, 10_000.0, 10_000.0, 300.0) == 6400.0
+        assert reader.window_start(connection, 10_000.0, 10_000.0, 600.0) == 2800.0
+        assert reader.window_start(connection, 10_000.0, 10_000.0, 3600.0) == 100.0, "nothing was before"
+        assert reader.window_start(connection, 105.0, 105.0, None) == 95.0, "some seconds at least"
 
 
 def test_gpus_held_by_tenants_by_hand(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_gpus_held_by_tenants_by_hand(tmp_path: Path) -> None:
     books.lease(y, [("n", "K80", 2)], 150.0)
     books.lease(y, [("n", "K80", 3)], 10.0, 60.0)
     with books.database.reading() as connection:
-        held = history.usage(connection, 100.0, 300.0)
+        held = reader.usage_of(connection, 100.0, 300.0)
     assert list(held.recent.items()) == [("x", 200.0), ("y", 150.0)]
     assert held.total == {"x": 220.0, "y": 200.0}
 
@@ -101,7 +102,7 @@ def test_rounds_from_the_one_before_on(tmp_path: Path) -> None:
     for number, (time, capacity) in enumerate([(0.0, 4), (100.0, 4), (200.0, 6), (300.0, 6)], start=1):
         books.round(number, time, capacity, policy="p")
     with books.database.reading() as connection:
-        found = history.rounds(connection, 150.0)
+        found = reader.rounds_of(connection, 150.0)
     assert [one["number"] for one in found] == [2, 3, 4]
 
 
@@ -191,7 +192,7 @@ def test_types_on_which_a_job_was_never_measured(tmp_path: Path) -> None:
     books.speed(books.job("picky", of={"gpu_types": ["K80"]}), K80=1.0)
     books.job("none")
     with books.database.reading() as connection:
-        assert history.unmeasured(connection) == {"some", "none"}
+        assert reader.unmeasured(connection, {"K80": 2, "V100": 1}) == {"some", "none"}
 
 
 # -- losses
@@ -220,7 +221,7 @@ def test_a_long_file_of_losses_gives_points_over_all_of_it(tmp_path: Path) -> No
     assert np.diff(steps).max() < 2 * 50_000 / POINTS
 
 
-def test_the_newest_leases_of_each_job_that_train(tmp_path: Path) -> None:
+def test_curves_are_of_the_newest_leases_that_train(tmp_path: Path) -> None:
     books = Books(tmp_path / "s")
     a, b = books.job("a"), books.job("b")
     books.lease(a, [], 0.0, 1.0, kind="profile")
@@ -229,6 +230,11 @@ def test_the_newest_leases_of_each_job_that_train(tmp_path: Path) -> None:
     for copy in (1, 2):
         books.lease(b, [], 0.0, forked=True, copy=copy)
     with books.database.reading() as connection:
-        found = newest_leases(connection, ["a", "b"], tmp_path)
-    assert [step for step, _ in found["a"]] == [3, 4, 5, 6, 7, 8]
-    assert [folder.name.split("-")[3] for _, folder in found["b"]] == ["1"]
+        for number, tag in connection.execute("SELECT id, tag FROM leases"):
+            folder = books.renew(tag)
+            (folder / LOSSES).write_text("".join(f'{{"step": {s}, "loss": {number}}}\n' for s in range(1, 13)))
+        found = newest_curves(connection, ["a", "b"], books.database.folder / "leases")
+    assert found["a"] == [(step, {9: 9.0}.get(step, min(step + 1, 10.0))) for step in range(4, 9)] + [
+        (s, 10.0) for s in range(9, 13)
+    ]
+    assert found["b"] == [(step, 11.0) for step in range(1, 13)]

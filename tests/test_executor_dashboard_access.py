@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from dashboard_books import Books
-from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_books  # noqa: F401 - fixtures
+from dashboard_server import TOKEN, ask, closed_server, open_server, raw, served, some_books  # noqa: F401 - fixtures
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.commands import dashboard
-from hetopt.executor.dashboard.access import Access, address
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import DashboardServer
+from hetopt.executor.dashboard.server import DashboardServer, address
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
@@ -49,7 +48,7 @@ def test_with_a_token_nobody_reads_without(closed: DashboardServer) -> None:
         for method in ("GET", "HEAD", "POST"):
             status, headers, text = ask(closed, path, method)
             assert status == 401
-            assert headers["WWW-Authenticate"] == 'Bearer realm="hetopt"'
+            assert headers["Www-Authenticate"] == 'Bearer realm="hetopt"'
             assert "early-bird" not in text
     for wrong in ("Bearer", "Bearer ", "Bearer x", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xe9"):
         assert ask(closed, Authorization=wrong)[0] == 401
@@ -75,9 +74,13 @@ def test_a_token_in_the_address_becomes_a_cookie(closed: DashboardServer) -> Non
     assert ask(closed, "/?" + "&".join(f"a{i}=1" for i in range(50)))[0] == 401
 
 
-def test_another_token_means_another_cookie() -> None:
-    assert Access("a" * 9, 1).cookie != Access("b" * 9, 1).cookie
-    assert Access("a" * 9, 1).cookie == Access("a" * 9, 1).cookie
+def test_another_token_means_another_cookie(books: Books) -> None:
+    with closing(Reader(books.database.folder)) as reader:
+        servers = [DashboardServer(reader, token=token) for token in ("a" * 9, "b" * 9, "a" * 9)]
+        for server in servers:
+            server.close()
+    one, other, again = (server.session for server in servers)
+    assert one == again != other
 
 
 def test_the_token_is_told_to_nobody(closed: DashboardServer, capfd: pytest.CaptureFixture[str]) -> None:
@@ -135,6 +138,11 @@ def test_places_to_listen(books: Books) -> None:
 
 
 @pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
-def test_over_ipv6(books: Books) -> None:
-    with closing(Reader(books.database.folder)) as reader, DashboardServer(reader, "::1", 0) as server:
-        assert server.address.url == f"http://[::1]:{server.address.port}/"
+@pytest.mark.parametrize(("host", "clients"), [("::1", ["::1"]), ("::", ["::1", "127.0.0.1"])])
+def test_over_ipv6(books: Books, host: str, clients: list[str]) -> None:
+    """All addresses of this machine are those of IPv4, too."""
+    with served(books.database.folder, host=host, token=TOKEN) as server:
+        for client in clients:
+            assert ask(server, client=client, Authorization=f"Bearer {TOKEN}")[0] == 200
+            assert ask(server, client=client)[0] == 401
+        assert (server.address.url == f"http://[::1]:{server.address.port}/") == (host == "::1")

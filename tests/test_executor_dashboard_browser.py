@@ -69,7 +69,6 @@ def test_the_page_reports_that_the_server_does_not_answer(
     with opened(browser, server.address.url, 1400, "light") as tab:
         if what == "stops":
             server.shutdown()
-            server.server_close()
         else:
             monkeypatch.setattr(server.reader, "read", fails)
         text = {"stops": "The server does not answer.", "fails": "the disk <b>is</b> gone"}[what]

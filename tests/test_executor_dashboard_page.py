@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from hetopt.errors import UnusableFile
 from hetopt.executor import status_view
 from hetopt.executor.commands import dashboard
-from hetopt.executor.dashboard import history, pictures
+from hetopt.executor.dashboard import page as pages
 from hetopt.executor.dashboard.page import FILE_POLICY, POLICY, fragment, notice, page
+from hetopt.executor.dashboard.reader import Span
 from hetopt.presentation import terminal
 from hetopt.presentation.gantt import time_axis
 from hetopt.presentation.pages import source_hash, stylesheet
@@ -105,7 +106,7 @@ def test_the_busy_page_shows_what_is_in_the_state_database(tmp_path: Path) -> No
     assert "1.03 h" in shown
     tips = re.findall(r"<title>([^<]*)</title><path", text)
     bars = [tip for tip in tips if "granted in round" in tip]
-    assert len(bars) == len(pictures.runs(state.spans))
+    assert len(bars) == len(pages.runs(state.spans))
     assert any(re.search(r" is profiled on \d K80 of n1 for 1 min", tip) for tip in bars)
     assert any("in round 11: it moves" in tip for tip in bars)
     assert [tip.split(":")[0] for tip in tips if "decided in 34 ms" in tip] == [f"round {i}" for i in range(2, 13)]
@@ -144,8 +145,8 @@ def test_watching_prints_the_same_again(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_pictures_are_drawn_once_per_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states, drawn = [seen(busy(tmp_path / name, jobs=6)) for name in "ab"], []
-    before = pictures.leases
-    monkeypatch.setattr(pictures, "leases", lambda state: drawn.append(state) or before(state))
+    before = pages.leases
+    monkeypatch.setattr(pages, "leases", lambda state: drawn.append(state) or before(state))
     for state in (states[0], states[0], states[1], states[1]):
         assert fragment(state) in page(state)
     assert drawn == states
@@ -192,13 +193,13 @@ def test_a_large_cluster_stays_small(tmp_path: Path) -> None:
 
 
 def test_seats_are_capped_and_those_that_are_gone_have_rows() -> None:
-    span = history.Span("t", "j", "x", 0, "train", "gone", "K80", 1, 0.0, 9.0, None, True, 1, "")
+    span = Span("t", "j", "x", 0, "train", "gone", "K80", 1, 0.0, 9.0, None, True, 1, "")
     nodes = [{"name": "a", "gpus": {"K80": 3}}, {"name": "b", "gpus": {"V100": 500}}]
-    found, left_out = pictures.gpu_rows(nodes, [span], most=10)
+    found, left_out = pages.gpu_rows(nodes, [span], most=10)
     assert found == {("a", "K80"): 3, ("b", "V100"): 7}
     assert left_out == 495
-    assert pictures.gpu_rows(nodes[:1], [span])[0] == {("a", "K80"): 3, ("gone", "K80"): 2}
-    assert pictures.lease_tip([span, span], 10.0) == "j of x runs on 2 K80 of gone for 9 s, granted in round 1"
+    assert pages.gpu_rows(nodes[:1], [span])[0] == {("a", "K80"): 3, ("gone", "K80"): 2}
+    assert pages.lease_tip([span, span], 10.0) == "j of x runs on 2 K80 of gone for 9 s, granted in round 1"
 
 
 def test_the_policy_of_content_allows_exactly_what_the_page_has(tmp_path: Path) -> None:
@@ -244,7 +245,7 @@ def test_a_job_that_was_never_profiled_has_a_speed_from_its_ticks(tmp_path: Path
     for i, (job, copy) in enumerate(lease):
         books.lease(job, [("n", "K80", i)], 9900.0, copy=copy, forked=copy > 0)
         folder = books.database.folder / "leases" / f"hetopt-{books.database.cluster}-{job}-{copy}-{i + 1}"
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         said = {"step": 101, "first_step": 1, "seconds": 50.0, "time": 0.0}
         (folder / "progress.json").write_text(json.dumps(said))
     speeds = {job["name"]: job["speed"] for job in seen(books).snapshot.jobs}

@@ -25,7 +25,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning
 from hetopt.executor.cache import Cache
-from hetopt.executor.dashboard import history
+from hetopt.executor.dashboard import reader
 from hetopt.executor.job_logs import printed
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.losses import losses
@@ -183,7 +183,7 @@ class Histories(RuleBasedStateMachine):
 
     def engine(self) -> str | None:
         with self.database.reading() as connection:
-            return history.engine(connection)
+            return reader.engine_of(connection)
 
     def check_events(self, before: list[int]) -> None:
         """The newest stays; each is in the books or in the log file, and comes there once."""
@@ -362,7 +362,7 @@ def test_the_command(lab: Path, run: Run) -> None:
     assert out.startswith("3 directories of leases (")
     assert out.endswith("events would go\n")
     assert run("prune", "--older", "0.001s")[1] == out.replace("would go", "went")
-    assert run("logs", "bad")[:2] == (0, "what bad has printed is not there any more: pruned\n")
+    assert run("logs", "bad")[:2] == (0, "bad: its log was deleted or pruned\n")
     assert run("logs", "good", "--all")[0] == 0
     assert "no loss reported" in run("losses", "bad")[1]
     assert run("status", "--all")[0] == 0

@@ -48,12 +48,12 @@ def test_an_engine_that_is_down_is_said_to_be_as_long_as_it_is(stage: Make) -> N
     reader = Reader(lab.database.folder)
     assert why in fragment(reader.read())
     reader.close()
-    assert metrics(lab.database)["hetopt_troubles"] == 1.0
+    assert metrics(lab.database)["hetopt_alerts"] == 1.0
     lab.engine.down = ""
     lab.play()
     assert snapshot(lab.database).alerts == []
     assert why not in shown(lab.database)
-    assert metrics(lab.database)["hetopt_troubles"] == 0.0
+    assert metrics(lab.database)["hetopt_alerts"] == 0.0
 
 
 def test_what_was_wrong_with_the_last_controller_is_over_with_it(stage: Make) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def stored(table: str) -> Callable[[typer.Context, str], list[str]]:
-    """Complete a name in a table of the cluster's state, without the packages that write it."""
+    """Complete a name in a table of the state database, with few imports."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         import sqlite3
@@ -63,11 +62,11 @@ def opened(state: Path, *, make: bool = False) -> StateDatabase:
 def submit(
     job: Annotated[Path, Argument(help="The job's file, or - for standard input.", **INPUT)],
     state: StateFolder,
-    name: Annotated[str | None, Option(help="Another name than the file's.")] = None,
+    name: Annotated[str | None, Option(help="Another name than that in the file.")] = None,
     again: Annotated[bool, Option(help="Add a number to the name where it is taken.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hand in a training job."""
+    """Submit a training job."""
     from hetopt.executor import queue
     from hetopt.executor.job_file import read_job
 
@@ -94,9 +93,7 @@ def run(
     settings: Settings = None,
     engine: Annotated[
         str,
-        Option(
-            "--engine", "-e", help="local, slurm, or module:Name of one of your own.", autocompletion=names_of(ENGINES)
-        ),
+        Option("--engine", "-e", help="local, slurm, or module:Name.", autocompletion=names_of(ENGINES)),
     ] = "local",
     round_length: Annotated[
         str | None, Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
@@ -118,16 +115,16 @@ def run(
     ] = True,
     profile_seconds: Annotated[str, Option(help="Length of such a run.")] = "30s",
     strict_rounds: Annotated[
-        bool, Option(help="Whoever comes waits for the next round, as in simulations, also where nothing runs.")
+        bool, Option(help="Every new job waits for the next round, as in simulations, also if nothing runs.")
     ] = False,
-    ttl: Annotated[str, Option(help="A job stops by itself when its lease is not renewed for so long.")] = "60s",
-    poll: Annotated[str, Option(help="How often to look.")] = "1s",
+    ttl: Annotated[str, Option(help="Time after which a job stops if its lease is not renewed.")] = "60s",
+    poll: Annotated[str, Option(help="Time between two steps of the controller.")] = "1s",
     until_idle: Annotated[bool, Option(help="End when no job is left.")] = False,
     metrics_port: Annotated[int | None, Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
 ) -> None:
-    """Be the controller: let a policy schedule the jobs that are handed in, until Ctrl-C.
+    """Run the controller: a policy schedules the submitted jobs, until Ctrl-C.
 
-    Jobs go on when it ends, until their leases run out; started again before, it goes on where it was.
+    Jobs continue after its end until their leases expire; if it is started again before, it takes them over.
     """
     from hetopt.cli.arguments import parse_settings
     from hetopt.executor.starting import controller
@@ -150,7 +147,7 @@ def run(
             ttl_seconds=live,
             strict_rounds=strict_rounds,
         )
-        with _interrupts() as asked, closing(driver):
+        with _interrupts() as signals, closing(driver):
             if metrics_port is not None:
                 from hetopt.executor.prometheus import serve
 
@@ -158,27 +155,27 @@ def run(
             console.note(
                 f"{driver.settings.policy} schedules the jobs of {database.folder} on {engine}; Ctrl-C ends it"
             )
-            driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(asked))
+            driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(signals))
             left = bool(driver.manager.leases())
-    if asked:
-        goes_on = f"; jobs go on for {live:g} s, and `hetopt run` takes them over until then"
-        console.note("stopped" + goes_on * left)
+    if signals:
+        continued = f"; jobs continue for {live:g} s, and `hetopt run` takes them over until then"
+        console.note("stopped" + continued * left)
         raise typer.Exit(130)
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """The signals that have asked this process to end; at the second it does at once."""
-    asked: list[int] = []
+    """The signals to end that this process has received; the second ends it at once."""
+    received: list[int] = []
 
     def ask(number: int, _: object) -> None:
-        if asked:
+        if received:
             raise KeyboardInterrupt
-        asked.append(number)
+        received.append(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -188,37 +185,44 @@ def status(
     state: StateFolder,
     watch: Annotated[bool, Option("--watch/--no-watch", "-w", help="Stay, and show what changes.")] = False,
     every: Annotated[str, Option(help="How often, with --watch.")] = "2s",
-    everything: Annotated[bool, Option("--all/--no-all", help="Also all jobs that are over.")] = False,
+    everything: Annotated[bool, Option("--all/--no-all", help="Also all finished jobs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show nodes and jobs."""
     from hetopt.executor import status_view
-    from hetopt.executor.snapshot import snapshot
+    from hetopt.executor.snapshot import Snapshot, snapshot
 
     pause = seconds(every, "--every")
     with opened(state) as database:
         if as_json:
             console.print_json(snapshot(database).plain())
-        elif watch:
-            status_view.watch(lambda: snapshot(database), every=pause, everything=everything)
+            return
+
+        def read() -> Snapshot:
+            return snapshot(database, finished=None if everything else status_view.MOST_FINISHED)
+
+        if watch:
+            status_view.watch(read, every=pause, everything=everything)
         else:
-            status_view.show(snapshot(database), everything=everything)
+            status_view.show(read(), everything=everything)
 
 
 def logs(
     job: JobName,
     state: StateFolder,
-    lines: Annotated[int, Option("--lines", "-n", help="The last so many of each log; 0: all.")] = 50,
+    lines: Annotated[int, Option("--lines", "-n", help="Lines at the end of each log; 0: all.")] = 50,
     every_lease: Annotated[bool, Option("--all/--no-all", help="Of all its leases, not only the newest.")] = False,
+    follow: Annotated[
+        bool, Option("--follow/--no-follow", "-f", help="Continue with what it prints until it is finished.")
+    ] = False,
 ) -> None:
     """Print what a job has printed."""
-    from hetopt.executor.job_logs import printed
+    from hetopt.executor import job_logs
 
     if lines < 0:
         raise InvalidOption(f"is {lines}; it must be at least 0", "--lines")
     with opened(state) as database:
-        for line in printed(database, job, lines=lines, every_lease=every_lease):
-            sys.stdout.write(line)
+        job_logs.write(job_logs.printed(database, job, lines=lines, every_lease=every_lease, follow=follow))
 
 
 def losses(
@@ -227,7 +231,7 @@ def losses(
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the losses that jobs have told, and draw them."""
+    """Show the losses that jobs have reported, and draw them."""
     from hetopt.executor import losses as curves
 
     with opened(state) as database:
@@ -259,7 +263,7 @@ def cancel(job: JobName, state: StateFolder) -> None:
 
 
 def retry(job: JobName, state: StateFolder) -> None:
-    """Let a job that has failed run again, from its last checkpoint."""
+    """Requeue a failed job, from its last checkpoint."""
     from hetopt.executor import queue
 
     with opened(state) as database:
@@ -280,9 +284,9 @@ def drain(
 
 
 def prune(
-    older: Annotated[str, Option(help="Only of what is over for so long, e.g. 30d.")],
+    older: Annotated[str, Option(help="Age of leases and jobs, from their ends, e.g. 30d.")],
     state: StateFolder,
-    dry_run: Annotated[bool, Option(help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Option(help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove the directories of old leases with their logs, and old events; the newest checkpoint of each job stays."""
     from hetopt.executor import pruning
@@ -316,7 +320,7 @@ def dashboard(
     ] = None,
     once: Annotated[Path | None, Option(help="Write the page to this file (-: standard output), and end.")] = None,
 ) -> None:
-    """Show the cluster in a browser, until Ctrl-C. It only reads: nothing can be changed there."""
+    """Show the cluster in a browser, until Ctrl-C. Nothing can be changed there."""
     from hetopt.data.saving import save
     from hetopt.executor.dashboard.page import page
     from hetopt.executor.dashboard.reader import Reader
@@ -331,7 +335,7 @@ def dashboard(
             save(text.encode("utf-8", "replace"), once, overwrite=True)
             print(f"page: {once}")
             return
-        with DashboardServer(reader, host, port, token) as server:
+        with closing(DashboardServer(reader, host, port, token)) as server:
             print(f"the dashboard is at {server.address.url}; Ctrl-C ends it")
             if token is None:
                 print("all users of this machine can read it; a token (HETOPT_TOKEN) prevents that")

@@ -111,6 +111,7 @@ class Controller:
         self.scheduler.resume()
         with database.writing() as connection:
             database.set_meta(connection, "alerts", "[]")
+            database.set_meta(connection, "ttl_seconds", repr(settings.timeouts.ttl_seconds))
             database.record_event(connection, "controller", policy=settings.policy, engine=engine.name)
 
     # -- life

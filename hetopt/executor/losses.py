@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.connection import Connection, Row
+from hetopt.executor.connection import Connection
 from hetopt.executor.leases import directory
 from hetopt.executor.snapshot import leases_of
 from hetopt.executor.state_database import StateDatabase
@@ -95,21 +95,21 @@ def _lines(path: Path, most: int | None) -> list[bytes]:
         return []
 
 
-def newest_leases(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str, list[tuple[int, Path]]]:
-    """Job -> (first step, directory) of its newest leases that train, in order; of a forked job those of one copy."""
+def newest_curves(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Job -> at most :data:`POINTS` (step, loss) of its newest leases that train; of a forked job those of one copy."""
     query = """
         SELECT jobs.name, leases.tag, leases.folder, leases.from_step
         FROM jobs JOIN leases ON leases.job = jobs.id
         WHERE jobs.name IN (SELECT value FROM json_each(:jobs)) AND leases.kind = 'train' AND leases.copy <= 1
         ORDER BY leases.id"""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[tuple[int, Path]]] = {}
     for row in connection.rows(query, jobs=list(jobs)):
-        found.setdefault(row["name"], []).append(row)
-    return {job: [(row["from_step"], directory(row, folder)) for row in rows[-LEASES:]] for job, rows in found.items()}
+        found.setdefault(row["name"], []).append((row["from_step"], directory(row, folder)))
+    return {job: recent_curve(leases[-LEASES:]) for job, leases in found.items()}
 
 
 def recent_curve(leases: Sequence[tuple[int, Path]]) -> list[tuple[int, float]]:
-    """At most :data:`POINTS` (step, loss) of :func:`newest_leases`, without the steps that were repeated later."""
+    """The curve of leases, given by their first steps and directories, without the steps that were repeated later."""
     points: list[tuple[int, float]] = []
     for first, folder in leases:
         own = {step: loss for step, loss in read_losses(folder, POINTS) if step > first and isfinite(loss)}

@@ -1,4 +1,4 @@
-"""What happened on a cluster as a :class:`~hetopt.simulation.log.Log`, so that all metrics and pages read it too."""
+"""The past of a cluster as a :class:`~hetopt.simulation.log.Log`, for the metrics and pages of simulations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from hetopt.errors import InvalidInstance
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_record import TRAIN
-from hetopt.executor.queue import known_nodes, spec_of
+from hetopt.executor.queue import DONE, QUEUED, known_nodes, spec_of
 from hetopt.executor.round_decision import cluster_of, distinct, job_of, speeds_of, with_tenants
 from hetopt.executor.speeds import allowed_types, memory_of, read_speeds
 from hetopt.executor.state_database import StateDatabase
@@ -25,123 +24,112 @@ from hetopt.plugins import ESTIMATORS
 from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals, training_begins
 
 KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}
-"""Events of the books -> those of a simulation."""
+"""Events of the state database -> those of a simulation."""
+
+Held = Mapping[int, Mapping[str, Mapping[str, int]]]
+"""Number of a lease -> node -> GPU type -> GPUs."""
+
+JOBS = [
+    "job", "tenant", "demand", "arrival", "start", "finish", "jct", "starvation", "switches", "rounds", "lost", "work",
+    "done", "wasted",
+]  # fmt: skip
+"""Columns of jobs."""
 
 
 def log_of(database: StateDatabase) -> Log:
-    """The log of all that the books know, until now, without jobs that could never run; see :func:`instance_of`.
+    """The log of the cluster until now, without jobs that could never run; see :func:`instance_of`.
 
     A span is a lease from its grant to its seal; ``lost`` are the seconds until its first step, ``work`` the steps that
-    were committed. ``switches`` has profiling runs left out. ``estimated`` throughputs are not kept.
+    were committed. ``switches`` has profiling runs left out. There are no ``estimated`` throughputs.
     """
     with database.reading() as connection:
         jobs = connection.rows("SELECT * FROM jobs ORDER BY id")
         leases = connection.rows("SELECT * FROM leases ORDER BY id")
-        seats = connection.rows("SELECT * FROM seats")
+        seats = connection.tuples(
+            "SELECT lease, node, gpu_type, count(*) FROM seats GROUP BY 1, 2, 3 ORDER BY min(rowid)"
+        )
         rounds = connection.rows("SELECT * FROM rounds ORDER BY number")
         events = connection.rows("SELECT * FROM events ORDER BY id")
         _, speeds = _described(connection, jobs)
     jobs = [row for row in jobs if row["id"] in speeds]
-    names = {row["id"]: row for row in jobs}
-    leases = [lease for lease in leases if lease["job"] in names]
-    end = max([database.now(), *(row["finished"] or 0.0 for row in jobs)])
-    if all(row["state"] != "queued" for row in jobs):
-        end = max((row["finished"] for row in jobs), default=end)
+    by_number = {row["id"]: row for row in jobs}
+    leases = [lease for lease in leases if lease["job"] in by_number]
+    finished = [row["finished"] or 0.0 for row in jobs]
+    end = max(finished, default=0.0)
+    if not jobs or any(row["state"] == QUEUED for row in jobs):  # else the log ends with the last job, as simulations
+        end = max(end, database.now())
     capacity = float(max((row["capacity"] for row in rounds), default=0))
-    rounds = [row for row in rounds if row["time"] < end]  # a simulation, too, is over with its last job
-    where: dict[int, dict[str, dict[str, int]]] = {}
-    for seat in seats:
-        gpus = where.setdefault(seat["lease"], {}).setdefault(seat["node"], {})
-        gpus[seat["gpu_type"]] = gpus.get(seat["gpu_type"], 0) + 1
-    spans = _spans(leases, names, where, end)
+    rounds = [row for row in rounds if row["time"] < end]
+    held: dict[int, dict[str, dict[str, int]]] = {}
+    for lease, node, gpu_type, number in seats:
+        held.setdefault(lease, {}).setdefault(node, {})[gpu_type] = number
+    spans = _spans(leases, by_number, held, end)
     table = _rounds(rounds, spans, capacity, end)
     took = pd.Series([row["seconds"] for row in rounds], index=pd.Index(table["start"], name="start"), name="seconds")
     rates = {row["name"]: speeds[row["id"]] for row in jobs}
-    events = [row for row in events if row["kind"] in KINDS and (row["job"] is None or row["job"] in rates)]
-    told = [(row["time"], KINDS[row["kind"]], row["job"]) for row in events]
-    nothing = pd.DataFrame(index=pd.Index([], name="start", dtype=float))
-    shares = _throughput(spans, table, rates, _entities(jobs))
+    changes = [
+        (row["time"], KINDS[row["kind"]], row["job"])
+        for row in events
+        if row["kind"] in KINDS and (row["job"] is None or row["job"] in rates)
+    ]
     return Log(
-        _jobs(jobs, leases, where, end),
+        _jobs(jobs, leases, held, end),
         spans,
         table,
-        pd.DataFrame(told, columns=["time", "kind", "job"]),
-        shares,
+        pd.DataFrame(changes, columns=["time", "kind", "job"]),
+        _throughput(spans, table, rates, _entities(jobs)),
         capacity,
-        nothing,
+        pd.DataFrame(index=pd.Index([], name="start", dtype=float)),
         took,
         end,
     )
 
 
-def _jobs(
-    jobs: Sequence[Row], leases: Sequence[Row], where: Mapping[int, Mapping[str, Any]], end: float
-) -> pd.DataFrame:
+def _jobs(jobs: Sequence[Row], leases: Sequence[Row], held: Held, end: float) -> pd.DataFrame:
     own: dict[int, list[Row]] = {}
     for lease in leases:
         if lease["running"] is not None or lease["first_tick"] is not None:
             own.setdefault(lease["job"], []).append(lease)
     found = []
     for row in jobs:
-        spec, mine = spec_of(row), own.get(row["id"], [])
-        finish = row["finished"] if row["state"] == "done" else math.nan
+        spec, mine, arrival = spec_of(row), own.get(row["id"], []), row["submitted"]
+        finish = row["finished"] if row["state"] == DONE else math.nan
         start = mine[0]["granted"] if mine else math.nan
-        found.append(
-            {
-                "job": row["name"],
-                "tenant": row["tenant"],
-                "demand": spec.workers,
-                "arrival": row["submitted"],
-                "start": start,
-                "finish": finish,
-                "jct": finish - row["submitted"],
-                "starvation": start - row["submitted"],
-                "switches": _switches(mine, where),
-                "rounds": pd.NA,
-                "lost": sum((lease["first_tick"] or lease["sealed"] or end) - lease["granted"] for lease in mine),
-                "work": float(spec.steps),
-                "done": float(row["committed"]),
-                "wasted": float(row["lost"]),
-            }
-        )
-    columns = ["job", "tenant", "demand", "arrival", "start", "finish", "jct", "starvation", "switches", "rounds"]
-    table = pd.DataFrame(found, columns=[*columns, "lost", "work", "done", "wasted"]).set_index("job")
+        lost = sum((lease["first_tick"] or lease["sealed"] or end) - lease["granted"] for lease in mine)
+        times = arrival, start, finish, finish - arrival, start - arrival
+        steps = float(spec.steps), float(row["committed"]), float(row["lost"])
+        found.append((row["name"], row["tenant"], spec.workers, *times, _switches(mine, held), pd.NA, lost, *steps))
+    table = pd.DataFrame(found, columns=JOBS).set_index("job")
     table["rounds"] = table["rounds"].astype("Int64")
     return table
 
 
-def _switches(leases: Sequence[Row], where: Mapping[int, Mapping[str, Any]]) -> int:
-    """How often a job, or one of the copies of a round, has begun to train on GPUs that it did not have before."""
+def _switches(leases: Sequence[Row], held: Held) -> int:
+    """Number of times that a job, or a copy of a round, began to train on GPUs that it did not have before."""
     turns = [lease for lease in leases if lease["kind"] == TRAIN]
     places = []
     for _, own in groupby(turns, key=lambda lease: (lease["forked"], lease["round" if lease["forked"] else "id"])):
-        held = [where.get(lease["id"], {}).items() for lease in own]
-        places.append([(node, gpus) for copy in held for node, gpus in copy])
+        places.append([place for lease in own for place in held.get(lease["id"], {}).items()])
     return sum(any(place not in before for place in after) for before, after in pairwise(places))
 
 
-def _spans(
-    leases: Sequence[Row],
-    jobs: Mapping[int, Row],
-    where: Mapping[int, Mapping[str, Mapping[str, int]]],
-    end: float,
-) -> pd.DataFrame:
+def _spans(leases: Sequence[Row], jobs: Mapping[int, Row], held: Held, end: float) -> pd.DataFrame:
     found = []
     for lease in leases:
-        seats, stop = where.get(lease["id"], {}), lease["sealed"] if lease["sealed"] is not None else end
-        begun = lease["first_tick"] if lease["first_tick"] is not None else stop
-        kinds = sorted({kind for gpus in seats.values() for kind in gpus})
+        seats, job = held.get(lease["id"], {}), jobs[lease["job"]]
+        start, stop = lease["granted"], end if lease["sealed"] is None else lease["sealed"]
+        begun = stop if lease["first_tick"] is None else lease["first_tick"]
         found.append(
             {
-                "job": jobs[lease["job"]]["name"],
-                "tenant": jobs[lease["job"]]["tenant"],
-                "start": lease["granted"],
+                "job": job["name"],
+                "tenant": job["tenant"],
+                "start": start,
                 "end": stop,
-                "gpu_type": "+".join(kinds),
+                "gpu_type": "+".join(sorted({gpu_type for gpus in seats.values() for gpu_type in gpus})),
                 "servers": "+".join(seats),
-                "gpus": float(sum(n for gpus in seats.values() for n in gpus.values())),
+                "gpus": float(sum(sum(gpus.values()) for gpus in seats.values())),
                 "seats": json.dumps(seats, sort_keys=True),
-                "lost": begun - lease["granted"],
+                "lost": begun - start,
                 "work": float((lease["end_step"] or lease["from_step"]) - lease["from_step"]),
             }
         )
@@ -171,7 +159,7 @@ def _rounds(rounds: Sequence[Row], spans: pd.DataFrame, capacity: float, end: fl
 
 
 def _entities(jobs: Sequence[Row]) -> dict[str, str]:
-    """Job -> its tenant, or tenant and job type where the tenant has several, as :func:`instance_of` calls them."""
+    """Job -> its tenant, or tenant and job type if the tenant has several, as :func:`instance_of` names them."""
     names = distinct((row["tenant"] for row in jobs), (row["name"] for row in jobs))
     kinds: dict[str, dict[str, str]] = {}
     for row in jobs:
@@ -188,7 +176,7 @@ def _throughput(
 ) -> pd.DataFrame:
     """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's speedup there."""
     places = zip(spans["job"], spans["seats"], strict=True)
-    rates = np.array([_worth(json.loads(seats), speeds[job]) for job, seats in places])
+    rates = np.array([_rate(json.loads(seats), speeds[job]) for job, seats in places])
     starts, lost, ends = (spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
     begins = training_begins(starts, lost, ends)
     bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
@@ -202,19 +190,19 @@ def _throughput(
     return pd.DataFrame(columns, index=index, columns=pd.Index(list(columns), name="tenant"), dtype=float)
 
 
-def _worth(seats: Mapping[str, Mapping[str, int]], speeds: Mapping[str, float]) -> float:
+def _rate(seats: Mapping[str, Mapping[str, int]], speeds: Mapping[str, float]) -> float:
     slowest = min((rate for rate in speeds.values() if rate > 0), default=1.0)
     return sum(n * speeds.get(kind, slowest) / slowest for gpus in seats.values() for kind, n in gpus.items())
 
 
 def instance_of(database: StateDatabase) -> Instance:
-    """The jobs of the books as policies see them, on the nodes that are known and those that jobs were on before.
+    """The jobs as policies see them, on the nodes that are known and those that jobs were on before.
 
-    Simulated, it says what the executor would have done; jobs that failed or were cancelled are done there to the end.
-    Speeds that were not measured are estimated as the executor does it, by equation (10) of Hadar. As long as none was
-    measured of any job, they all rest on that alone and have no unit.
+    Its simulation is what the executor would have done; there, jobs that failed or were cancelled train to the end.
+    Speeds that were not measured are estimated as the executor does it, by equation (10) of Hadar; if none was measured
+    of any job, all are estimates without a unit.
 
-    Left out here and in :func:`log_of` are jobs that could never run: those that need more memory than any GPU type has
+    Left out here and in :func:`log_of` are jobs that could never run: those that need more memory than any GPU type
     that they may use, or ran out of it on each, and those with more workers than there are such GPUs.
 
     Raises
@@ -252,15 +240,18 @@ def _described(connection: Connection, jobs: Sequence[Row]) -> tuple[Cluster | N
 
 
 def _hosts(connection: Connection) -> list[Node]:
-    """Hosts that are known, and GPUs on which leases were: nodes go, and GPUs are split."""
+    """Hosts that are known, with the GPUs on which leases were: nodes go, and GPUs are split."""
     query = "SELECT node, gpu_type, count(DISTINCT number) FROM seats GROUP BY node, gpu_type ORDER BY node, gpu_type"
     known = dict(sorted(known_nodes(connection).items()))
-    gpus = {name: dict(told["gpus"]) for name, told in known.items()}
-    for name, kind, number in connection.execute(query):
+    gpus = {name: dict(content["gpus"]) for name, content in known.items()}
+    for name, gpu_type, number in connection.execute(query):
         here = gpus.setdefault(name, {})
-        here[kind] = max(number, here.get(kind, 0))
-    found = []
-    for name, here in gpus.items():
-        seats = tuple(Seat(name, kind, i) for kind, number in here.items() for i in range(number))
-        found.append(Node(name, seats, memory_bytes=known.get(name, {}).get("memory_bytes", {})))
-    return found
+        here[gpu_type] = max(number, here.get(gpu_type, 0))
+    return [
+        Node(
+            name,
+            tuple(Seat(name, gpu_type, i) for gpu_type, number in here.items() for i in range(number)),
+            memory_bytes=known.get(name, {}).get("memory_bytes", {}),
+        )
+        for name, here in gpus.items()
+    ]

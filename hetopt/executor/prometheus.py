@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hetopt.errors import InvalidOption
+from hetopt.executor.queue import FINISHED
 from hetopt.executor.snapshot import Snapshot, snapshot
 from hetopt.executor.state_database import StateDatabase
 
@@ -18,61 +19,58 @@ LOOPBACK = "127.0.0.1"
 
 
 class ClusterCollector(Collector):
-    """Reads the books when it is asked.
-
-    Parameters
-    ----------
-    database:
-        The books.
-    """
+    """Reads the state database at each request."""
 
     def __init__(self, database: StateDatabase) -> None:
         self.database = database
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges of what is going on."""
-        yield from metrics_of(snapshot(self.database))
+        """Gauges of the present state."""
+        yield from metrics_of(snapshot(self.database, finished=0))
 
 
 def metrics_of(now: Snapshot) -> Iterator[Metric]:
-    """Jobs by state, GPUs by node and type, steps of each job, the round, what is wrong."""
-    jobs = GaugeMetricFamily("hetopt_jobs", "Jobs by state.", labels=["state"])
-    for state, number in sorted(Counter(job["state"] for job in now.jobs).items()):
-        jobs.add_metric([state], number)
-    gpus = GaugeMetricFamily("hetopt_gpus", "GPUs of a node.", labels=["node", "gpu_type"])
-    used = GaugeMetricFamily("hetopt_gpus_held", "GPUs of a node that leases hold.", labels=["node", "gpu_type"])
-    up = GaugeMetricFamily("hetopt_node_up", "1 where jobs can start on the node.", labels=["node"])
-    for node in now.nodes:
-        up.add_metric([node["name"]], float(node["state"] == "up"))
-        for kind, number in node["gpus"].items():
-            gpus.add_metric([node["name"], kind], number)
-            used.add_metric([node["name"], kind], node["used"].get(kind, 0))
-    done = GaugeMetricFamily("hetopt_job_steps_done", "Steps done, committed or not.", labels=["job", "tenant"])
-    lost = GaugeMetricFamily("hetopt_job_steps_lost", "Steps that had to be done again.", labels=["job", "tenant"])
-    for job in now.jobs:
-        if job["state"] not in ("done", "failed", "cancelled"):
-            done.add_metric([job["name"], job["tenant"]], job["step"])
-            lost.add_metric([job["name"], job["tenant"]], job["lost"])
-    yield from (jobs, gpus, used, up, done, lost)
-    yield GaugeMetricFamily("hetopt_round", "Number of the last decision.", value=now.round)
-    overdue = "Seconds by which the next decision is overdue; 0 where it is not, or by little."
-    yield GaugeMetricFamily("hetopt_round_overdue_seconds", overdue, value=now.overdue or 0.0)
-    alerts = "What keeps the controller from going on, such as an engine that does not answer."
-    yield GaugeMetricFamily("hetopt_troubles", alerts, value=len(now.alerts))
+    """Jobs by state, GPUs by node and type, steps of each open job, the round, alerts."""
+
+    def gauge(name: str, meaning: str, labels: str, values: Iterable[tuple[list[str], float]]) -> Metric:
+        metric = GaugeMetricFamily(f"hetopt_{name}", meaning, labels=labels.split())
+        for names, value in values:
+            metric.add_metric(names, value)
+        return metric
+
+    states = Counter(job["state"] for job in now.jobs) + now.more
+    gpus = [(node, gpu_type, number) for node in now.nodes for gpu_type, number in node["gpus"].items()]
+    jobs = [job for job in now.jobs if job["state"] not in FINISHED]
+    held = (([node["name"], kind], node["used"].get(kind, 0)) for node, kind, _ in gpus)
+    yield gauge("jobs", "Jobs by state.", "state", (([state], states[state]) for state in sorted(states)))
+    yield gauge("gpus", "GPUs of a node.", "node gpu_type", (([node["name"], kind], n) for node, kind, n in gpus))
+    yield gauge("gpus_held", "GPUs of a node that leases hold.", "node gpu_type", held)
+    up = (([node["name"]], float(node["state"] == "up")) for node in now.nodes)
+    yield gauge("node_up", "1 if jobs can start on the node.", "node", up)
+    for name, key, meaning in (
+        ("job_steps_done", "step", "Steps done, committed or not."),
+        ("job_steps_lost", "lost", "Steps that had to be repeated."),
+    ):
+        yield gauge(name, meaning, "job tenant", (([job["name"], job["tenant"]], job[key]) for job in jobs))
+    overdue = "Seconds by which the next decision is overdue; 0 if it is not, or by little."
+    alerts = "Causes that keep the controller from progress, such as an engine that does not answer."
+    yield gauge("round", "Number of the last decision.", "", [([], now.round)])
+    yield gauge("round_overdue_seconds", overdue, "", [([], now.overdue or 0.0)])
+    yield gauge("alerts", alerts, "", [([], len(now.alerts))])
 
 
 def serve(database: StateDatabase, port: int) -> Any:
-    """Serve them from a thread; what ends it.
+    """Serve metrics from a thread: the server, and its thread.
 
     Raises
     ------
     InvalidOption
         The port cannot be used.
     """
-    registry = CollectorRegistry()
-    registry.register(ClusterCollector(database))
     if not 0 <= port < 65536:
         raise InvalidOption(f"is {port}; it must be from 0 to 65535", "--metrics-port")
+    registry = CollectorRegistry()
+    registry.register(ClusterCollector(database))
     try:
         return start_http_server(port, addr=LOOPBACK, registry=registry)
     except OSError as problem:

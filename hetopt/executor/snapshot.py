@@ -1,46 +1,64 @@
-"""The cluster as people see it now: plain data for the terminal, the web page, JSON and metrics."""
+"""The present state of a cluster as plain data, for terminals, the page, JSON and metrics."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from hetopt.errors import HetoptError, UnusableFile
+from hetopt.executor import lease_directory as files
 from hetopt.executor.connection import Row
-from hetopt.executor.lease_record import PROFILE
+from hetopt.executor.lease_record import PROFILE, LeaseTimeouts
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import OpenLease, directory, failed_before, open_leases
 from hetopt.executor.queue import QUEUED, job_row
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.state_database import LEASES, StateDatabase, is_full
+from hetopt.executor.state_folder import DATABASE
+
+SAME = ("name", "tenant", "committed", "lost", "submitted", "submitted_at", "started", "finished", "failures", "losses")
+"""Columns of jobs that are shown as they are."""
 
 LATE_SECONDS = 30.0
-"""A round that is overdue by more, and by more than its own length, is said to be."""
+"""A round that is late by more, and by more than its own length, is overdue."""
+
+STOPPED, EXPIRED = "stopped", "expired"
+"""State of a job whose leases have all expired, and of a lease that has, as no controller renewed it."""
 
 NOT_YET = "is not decided on yet, or waits for profiling runs"
 GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
+LEASE_EXPIRED = "its lease expired, as no controller renewed it; hetopt run continues it from its last checkpoint"
+DAMAGED = "its stored specification is damaged"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is going on.
+    """The state of a cluster.
 
     Attributes
     ----------
     now:
         The cluster's second.
     controller:
-        Its process, None where no one decides now.
+        Number of its process; None if there is none.
     policy, round, round_seconds, next_round:
-        Who decides, how often, and when next (the cluster's second).
+        Name of the policy, number and length of its rounds, and when the next one begins (the cluster's second).
     undecided:
-        Why the policy could not decide when it was last asked; None where it could.
+        Why the policy could not decide the last time; None if it could.
     alerts:
-        What keeps the controller from going on, in a line each, as far as the books and the disk tell.
+        What keeps the controller from progress, in a line each.
     nodes, jobs, leases:
         Rows with plain values; leases are those that are open.
+    more:
+        State -> finished jobs that are left out of ``jobs``.
+    expired:
+        The cluster's second at which the last open lease has expired for certain; None if a lease may still run.
     """
 
     now: float
@@ -54,10 +72,12 @@ class Snapshot:
     leases: list[dict[str, Any]]
     undecided: str | None = None
     alerts: list[str] = field(default_factory=list)
+    more: Counter[str] = field(default_factory=Counter)
+    expired: float | None = None
 
     @property
     def overdue(self) -> float | None:
-        """Seconds by which the next round is late; None where it is not, or by so little that it may be decided now."""
+        """Seconds by which the next round is late; None if it is not, or by so little that it may be decided now."""
         if self.controller is None or self.next_round is None or self.round_seconds is None:
             return None
         late = self.now - self.next_round
@@ -65,7 +85,7 @@ class Snapshot:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        return dict(vars(self))
+        return {key: value for key, value in vars(self).items() if key not in ("more", "expired")}
 
 
 def leases_of(database: StateDatabase, job: str) -> tuple[Row, Sequence[tuple[Row, Path]]]:
@@ -82,117 +102,177 @@ def leases_of(database: StateDatabase, job: str) -> tuple[Row, Sequence[tuple[Ro
     return row, [(lease, directory(lease, database.folder / LEASES)) for lease in own]
 
 
-def snapshot(database: StateDatabase) -> Snapshot:
-    """Read the books and the progress of what runs."""
+@contextmanager
+def reports_damage(database: StateDatabase) -> Iterator[None]:
+    """Raise :class:`UnusableFile` for values of the database that have another form than those of hetopt."""
+    try:
+        yield
+    except HetoptError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
+        text = f"{type(problem).__name__}: {problem}"[:300]
+        raise UnusableFile(f"{database.folder / DATABASE}: its content cannot be shown ({text})") from None
+
+
+def snapshot(database: StateDatabase, *, finished: int | None = None) -> Snapshot:
+    """Read the state database, and the progress of running jobs.
+
+    Parameters
+    ----------
+    finished:
+        Number of finished jobs that are read, the newest; their speeds are left out. None: all.
+
+    Raises
+    ------
+    UnusableFile
+        The database is damaged. A damaged specification of a job is only its reason, and that of a node its note.
+    """
+    with reports_damage(database):
+        return _snapshot(database, finished)
+
+
+def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     with database.reading() as connection:
-        facts = {
-            key: database.meta(connection, key)
-            for key in ("policy", "round", "round_seconds", "next_round", "undecided", "alerts")
-        }
-        opened = open_leases(connection, database.folder / LEASES)
-        jobs = connection.rows("SELECT * FROM jobs ORDER BY id")
+        facts = dict(connection.execute("SELECT key, value FROM meta"))
+        leases = open_leases(connection, database.folder / LEASES)
+        jobs = connection.rows(
+            """SELECT * FROM jobs WHERE state = 'queued' OR id IN
+            (SELECT id FROM jobs WHERE state != 'queued' ORDER BY finished DESC, id LIMIT :most) ORDER BY id""",
+            most=-1 if finished is None else finished,
+        )
+        states = Counter(dict(connection.execute("SELECT state, count(*) FROM jobs GROUP BY state")))
         nodes = connection.rows("SELECT * FROM nodes ORDER BY name")
         given = set(connection.column("SELECT job FROM targets"))
-        speeds = read_speeds(connection, all_jobs=True)
-    now = database.now()
-    by_job: dict[int, list[OpenLease]] = {}
-    for lease in opened:
-        by_job.setdefault(lease.job_id, []).append(lease)
-    report = {lease.tag: LeaseReport(lease) for lease in opened}
-    speeds = speeds.with_progress(report.values())
-    seconds = json.loads(facts["round_seconds"] or "null")
-    controller = database.controller()
-    held_up = given - by_job.keys() if controller is not None else set()
-    alerts = json.loads(facts["alerts"] or "[]") if controller is not None else []
+        speeds = read_speeds(connection, all_jobs=finished is None)
+    now, controller = database.now(), database.controller()
+    reports = [LeaseReport(lease) for lease in leases]
+    expiry = {} if controller is not None else {lease.tag: _expiry(database, lease, facts) for lease in leases}
+    rows = [_lease(report, expired=expiry.get(report.lease.tag, inf) <= now) for report in reports]
+    by_job: dict[int, list[tuple[dict[str, Any], LeaseReport]]] = {}
+    for row, report in zip(rows, reports, strict=True):
+        by_job.setdefault(report.lease.job_id, []).append((row, report))
+    speeds = speeds.with_progress(reports)
+    shown = [_job(row, by_job.get(row["id"], []), speeds.rates(row["id"]), now) for row in jobs]
+    if controller is not None:
+        for row, job in zip(jobs, shown, strict=True):
+            if row["id"] in given - by_job.keys() and not row["reason"]:
+                job["reason"] = GIVEN
+    alerts = [str(text) for text in json.loads(facts.get("alerts") or "[]")] if controller is not None else []
     if is_full(database.folder):
-        alerts = [f"the disk of {database.folder} is full"]  # which the books could not be told
+        alerts = [f"the disk of {database.folder} is full"]  # which cannot be in the database
+    seconds = json.loads(facts.get("round_seconds") or "null")
+    seconds = None if seconds is None else float(seconds)
+    running = [row for row in rows if row["state"] != EXPIRED]
     return Snapshot(
         now=now,
         controller=controller,
-        policy=facts["policy"],
-        round=int(facts["round"] or 0),
+        policy=facts.get("policy"),
+        round=int(facts.get("round") or 0),
         round_seconds=seconds,
-        next_round=float(facts["next_round"]) if facts["next_round"] and seconds else None,
-        nodes=[_node(row, opened) for row in nodes],
-        jobs=[
-            _job(row, by_job.get(row["id"], []), report, speeds.rates(row["id"]), now)
-            | ({"reason": GIVEN} if row["id"] in held_up and not row["reason"] else {})
-            for row in jobs
-        ],
-        leases=[_lease(lease, report[lease.tag]) for lease in opened],
-        undecided=facts["undecided"] or None,
+        next_round=float(facts["next_round"]) if facts.get("next_round") and seconds else None,
+        nodes=[_node(row, running) for row in nodes],
+        jobs=shown,
+        leases=rows,
+        undecided=facts.get("undecided") or None,
         alerts=alerts,
+        more=states - Counter(row["state"] for row in jobs),
+        expired=max(expiry.values()) if rows and not running else None,
     )
 
 
-def _node(row: Row, opened: list[OpenLease]) -> dict[str, Any]:
-    said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
-    used: dict[str, int] = {}
-    for lease in opened:
-        for gpu_type, number in lease.held.get(row["name"], {}).items():
-            used[gpu_type] = used.get(gpu_type, 0) + number
-    state = "down" if not said["up"] else "drained" if row["drained"] else "up"
-    if state == "drained" and used:
-        state = "draining"
-    return {"name": row["name"], "state": state, "gpus": said["gpus"], "used": used, "note": said["note"]}
+def _expiry(database: StateDatabase, lease: OpenLease, facts: Mapping[str, str]) -> float:
+    """The cluster's second by which a lease that is not renewed any more has certainly expired.
+
+    Its runner goes by the timeouts in ``lease.json``; those of the last controller serve where that is not readable.
+    """
+    clock = database.clock
+    if json.loads(facts["clock"])["boot"] != files.boot_id():  # no process outlives a restart of the machine
+        return clock.base
+    times = files.read_json(lease.folder / files.LEASE) or {}
+    ttl = times.get("ttl_seconds", facts.get("ttl_seconds", LeaseTimeouts.ttl_seconds))
+    counter = files.read_number(lease.folder / files.RENEWED)  # in milliseconds of the machine's clock
+    began = lease.granted
+    if counter is not None and counter / 1000 <= files.now():  # else it was renewed before a restart of the machine
+        began = max(began, clock.base + counter / 1000 - clock.at)
+    grace = times.get("grace_seconds", lease.grace_seconds)
+    return began + float(ttl) + float(grace) + LeaseTimeouts.margin_seconds
+
+
+def _node(row: Row, leases: list[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        content = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
+        gpus, up, note = {str(t): int(n) for t, n in content["gpus"].items()}, bool(content["up"]), str(content["note"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        gpus, up, note = {}, False, "its stored description is damaged; the next report of the engine replaces it"
+    used = Counter[str]()
+    for lease in leases:
+        used.update(lease["seats"].get(row["name"], {}))
+    state = "down" if not up else "draining" if row["drained"] and used else "drained" if row["drained"] else "up"
+    return {"name": row["name"], "state": state, "gpus": gpus, "used": dict(used), "note": note}
+
+
+def specification(row: Row) -> dict[str, Any] | None:
+    """The specification of a job, which needs pydantic to be read in full; None if it is damaged."""
+    with suppress(ValueError, RecursionError):
+        spec = json.loads(row["spec"])
+        if isinstance(spec, dict) and all(isinstance(spec.get(key), int) for key in ("steps", "workers")):
+            return spec
+    return None
 
 
 def _job(
-    row: Row, leases: list[OpenLease], report: Mapping[str, LeaseReport], rates: Mapping[str, float], now: float
+    row: Row, own: Sequence[tuple[dict[str, Any], LeaseReport]], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
-    spec = json.loads(row["spec"])  # the whole spec would need pydantic
-    step = row["committed"]
-    for lease in leases:
-        step += max(0, (report[lease.tag].ticked or 0) - lease.resume_step)
-    state = row["state"]
-    if leases and state == QUEUED:
+    known = specification(row)
+    spec = known or {"steps": 0, "workers": 0}
+    running = [report.lease for lease, report in own if lease["state"] != EXPIRED]
+    state, reason, step = row["state"], row["reason"], row["committed"]
+    for lease, report in own:
+        reached = _saved(report) if lease["state"] == EXPIRED else report.ticked
+        step += max(0, (reached or 0) - lease["from_step"])
+    if state == QUEUED and row["failure"]:
+        reason = failed_before(row)
+    if own and state == QUEUED:
         state = "running"
-        if all(lease.stop_asked is not None for lease in leases):
+        if not running:
+            state, reason = STOPPED, LEASE_EXPIRED
+        elif all(lease.is_stopping for lease in running):
             state = "stopping"
-        elif all(lease.running is None for lease in leases):
-            state = "starting"  # no process of it was seen yet: the engine may still hold it in its queue
-        elif any(lease.kind == PROFILE for lease in leases):
+        elif all(lease.running is None for lease in running):
+            state = "starting"  # no process of it was seen yet: the engine may still have it in its queue
+        elif any(lease.kind == PROFILE for lease in running):
             state = "profiling"
-    where = [f"{n} {t} on {node}" for lease in leases for node, gpus in lease.held.items() for t, n in gpus.items()]
-    finished = row["finished"]
-    paces = [rates[lease.gpu_types] for lease in leases if lease.gpu_types in rates]
-    speed = sum(paces) if paces else None  # copies of a forked job share its steps
+    measured = [rates[lease.gpu_types] for lease in running if lease.gpu_types in rates]
+    speed = sum(measured) if measured else None  # copies of a forked job share its steps
     left = max(0, spec["steps"] - step)
-    return {
-        "name": row["name"],
-        "tenant": row["tenant"],
+    return {key: row[key] for key in SAME} | {
         "state": state,
         "workers": spec["workers"],
         "step": min(step, spec["steps"]),
         "steps": spec["steps"],
-        "committed": row["committed"],
-        "lost": row["lost"],
-        "where": where,
+        "where": [f"{n} {t} on {node}" for one in running for node, gpus in one.held.items() for t, n in gpus.items()],
         "speeds": dict(rates),
         "speed": speed,
         "left_seconds": left / speed if speed and state == "running" else None,
-        "submitted": row["submitted"],
-        "submitted_at": row["submitted_at"],
-        "started": row["started"],
-        "finished": finished,
-        "seconds": (now if finished is None else finished) - row["submitted"],
-        "failures": row["failures"],
-        "losses": row["losses"],
-        "reason": failed_before(row) if row["failure"] and state == QUEUED else row["reason"],
+        "seconds": (now if row["finished"] is None else row["finished"]) - row["submitted"],
+        "reason": reason if known else DAMAGED,
     }
 
 
-def _lease(lease: OpenLease, report: LeaseReport) -> dict[str, Any]:
-    return {
-        "tag": lease.tag,
-        "job": lease.job,
-        "copy": lease.copy,
-        "kind": lease.kind,
-        "state": "lost" if lease.is_lost else "stopping" if lease.is_stopping else lease.state,
-        "seats": lease.held,
-        "granted": lease.granted,
+def _saved(report: LeaseReport) -> int | None:
+    """Steps in the newest checkpoint of a lease; None without one that can be read."""
+    with suppress(OSError):
+        return next((step for step, _ in files.published(report.folder)), None)
+    return None
+
+
+def _lease(report: LeaseReport, *, expired: bool) -> dict[str, Any]:
+    lease = report.lease
+    state = "lost" if lease.is_lost else "stopping" if lease.is_stopping else lease.state
+    return {key: getattr(lease, key) for key in ("tag", "job", "copy", "kind", "granted", "until_step")} | {
         "from_step": lease.resume_step,
-        "until_step": lease.until_step,
+        "state": EXPIRED if expired else state,
+        "seats": lease.held,
         "step": report.ticked,
         "folder": str(lease.folder),
     }

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
-from hetopt.executor.snapshot import NOT_YET, Snapshot
+from hetopt.executor.snapshot import NOT_YET, STOPPED, Snapshot
 from hetopt.presentation import terminal, terminal_tables
 from hetopt.presentation.formatting import SPACE, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
@@ -76,7 +76,7 @@ def status_of(
         names, cells = zip(*columns, strict=True)
         shown = rows[: (limits or {}).get(name)]
         table = table_of(names, [[cell(row) for cell in cells] for row in shown], caption)
-        left = len(rows) - len(shown)
+        left = len(rows) - len(shown) + (now.more.total() if name == "finished" else 0)
         note = f"{left} more are not shown; `hetopt status --all` shows them." if left else "" if rows else empty
         sections[name] = Section(title, table, note)
 
@@ -95,7 +95,7 @@ def status_of(
         (*NAMES, (Column("workers"), lambda job: str(job["workers"])), STEPS, AGE, *fair,
          ("reason", lambda job: _shortened(job["reason"] or why))),
         "In the order of submission; the policy decides which job is next.",
-        "No job is pending." if now.jobs else "No job is pending; `hetopt submit` submits one.",
+        "No job is pending." if now.jobs or now.more else "No job is pending; `hetopt submit` submits one.",
     )  # fmt: skip
     add(
         "Running jobs", jobs["running"],
@@ -111,7 +111,7 @@ def status_of(
          ("reason", lambda job: _shortened(job["reason"] or ""))),
         "The newest first.", "No job has finished yet.",
     )  # fmt: skip
-    tiles = [(str(len(own)), name) for name, own in jobs.items()]
+    tiles = [(str(len(own) + now.more.total() * (name == "finished")), name) for name, own in jobs.items()]
     if now.nodes:
         used, have = (gpus_by_type(now.nodes, key).total() for key in ("used", "gpus"))
         tiles.append((f"{used} of {have}", "GPUs in use"))
@@ -125,7 +125,8 @@ def jobs_by_phase(now: Snapshot) -> dict[str, list[Row]]:
     phases: dict[str, list[Row]] = {"running": [], "pending": [], "finished": []}
     for job in now.jobs:
         state = job["state"]
-        phases["pending" if state == QUEUED else "finished" if state in FINISHED else "running"].append(job)
+        phase = "pending" if state in (QUEUED, STOPPED) else "finished" if state in FINISHED else "running"
+        phases[phase].append(job)
     phases["finished"].sort(key=lambda job: -(job["finished"] or 0.0))
     return phases
 
@@ -149,6 +150,8 @@ def _headline(now: Snapshot, engine: str | None, last: Row | None) -> str:
 def _warnings(now: Snapshot) -> list[str]:
     if now.controller is None:
         rest = " Running jobs continue until their leases expire." if now.leases else ""
+        if now.expired is not None:
+            rest = f" The leases of jobs expired {format_duration(round(now.now - now.expired))} ago."
         return [f"No controller runs, so nothing is decided; start one with `hetopt run`.{rest}"]
     found = list(now.alerts)
     if now.undecided is not None:
@@ -230,10 +233,14 @@ AGE: ColumnOf = Column("age", meaning="time since submission"), lambda job: _tim
 # -- on terminals
 
 
-def show(now: Snapshot, *, everything: bool = False, most: int = 40) -> None:
+MOST_FINISHED = 40
+"""Finished jobs on a terminal, with the open ones; at least 5."""
+
+
+def show(now: Snapshot, *, everything: bool = False) -> None:
     """Print the state of a cluster; only the newest finished jobs unless ``everything`` is requested."""
     open_jobs = sum(job["state"] not in FINISHED for job in now.jobs)
-    status = status_of(now, limits={} if everything else {"finished": max(5, most - open_jobs)})
+    status = status_of(now, limits={} if everything else {"finished": max(5, MOST_FINISHED - open_jobs)})
     terminal_tables.print_text(status.headline)
     for warning in status.warnings:
         terminal_tables.print_text((warning, "red"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -55,6 +56,20 @@ def readable(text: str) -> str:
     from hetopt.presentation.terminal import OUT
 
     return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
+
+
+CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\n\x07\x1b]*(?:\x07|\x1b\\)"  # sequences that style text, or set titles
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def printable(text: str) -> str:
+    """``text`` without escape sequences, and with U+FFFD for other control characters than newlines and tabs.
+
+    So text of jobs and hosts can neither steer a terminal nor change the direction in which a line is read.
+    """
+    return CONTROL.sub(lambda found: "" if len(found[0]) > 1 else "\N{REPLACEMENT CHARACTER}", text)
 
 
 def print_json(data: object) -> None:

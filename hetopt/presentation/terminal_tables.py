@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from hetopt.presentation import terminal
-from hetopt.presentation.console import readable
+from hetopt.presentation.console import printable, readable
 from hetopt.presentation.tables import MOST_ROWS, SIGNS, Cell, Column, Mark, Table
 
 
@@ -56,7 +56,8 @@ def show(table: Table, *, meaning: bool = True, most: int | None = MOST_ROWS) ->
 
 def print_text(*parts: str | tuple[str, str]) -> None:
     """Print sentences, wrapped at blanks; a part may be a pair of text and style."""
-    text = Text.assemble(*parts)
+    pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+    text = Text.assemble(*((printable(part), style) for part, style in pairs))
     lines = _wrapped(text.plain, terminal.OUT.width, hanging=HANGING)
     for number, line in enumerate(text.divide(list(accumulate(map(len, lines)))[:-1])):
         line.rstrip()
@@ -83,7 +84,7 @@ STYLES = {Mark.BAD: "red", Mark.GOOD: "green", Mark.WARN: "yellow", Mark.QUIET: 
 
 def _plain(cell: Cell) -> str:
     sign = f"{SIGNS[cell.mark]} " if cell.mark in SIGNS else ""
-    return readable("\n".join((f"{sign}{cell.text}", *cell.notes)))
+    return readable(printable("\n".join((f"{sign}{cell.text}", *cell.notes))))
 
 
 def _print_row(

@@ -1,26 +1,29 @@
-"""Reads the state of a cluster for the page; never writes, and has a connection for each read."""
+"""Reads the state of a cluster, and its past hour, for the page; never writes."""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import schema
 from hetopt.executor.clock import Clock
-from hetopt.executor.connection import Row
-from hetopt.executor.dashboard import history
-from hetopt.executor.dashboard.job_fairness import fairness
+from hetopt.executor.connection import Connection, Row
 from hetopt.executor.lease_directory import boot_id
-from hetopt.executor.losses import newest_leases, recent_curve
-from hetopt.executor.snapshot import Snapshot, snapshot
+from hetopt.executor.losses import newest_curves
+from hetopt.executor.queue import DONE, FINISHED, capacity_of
+from hetopt.executor.snapshot import Snapshot, reports_damage, snapshot, specification
 from hetopt.executor.state_database import LEASES, StateDatabase
 from hetopt.executor.state_folder import DATABASE
+from hetopt.metrics.finish_time import mean_present, seconds_in_own_part
 
 LOCK_SECONDS = 3.0
 """Seconds for which a read waits for others that use the database."""
@@ -31,6 +34,53 @@ MAX_AGE = 1.0
 MAX_CURVES = 40
 """Jobs whose losses are read."""
 
+WINDOW_SECONDS, WINDOW_ROUNDS = 3600.0, 12
+"""The page shows the last hour, or this number of rounds if they are longer."""
+
+MIN_SECONDS = 10.0
+"""Least length of the window."""
+
+MAX_LEASES = 1000
+"""Leases of the Gantt chart; of more, the chart begins later."""
+
+AFTER = "coalesce(leases.sealed, :end) > :since"
+"""Leases that were open at some time after a second; at ``end`` those that are not sealed are, or have expired."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A lease on one GPU, from its grant until its seal, its expiry or now, in cluster seconds.
+
+    ``reason`` is why it was stopped, or how it ended; empty while it runs.
+    """
+
+    tag: str
+    job: str
+    tenant: str
+    copy: int
+    kind: str
+    node: str
+    gpu_type: str
+    number: int
+    granted: float
+    until: float
+    first_tick: float | None
+    open: bool
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """GPU-seconds of tenants, from the grants of leases to their seals; the tenant with most is first.
+
+    ``recent`` begins at cluster second ``since``, ``total`` at the first record.
+    """
+
+    since: float
+    recent: dict[str, float]
+    total: dict[str, float]
+
 
 @dataclass(frozen=True, eq=False)
 class DashboardState:
@@ -39,15 +89,15 @@ class DashboardState:
     snapshot: Snapshot
     engine: str | None
     since: float
-    spans: list[history.Span]
+    spans: list[Span]
     rounds: list[Row]
-    usage: history.Usage
+    usage: Usage
     fairness: pd.DataFrame
     losses: dict[str, list[tuple[int, float]]]
 
 
 class Reader:
-    """Reads the state of a cluster, for any number of threads.
+    """Reads the state of a cluster, in one thread at a time.
 
     Parameters
     ----------
@@ -63,10 +113,9 @@ class Reader:
     """
 
     def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS, max_age: float = MAX_AGE) -> None:
-        self.lock_seconds, self.max_age = lock_seconds, max_age
+        self.max_age = max_age
         self.database = StateDatabase(folder, make=False)
         self.database.make_read_only(lock_seconds)
-        self._lock = threading.Lock()
         self._last: tuple[float, DashboardState | HetoptError] | None = None
 
     def read(self) -> DashboardState:
@@ -79,26 +128,20 @@ class Reader:
         InvalidOption
             It is of another version of hetopt.
         """
-        if not self._lock.acquire(timeout=2 * self.lock_seconds):
-            raise UnusableFile(f"{self.database.folder / DATABASE} is not read in time; other requests wait, too")
-        try:
-            if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
-                self._last = time.monotonic(), self._state_or_error()
-            found = self._last[1]
-        finally:
-            self._lock.release()
+        if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
+            state = self._state_or_error()
+            self._last = time.monotonic(), state
+        found = self._last[1]
         if isinstance(found, HetoptError):
             raise found.with_traceback(None)
         return found
 
     def _state_or_error(self) -> DashboardState | HetoptError:
         try:
-            return self._read()
-        except (UnusableFile, InvalidOption) as problem:
+            with reports_damage(self.database):
+                return self._read()
+        except HetoptError as problem:
             return problem
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:  # damaged JSON
-            text = f"{type(problem).__name__}: {problem}"[:300]
-            return UnusableFile(f"{self.database.folder / DATABASE}: what it holds cannot be shown ({text})")
         finally:
             self.database.disconnect()
 
@@ -113,17 +156,166 @@ class Reader:
         if clock is not None and json.loads(clock)["boot"] == boot_id():  # a controller sets it again after a restart
             self.database.clock = Clock.of(clock, 0.0)
         now = snapshot(self.database)
+        end, capacity = now.now if now.expired is None else now.expired, capacity_of({n["name"]: n for n in now.nodes})
         running = [job["name"] for job in now.jobs if job["where"]]
         with self.database.reading() as connection:
-            start = history.window_start(connection, now.now, now.round_seconds)
-            spans, since = history.spans(connection, start, now.now)
-            rounds, usage = history.rounds(connection, start), history.usage(connection, start, now.now)
-            engine, unmeasured = history.engine(connection), history.unmeasured(connection)
-            leases = newest_leases(connection, running[:MAX_CURVES], self.database.folder / LEASES)
-        losses = {job: recent_curve(own) for job, own in leases.items()}
-        return DashboardState(now, engine, since, spans, rounds, usage, fairness(now, unmeasured), losses)
+            start = window_start(connection, now.now, end, now.round_seconds)
+            spans, since = spans_of(connection, start, end, running=now.expired is None)
+            return DashboardState(
+                now,
+                engine_of(connection),
+                since,
+                spans,
+                rounds_of(connection, start),
+                usage_of(connection, start, end),
+                fairness(now, unmeasured(connection, capacity)),
+                newest_curves(connection, running[:MAX_CURVES], self.database.folder / LEASES),
+            )
 
     def close(self) -> None:
         """Close the database."""
-        with self._lock:
-            self.database.close()
+        self.database.close()
+
+
+# -- the past
+
+
+def window_start(connection: Connection, now: float, end: float, round_seconds: float | None) -> float:
+    """The begin of the window, or the grant of its first lease if that is later."""
+    since = now - max(WINDOW_SECONDS, WINDOW_ROUNDS * (round_seconds or 0.0))
+    first = connection.value(f"SELECT min(granted) FROM leases WHERE {AFTER}", since=since, end=end)
+    return min(max(since, since if first is None else first), now - MIN_SECONDS)
+
+
+def spans_of(
+    connection: Connection, since: float, end: float, most: int = MAX_LEASES, *, running: bool = True
+) -> tuple[list[Span], float]:
+    """Leases after ``since``, by GPU in the order of their grants, and the second from which on none is missing.
+
+    Of more than ``most`` leases, those that were sealed first are left out. Leases that are not sealed run, or have
+    expired at ``end``.
+    """
+    query = f"SELECT id, sealed FROM leases WHERE {AFTER} ORDER BY sealed IS NOT NULL, sealed DESC LIMIT :number"
+    newest = connection.rows(query, since=since, end=end, number=most + 1)
+    if len(newest) > most:
+        since = newest[most]["sealed"] or end
+    query = """
+        SELECT leases.tag, leases.copy, leases.kind, leases.granted, leases.first_tick, leases.round, seats.node,
+            seats.gpu_type, seats.number, seats.device, jobs.name AS job, jobs.tenant,
+            coalesce(leases.sealed, :end) AS until, leases.sealed IS NULL AND :running AS open,
+            coalesce(leases.stop_reason, leases.outcome, '') AS reason
+        FROM leases JOIN jobs ON jobs.id = leases.job JOIN seats ON seats.lease = leases.id
+        WHERE leases.id IN (SELECT value FROM json_each(:newest))
+        ORDER BY leases.id, seats.node, seats.gpu_type, seats.number, seats.device"""
+    found, numbers = [], dict[tuple[str, str], dict[str, int]]()
+    for row in connection.rows(query, end=end, running=running, newest=[row["id"] for row in newest[:most]]):
+        device, number = row.pop("device"), row["number"]
+        known = numbers.setdefault((row["node"], row["gpu_type"]), {})
+        if device and device not in known:  # GPUs keep their rows although they are numbered again when one is lost
+            known[device] = next(n for n in chain((number,), count()) if n not in known.values())
+        found.append(Span(**row | {"number": known.get(device, number), "open": bool(row["open"])}))
+    return found, since
+
+
+def rounds_of(connection: Connection, since: float) -> list[Row]:
+    """Rows of the rounds from ``since`` on, and the one before; in order."""
+    query = """
+        SELECT * FROM rounds WHERE number >= coalesce((SELECT max(number) FROM rounds WHERE time < :since), 0)
+        ORDER BY number"""
+    return connection.rows(query, since=since)
+
+
+def usage_of(connection: Connection, since: float, end: float) -> Usage:
+    """GPU-seconds of tenants from ``since`` until ``end``, and in all."""
+    query = f"""
+        SELECT jobs.tenant, sum(coalesce(leases.sealed, :end) - max(leases.granted, :since)) AS seconds
+        FROM leases JOIN seats ON seats.lease = leases.id JOIN jobs ON jobs.id = leases.job
+        WHERE {AFTER} GROUP BY jobs.tenant ORDER BY seconds DESC, jobs.tenant"""
+
+    def held(begin: float) -> dict[str, float]:
+        return {tenant: float(own) for tenant, own in connection.tuples(query, end=end, since=begin)}
+
+    return Usage(since, held(since), held(0.0))
+
+
+def engine_of(connection: Connection) -> str | None:
+    """Name of the engine of the newest controller; None before the first."""
+    query = """
+        SELECT json_extract(content, '$.engine') FROM events WHERE kind = 'controller' AND json_valid(content)
+        ORDER BY id DESC LIMIT 1"""
+    name: str | None = connection.value(query)
+    return name
+
+
+def unmeasured(connection: Connection, capacity: Mapping[str, int]) -> set[str]:
+    """Names of jobs that were never measured on a GPU type that they may use and that has room for them."""
+    measured = set(connection.execute("SELECT job, gpu_type FROM speeds"))
+    found = set()
+    for row in connection.rows("SELECT id, name, spec FROM jobs"):
+        if (spec := specification(row)) is not None:
+            usable = [t for t in spec.get("gpu_types") or capacity if capacity.get(t, 0) >= spec["workers"]]
+            if any((row["id"], t) not in measured for t in usable):
+                found.add(row["name"])
+    return found
+
+
+# -- fairness
+
+
+def fairness(now: Snapshot, unmeasured: Collection[str] = ()) -> pd.DataFrame:
+    """Finish-time fairness by the definition ``"themis"`` of :func:`hetopt.metrics.finish_time.finish_time_fairness`.
+
+    The cluster is at all times the present one, with nodes that are down or drained. A GPU type on which a job was not
+    measured, or without GPUs for the whole gang, does not count.
+
+    Parameters
+    ----------
+    unmeasured:
+        Names of jobs with GPU types that they may use and on which they were never measured.
+
+    Returns
+    -------
+    DataFrame
+        A row for each job whose fairness is known, by name, with its ``tenant``; others failed, were cancelled, or have
+        no speed on a type with room for the gang.
+
+        ``shared``
+            Seconds from submission to finish. Of a running job, the rest counts at its present speed; of one without
+            GPUs at its fastest measured speed, as if it ran from now on.
+        ``ideal``
+            Seconds in an own 1/N of the cluster. For jobs that are not finished, N is the mean until now.
+        ``rho``
+            ``shared / ideal``; below 1: sooner than in its own part.
+        ``estimated``
+            Whether rho may be too small: the job has no GPUs, or is in ``unmeasured``.
+    """
+    jobs = [job for job in now.jobs if job["workers"]]  # others have a damaged specification
+    capacity = capacity_of({node["name"]: node for node in now.nodes})
+    submitted, seconds, steps, workers = (
+        np.array([job[key] for job in jobs], dtype=float) for key in ("submitted", "seconds", "steps", "workers")
+    )
+    speed = [[job["speeds"].get(t, 0.0) * (n >= job["workers"]) for t, n in capacity.items()] for job in jobs]
+    number = mean_present(submitted, submitted + np.maximum(seconds, 0.0))
+    gpus = np.array(list(capacity.values()), dtype=float)
+    shared = seconds + np.array([_seconds_left(job) for job in jobs])
+    ideal = seconds_in_own_part(steps, workers, np.reshape(speed, (len(jobs), len(gpus))), gpus, number)
+    columns = {
+        "tenant": [job["tenant"] for job in jobs],
+        "shared": shared,
+        "ideal": ideal,
+        "rho": shared / ideal,
+        "estimated": [
+            job["name"] in unmeasured or (job["state"] != DONE and job["left_seconds"] is None) for job in jobs
+        ],
+    }
+    return pd.DataFrame(columns, index=[job["name"] for job in jobs]).replace(np.inf, np.nan).dropna()
+
+
+def _seconds_left(job: Mapping[str, Any]) -> float:
+    """Seconds to the finish, estimated; NaN if the job failed, was cancelled, or has no measured speed."""
+    if job["state"] in FINISHED:
+        return 0.0 if job["state"] == DONE else np.nan
+    if job["left_seconds"] is not None:
+        return float(job["left_seconds"])
+    fastest = max(job["speeds"].values(), default=0.0)
+    return max(0, job["steps"] - job["step"]) / fastest if fastest > 0 else np.nan

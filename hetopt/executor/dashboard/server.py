@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
-import gzip
+import asyncio
+import hashlib
+import hmac
+import ipaddress
 import json
-import socketserver
-import sys
-import threading
+import logging
+import os
+import re
+import socket
 import traceback
+from asyncio import Future
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.cookies import CookieError, SimpleCookie
+from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs
+
+from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream, StreamClosedError
+from tornado.web import Application, HTTPError, RequestHandler
 
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.executor.dashboard.access import Access, address
 from hetopt.executor.dashboard.page import POLICY, fragment, notice, page
 from hetopt.executor.dashboard.reader import DashboardState, Reader
 
-MAX_REQUESTS = 32
-"""Requests that are answered at a time; more are refused."""
+REQUEST_SECONDS = 10.0
+"""Seconds until the headers of a request must have arrived, and then its body; it must be answered in 6 times that."""
 
-MAX_BODY = 65536
-"""Bytes of a request's body that are read before it is refused."""
+MAX_IDLE = 400
+"""Connections whose requests have not arrived; of more, the oldest is closed."""
+
+MAX_PAGES = 32
+"""Pages that are made and sent at a time; further requests are refused."""
+
+MAX_HEADER_BYTES, MAX_BODY_BYTES = 16384, 65536
 
 RETRY_SECONDS = 5
 """Seconds after which a browser tries again after an error."""
 
 HEADERS = {
+    "Server": "hetopt",
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-database",
+    "Cache-Control": "no-store",
 }
 
 HTML, TEXT, JSON = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/json"
@@ -49,7 +66,6 @@ PATHS: Mapping[str, tuple[str, Callable[[DashboardState], str]]] = {
 """Path -> type and text of the answer."""
 
 MESSAGES = {
-    400: "This is no request that can be read.",
     401: "This page requires a token: open it once with ?token=... behind its address, or send it as a bearer token.",
     403: "Without a token this page is shown on its own machine only: open it as localhost or 127.0.0.1.",
     404: "There is nothing here; the page is at /.",
@@ -58,8 +74,75 @@ MESSAGES = {
 }
 """Status -> message, which never repeats a part of the request."""
 
+# -- access
 
-class DashboardServer(ThreadingHTTPServer):
+TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,200}")
+
+LOCAL = re.compile(r"(localhost\.?|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
+"""Header ``Host`` of this machine; with another name, a page of another site could read this one (DNS rebinding)."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens."""
+
+    family: socket.AddressFamily
+    host: str
+    port: int
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
+
+    @property
+    def url(self) -> str:
+        """The address for a browser on this machine."""
+        everywhere = ipaddress.ip_address(self.host.partition("%")[0]).is_unspecified
+        host = socket.gethostname() if everywhere else f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/"
+
+
+def address(host: str, port: int, token: str | None) -> Address:
+    """Where to listen.
+
+    Raises
+    ------
+    InvalidOption
+        The port or the host is invalid, the token has other letters or a wrong length (the message does not have it),
+        or others reach the address and there is no token.
+    """
+    if token is not None and not TOKEN.fullmatch(token):
+        raise InvalidOption(
+            f"the token (--token, HETOPT_TOKEN) has {len(token)} characters; it must have 8 to 200, of letters, "
+            "digits, '-', '.', '_' and '~', such as `openssl rand -hex 16` prints"
+        )
+    if not 0 <= port < 65536:
+        raise InvalidOption(f"is {port}; it must be from 0 (any that is free) to 65535", "--port")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise InvalidOption(f"is {host!r}, which is no address of this machine; 127.0.0.1 is", "--host") from None
+    family, _, _, _, where = found[0]
+    chosen = Address(socket.AddressFamily(family), str(where[0]), port)
+    if token is None and not chosen.loopback:
+        raise InvalidOption(
+            f"is {host!r}, which others reach, and there is no token; set HETOPT_TOKEN (or --token), for "
+            "instance to what `openssl rand -hex 16` prints, or leave --host out and come by `ssh -L`",
+            "--host",
+        )
+    return chosen
+
+
+def _same(given: str, right: str) -> bool:
+    """Compare in a time that does not depend on how much is right."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), right.encode())
+
+
+# -- the server
+
+
+class DashboardServer:
     """The server of one cluster's page.
 
     Parameters
@@ -69,7 +152,9 @@ class DashboardServer(ThreadingHTTPServer):
     host, port:
         Where to listen; port 0 takes one that is free.
     token:
-        The token of requests; None: only on loopback.
+        The token of requests; None: requests to this machine by one of its loopback names are answered.
+    request_seconds:
+        See :data:`REQUEST_SECONDS`.
 
     Raises
     ------
@@ -77,127 +162,181 @@ class DashboardServer(ThreadingHTTPServer):
         It cannot listen there, or must not.
     """
 
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, reader: Reader, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+        request_seconds: float = REQUEST_SECONDS,
+    ) -> None:
         where = address(host, port, token)
-        self.reader, self.address_family = reader, where.family
-        self._room = threading.BoundedSemaphore(MAX_REQUESTS)
+        both = where.family == socket.AF_INET6
         try:
-            super().__init__((where.host, where.port), Handler)
+            self._socket = socket.create_server((where.host, port), family=where.family, dualstack_ipv6=both)
         except OSError as problem:
             raise InvalidOption(
-                f"--port {port}: {problem.strerror} (on {where.host}); --port 0 takes one that is free"
+                f"--port {port}: {os.strerror(problem.errno or 0)} (on {where.host}); --port 0 takes one that is free"
             ) from None
-        self.address = replace(where, port=int(self.server_address[1]))
-        self.access = Access(token, self.address.port)
+        self._socket.setblocking(False)
+        self.address = replace(where, port=int(self._socket.getsockname()[1]))
+        self.reader, self.request_seconds, self._token = reader, request_seconds, token
+        self.cookie = f"hetopt-{self.address.port}"  # browsers share cookies of all ports of a host
+        self.session = hmac.new((token or "").encode(), b"hetopt dashboard", hashlib.sha256).hexdigest()
+        self.idle: dict[IOStream, None] = {}  # the oldest connection first
+        self.pages = 0  # that are made and sent now
+        self._pool = ThreadPoolExecutor(1)  # the settings of Matplotlib belong to the whole process
+        self._runner, self._stop = asyncio.Runner(), asyncio.Event()
 
-    def server_bind(self) -> None:
-        """Bind without a look-up of this machine's name, which may take long."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "hetopt", int(self.server_address[1])
+    def serve_forever(self) -> None:
+        """Serve until :meth:`shutdown`, or Ctrl-C, which is raised as KeyboardInterrupt."""
+        with self._runner as runner:
+            runner.run(self._serve())
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer one request, or hang up if there are too many."""
-        if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+    def shutdown(self) -> None:
+        """Let :meth:`serve_forever` return; from any thread."""
+        with suppress(RuntimeError):  # it has returned
+            self._runner.get_loop().call_soon_threadsafe(self._stop.set)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._socket.close()
+
+    async def _serve(self) -> None:
+        logging.getLogger("tornado").addHandler(logging.NullHandler())  # its lines may have the token
+        logging.getLogger("tornado").propagate = False
+        http = _Server(
+            Application([(".*", _Request, {"server": self})], compress_response=True, log_function=lambda _: None),
+            no_keep_alive=True,
+            idle_connection_timeout=self.request_seconds,
+            body_timeout=self.request_seconds,
+            max_header_size=MAX_HEADER_BYTES,
+            max_body_size=MAX_BODY_BYTES,
+        )
+        http.dashboard = self
+        http.add_socket(self._socket)
         try:
-            super().process_request_thread(request, client_address)
+            await self._stop.wait()
         finally:
-            self._room.release()
+            http.stop()
+            await http.close_all_connections()
+            self._pool.shutdown(cancel_futures=True)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report an error without the request; clients may hang up at any time."""
-        problem = sys.exc_info()[1]
-        if not isinstance(problem, (ConnectionError, TimeoutError)):
-            print(f"hetopt: dashboard: {type(problem).__name__}", file=sys.stderr)
-
-    def server_close(self) -> None:
-        """Stop listening, and wait a little for answers under way."""
-        super().server_close()
-        free = 0
-        while free < MAX_REQUESTS and self._room.acquire(timeout=2.0):
-            free += 1
-        if free:
-            self._room.release(free)
-
-
-class Handler(BaseHTTPRequestHandler):
-    """One request."""
-
-    server: DashboardServer
-    timeout = 10.0
-    server_version, sys_version = "hetopt", ""
-
-    def _answer(self) -> None:
-        """Answer a request with any method; access is checked first."""
+    def access(self, headers: Mapping[str, str], query: str) -> HTTPStatus:
+        """``OK``, ``SEE_OTHER`` if the query has the token, ``UNAUTHORIZED``, or ``FORBIDDEN`` (without a token)."""
+        if self._token is None:
+            local = LOCAL.fullmatch(headers.get("Host", "").strip())
+            return HTTPStatus.OK if local else HTTPStatus.FORBIDDEN
         try:
-            target = urlsplit(self.path)
+            given = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("token")
         except ValueError:
-            return self._refuse(400)
-        access = self.server.access
-        status = access.status(self.headers, target.query)
+            return HTTPStatus.UNAUTHORIZED
+        if given is not None:
+            return HTTPStatus.SEE_OTHER if _same(given[0], self._token) else HTTPStatus.UNAUTHORIZED
+        scheme, _, word = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _same(word.strip(), self._token):
+            return HTTPStatus.OK
+        with suppress(CookieError):
+            cookie = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
+            if cookie is not None and _same(cookie.value, self.session):
+                return HTTPStatus.OK
+        return HTTPStatus.UNAUTHORIZED
+
+    async def page(self, path: str) -> str:
+        """The text for a path of :data:`PATHS`, made in a thread, as it may take long.
+
+        Raises
+        ------
+        HetoptError
+            The state cannot be read, or too many pages are made and sent now.
+        """
+        if self.pages > MAX_PAGES:
+            raise HetoptError("too many requests at a time")
+        _, make = PATHS[path]
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: make(self.reader.read()))
+
+
+class _Server(HTTPServer):
+    """Closes connections after a time, and the oldest idle one where there are too many: each has one request."""
+
+    dashboard: DashboardServer
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        idle = self.dashboard.idle
+        if len(idle) >= MAX_IDLE:
+            oldest = next(iter(idle))
+            del idle[oldest]
+            oldest.close()
+        idle[stream] = None
+        asyncio.get_running_loop().call_later(6 * self.dashboard.request_seconds, stream.close)
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: Any) -> None:
+        self.dashboard.idle.pop(server_conn.stream, None)
+        super().on_close(server_conn)
+
+
+class _Request(RequestHandler):
+    """One request: access is checked before all else."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD")
+
+    def initialize(self, server: DashboardServer) -> None:
+        self._server = server
+
+    def set_default_headers(self) -> None:
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    def compute_etag(self) -> None:
+        """None: nothing is cached."""
+
+    async def get(self) -> None:
+        server, path = self._server, self.request.path
+        server.idle.pop(self.request.connection.stream, None)  # type: ignore[union-attr]
+        status = server.access(self.request.headers, self.request.query)
         if status >= 400:
-            return self._refuse(status)
-        if self.command not in ("GET", "HEAD"):
-            return self._refuse(405)
-        if target.path not in PATHS:
-            return self._refuse(404)
+            raise HTTPError(status)
+        if path not in PATHS:
+            raise HTTPError(404)
         if status == HTTPStatus.SEE_OTHER:  # takes the token out of the address
-            location = target.path.rpartition("/")[2] or "./"
-            return self._send(status, TEXT, "", {"Location": location, "Set-Cookie": access.cookie})
-        kind, make = PATHS[target.path]
+            cookie = f"{server.cookie}={server.session}; Path=/; HttpOnly; SameSite=Strict"  # stands for the token
+            await self._send(status, TEXT, "", Location=path.rpartition("/")[2] or "./", Set_Cookie=cookie)
+            return
+        server.pages += 1
         try:
-            text = make(self.server.reader.read())
+            await self._send(status, PATHS[path][0], await server.page(path))
         except HetoptError as problem:
-            text = f"The state of the cluster cannot be read: {problem}."
-            if target.path == "/":
-                text = notice("the state cannot be read", text, again=RETRY_SECONDS)
-            return self._send(503, HTML if target.path == "/" else TEXT, text, {"Retry-After": str(RETRY_SECONDS)})
-        except Exception:  # the server continues after any error
-            traceback.print_exc()
-            return self._refuse(500)
-        return self._send(200, kind, text)
+            kind, text = TEXT, f"The state of the cluster cannot be read: {problem}."
+            if path == "/":
+                kind, text = HTML, notice("the state cannot be read", text, again=RETRY_SECONDS)
+            await self._send(HTTPStatus.SERVICE_UNAVAILABLE, kind, text, Retry_After=str(RETRY_SECONDS))
+        finally:
+            server.pages -= 1
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _answer
+    head = get
 
-    def _refuse(self, status: int) -> None:
-        headers, link = {}, None
+    def _send(self, status: HTTPStatus, kind: str, text: str, **headers: str) -> Future[None]:
+        """Send an answer; the result is there once the client has it."""
+        self.set_status(status)
+        for name, value in {"Content-Type": kind, **headers}.items():
+            self.set_header(name.replace("_", "-"), value)
+        return self.finish(text.encode("utf-8", "replace"))
+
+    def write_error(self, status_code: int, **_: Any) -> None:
+        access = self._server.access(self.request.headers, self.request.query)
+        status, link, headers = HTTPStatus(access if access >= 400 else status_code), None, {}
         if status == 401:
-            headers["WWW-Authenticate"] = 'Bearer realm="hetopt"'
+            headers["WWW_Authenticate"] = 'Bearer realm="hetopt"'
             link = {"target": "./", "text": "Continue with the cookie."}
         if status == 405:
             headers["Allow"] = "GET, HEAD"
-            length = self.headers.get("Content-Length", "0")
-            if length.isascii() and length.isdecimal():  # a client that still sends would miss the answer
-                self.rfile.read(min(int(length), MAX_BODY))
         text = MESSAGES.get(status, "This request is not answered.")
-        self._send(status, HTML, notice(HTTPStatus(status).phrase.lower(), text, link=link), headers)
+        self._send(status, HTML, notice(status.phrase.lower(), text, link=link), **headers)
 
-    def _send(self, status: int, kind: str, text: str, more: Mapping[str, str] | None = None) -> None:
-        body = text.encode("utf-8", "replace")
-        headers = {"Content-Type": kind, **HEADERS, **(more or {})}
-        if len(body) > 2000:
-            headers["Vary"] = "Accept-Encoding"
-            if "gzip" in self.headers.get("Accept-Encoding", ""):
-                body = gzip.compress(body, 1)
-                headers["Content-Encoding"] = "gzip"
-        self.send_response_only(status)
-        headers |= {"Server": "hetopt", "Date": self.date_time_string(), "Content-Length": str(len(body))}
-        for key, value in headers.items():
-            self.send_header(key, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse a request that the library cannot read, without repeating it."""
-        if not hasattr(self, "headers"):
-            self.headers = self.MessageClass()
-        self._refuse(405 if code == HTTPStatus.NOT_IMPLEMENTED else int(code))
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: requests may have the token."""
+    def log_exception(
+        self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        """Print a traceback without the request, which may have the token."""
+        if not isinstance(value, HTTPError | StreamClosedError):
+            traceback.print_exception(typ, value, tb)
