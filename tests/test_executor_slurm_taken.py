@@ -172,9 +172,9 @@ def test_a_partition_that_is_down_is_asked_until_it_is_up(slurm: Fake) -> None:
     slurm.partitions(state="DRAIN")
     engine = SlurmEngine("c")
     assert {node.note for node in engine.nodes()} == {"partition 'gpu' is DRAIN"}
-    assert all(node.up for node in engine.nodes()), "what runs there goes on, and nothing makes way"
+    assert not any(node.up for node in engine.nodes())
     slurm.partitions()
-    assert {node.note for node in engine.nodes()} == {""}
+    assert {(node.up, node.note) for node in engine.nodes()} == {(True, "")}
     slurm.says("scontrol-partition", "")
     assert len(engine.nodes()) == 2
 

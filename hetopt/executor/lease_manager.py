@@ -17,6 +17,7 @@ from typing import Any
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
+from hetopt.executor.engine_outages import EngineOutages
 from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
 from hetopt.executor.heartbeat import Heartbeat
 from hetopt.executor.lease_file import written
@@ -40,9 +41,6 @@ from hetopt.executor.queue import spec_of
 from hetopt.executor.speeds import learn
 from hetopt.executor.state_database import LEASES, StateDatabase
 
-MOST_STEP = 60.0
-"""Seconds that count at most between two answers of the engine: after longer ones it was away."""
-
 MOST_QUIET = 100
 """Leases at most, of those that just train, whose files are read at one look; of more each has its turn."""
 
@@ -57,7 +55,7 @@ class _Seen:
     Parameters
     ----------
     since:
-        When it was first looked at, in seconds in which the engine answers.
+        Since when it waits for the engine, in seconds of the cluster's clock.
     ended:
         Since when the engine has no process of it.
     asked:
@@ -95,11 +93,11 @@ class LeaseManager:
     folder: Path
     heartbeat: Heartbeat
     cache: Cache
+    outages: EngineOutages
     addresses: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _seen: dict[str, _Seen] = field(default_factory=dict)
-    _answered: float = 0.0  # seconds in which the engine did
-    _last: float = math.inf  # when it did last
+    _up: frozenset[str] = frozenset()  # nodes that take leases
     _strays: set[str] = field(default_factory=set)
     _tried: set[str] = field(default_factory=set)
     _looks: int = 0
@@ -111,7 +109,8 @@ class LeaseManager:
     ) -> LeaseManager:
         """With lease directories in ``folder``, by default within the state's own."""
         folder = database.folder / LEASES if folder is None else folder
-        return cls(database, engine, timeouts, folder, Heartbeat(timeouts.ttl_seconds), Cache(database))
+        heartbeat = Heartbeat(timeouts.ttl_seconds)
+        return cls(database, engine, timeouts, folder, heartbeat, Cache(database), EngineOutages(database))
 
     def leases(self) -> list[LeaseRecord]:
         """All that are not sealed."""
@@ -133,7 +132,8 @@ class LeaseManager:
     def advance(self, leases: Collection[LeaseRecord], nodes: Collection[Node], *, ask: bool = True) -> None:
         """Bring every lease one step forward.
 
-        What runs on a node that takes nothing new goes on; the engine says when it is over.
+        What runs on a node that is not up goes on until the engine reports that it has ended; what has not begun there
+        is revoked.
 
         Parameters
         ----------
@@ -150,12 +150,12 @@ class LeaseManager:
         self.problems, self._tried = [], set()
         check_there(self.folder)
         self.addresses = {node.name: node.address for node in nodes}
+        self._up = frozenset(node.name for node in nodes if node.up)
         self.begin([lease for lease in leases if lease.row["state"] == INTENT])
         phases = self.engine.status([lease.tag for lease in leases]) if ask else None
         if ask:
-            now = self.database.now()
-            self._answered, self._last = self._answered + max(0.0, min(now - self._last, MOST_STEP)), now
-        self._seen = {lease.tag: self._seen.get(lease.tag) or _Seen(self._answered) for lease in leases}
+            self.outages.answered()
+        self._seen = {lease.tag: self._seen.get(lease.tag) or _Seen(self._waits_since(lease)) for lease in leases}
         ended = {tag for tag, phase in (phases or {}).items() if phase is Phase.ENDED} | self._troubled
         for tag, phase in (phases or {}).items():
             if phase is not Phase.ENDED and tag in self._seen:
@@ -269,15 +269,13 @@ class LeaseManager:
         """Whether it is sealed now."""
         lease, row = report.lease, report.lease.row
         seen = self._seen[lease.tag]
-        late = self._answered - seen.since > self.timeouts.start_seconds
         if report.over:
             self._seal(lease, report)
             return True
+        reason = self._why_not_begun(report, phases)
         if row["state"] == INTENT:
-            if late and row["stop_asked"] is None:
-                ask_stop(self.database, [(lease, StopReason.NOT_STARTED)])
-            if lease.job["cancelled"] or row["stop_asked"] is not None or late:
-                return self._take_back(lease, report)
+            if lease.job["cancelled"] or row["stop_asked"] is not None or reason is not None:
+                return self._take_back(lease, report, reason)
             return False
         if not lease.folder.is_dir():
             if row["lost_since"] is None:
@@ -298,13 +296,30 @@ class LeaseManager:
             seen.ended = files.now() if seen.ended is None else seen.ended
             if files.now() - seen.ended >= self._patience():
                 return self._give_up(lease, report, "the engine has no such process any more")
-        elif late and not report.claims and row["stop_asked"] is None:
-            self.stop([(lease, StopReason.NOT_STARTED)])
+        elif reason is not None:
+            return self._take_back(lease, report, reason)
         return False
 
-    def _take_back(self, lease: LeaseRecord, report: LeaseReport) -> bool:
-        """What the engine has not taken yet shall not begin any more; where it has begun all the same, it is known."""
+    def _waits_since(self, lease: LeaseRecord) -> float:
+        """Since when it waits for the engine; one that the engine does not have yet is handed to it only now."""
+        return self.database.now() if lease.row["state"] == INTENT else float(lease.row["granted"])
+
+    def _why_not_begun(self, report: LeaseReport, phases: Mapping[str, Phase] | None) -> StopReason | None:
+        """Why a lease that no runner has claimed is to be revoked; None where it may still begin."""
+        lease = report.lease
+        phase = Phase.RUNNING if phases is None else phases.get(lease.tag, Phase.ENDED)
+        if report.claims or lease.row["stop_asked"] is not None:
+            return None
+        if phase is not Phase.RUNNING and not self._up.issuperset(lease.held):
+            return StopReason.NODE_DOWN
+        late = self.outages.seconds_since(self._seen[lease.tag].since) > self.timeouts.start_seconds
+        return StopReason.NOT_STARTED if late else None
+
+    def _take_back(self, lease: LeaseRecord, report: LeaseReport, reason: StopReason | None) -> bool:
+        """Revoke what has not begun; where a runner was faster it goes on."""
         if report.revoke():
+            if reason is not None:
+                ask_stop(self.database, [(lease, reason)])
             self.engine.kill([lease.tag])
             self._seal(lease, report)
             return True

@@ -84,6 +84,16 @@ class Profiler:
         gone = Counter(self._held_by_others) + self._waited_in_vain()
         return [self._without(node, stuck, gone, leases) for node in there]
 
+    def _closed(self, leases: Sequence[LeaseRecord]) -> list[Node]:
+        """Nodes on which the engine starts nothing now, with the GPUs of leases that run there: these go on."""
+        closed = [node for node in self.nodes if not node.up and node.name not in self.drained]
+        if not closed:
+            return []
+        running = [lease for lease in leases if _runs(lease) and lease.row["lost_since"] is None]
+        held = [seat for lease in running if lease.row["stop_asked"] is None for seat in lease.seats]
+        nodes = [replace(node, seats=tuple(seat for seat in held if seat.node == node.name)) for node in closed]
+        return [node for node in nodes if node.seats]
+
     def _with_missing(self, node: Node, leases: Sequence[LeaseRecord]) -> Node:
         """The node with GPUs that may only seem to be gone: who trains there stays, and nobody else makes room."""
         if not self._missing:
@@ -228,7 +238,7 @@ class Profiler:
     def cluster_state(self, leases: Sequence[LeaseRecord]) -> tuple[ClusterState, list[ProfilingRun]]:
         """What a decision would rest on now, and the profiling runs that are wanted first."""
         usable = self.usable(leases)
-        nodes = [self._with_missing(node, leases) for node in usable]
+        nodes = [self._with_missing(node, leases) for node in usable] + self._closed(leases)
         capacity = dict(Counter(seat.gpu_type for node in usable for seat in node.seats))
         memory = memory_of(self.nodes)
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))

@@ -6,14 +6,24 @@ All of it follows from the books: what is not done yet is done at the next look,
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_manager import LeaseManager
-from hetopt.executor.leases import PROFILE, SEALED, TRAIN, LeaseRecord, StopReason, grant, job_numbered, steps_of
+from hetopt.executor.leases import (
+    PROFILE,
+    SEALED,
+    TRAIN,
+    LeaseRecord,
+    StopReason,
+    by_node,
+    grant,
+    job_numbered,
+    steps_of,
+)
 from hetopt.executor.round_decision import Target, shares
 from hetopt.executor.state_database import StateDatabase
 from hetopt.simulation.profiling import fewest
@@ -150,7 +160,11 @@ class Reconciler:
         blocked: Collection[str],
         round_number: int,
     ) -> None:
-        """Grant every target that has no lease yet, and whose GPUs are free."""
+        """Grant every target that has no lease yet, and whose GPUs are free.
+
+        One whose node is no longer usable gets as many GPUs of the same types elsewhere, of those that no other target
+        needs: the rest of the round is not lost for it.
+        """
         open_copies = {(lease.row["job"], lease.row["copy"]) for lease in leases}
         open_jobs = defaultdict[int, list[LeaseRecord]](list)
         for lease in leases:
@@ -167,6 +181,14 @@ class Reconciler:
             if not set(blocked) & {t for gpus in target.seats.values() for t in gpus}:
                 wanted.append(target)
         free = free_seats(nodes, leases)
+        held = {(lease.row["job"], lease.row["copy"]): lease.held for lease in leases}
+        needed = [target for target in targets if held.get((target.job, target.copy)) != target.seats]
+        if moved := moved_targets(wanted, needed, {node.name for node in nodes}, free):
+            with self.database.writing() as connection:
+                for target in moved:
+                    own = {"seats": json.dumps(target.seats)}
+                    connection.update("targets", own, "job = :job AND copy = 0", job=target.job)
+            wanted = [*moved, *(target for target in wanted if target.job not in {one.job for one in moved})]
         if able := [target for target in wanted if exactly(free, target.seats) is not None]:
             with self.database.writing() as connection:
                 for target in able:
@@ -231,6 +253,46 @@ def free_seats(nodes: Iterable[Node], leases: Iterable[LeaseRecord]) -> list[Sea
     """Seats of nodes that are up which no lease holds, in order."""
     taken = {seat.place for lease in leases for seat in lease.seats}
     return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]
+
+
+def moved_targets(
+    wanted: Iterable[Target], needed: Iterable[Target], usable: Collection[str], free: Iterable[Seat]
+) -> list[Target]:
+    """Targets on nodes that are not usable, moved to other GPUs of the same types.
+
+    Parameters
+    ----------
+    wanted:
+        Targets that may be granted now; copies of a forked job stay where they are, each on its own host.
+    needed:
+        Targets without a lease as they want it; the GPUs that they name are left to them.
+    usable:
+        Nodes on which leases may start.
+    free:
+        Seats that no lease holds.
+    """
+    needs = Counter[tuple[str, str]]()
+    for target in needed:
+        for node, gpus in target.seats.items():
+            needs.update({(node, gpu_type): number for gpu_type, number in gpus.items()})
+    spare, moved = [], []
+    for seat in free:
+        if needs[seat.node, seat.gpu_type] > 0:
+            needs[seat.node, seat.gpu_type] -= 1
+        else:
+            spare.append(seat)
+    for target in wanted:
+        if target.forked or set(target.seats) <= set(usable):
+            continue
+        types = Counter[str]()
+        for gpus in target.seats.values():
+            types.update(gpus)
+        parts = [gang(spare, gpu_type, number) for gpu_type, number in types.items()]
+        if all(parts):
+            chosen = [seat for part in parts for seat in part or ()]
+            spare = [seat for seat in spare if seat not in chosen]
+            moved.append(replace(target, seats=by_node(chosen)))
+    return moved
 
 
 def exactly(free: Iterable[Seat], wanted: Mapping[str, Mapping[str, int]]) -> list[Seat] | None:

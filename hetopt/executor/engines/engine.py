@@ -59,7 +59,7 @@ class Node:
     seats:
         All that it has, be they in use or not.
     up:
-        Whether jobs can be started there now. What runs on one that is not goes on until the engine says otherwise.
+        Whether jobs can be started there now. Where not, what runs goes on, and leases that have not begun are revoked.
     note:
         What is the matter with it, for people.
     memory_bytes:

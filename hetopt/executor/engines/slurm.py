@@ -171,7 +171,7 @@ class SlurmEngine:
                 used[kind], missing = used.get(kind, 0) + more, missing - more
         seats = tuple(Seat(host.name, kind, i) for kind, number in host.gpus.items() for i in range(number))
         note = "; ".join(filter(None, [*notes, *dict.fromkeys(why)]))
-        return Node(host.name, seats, host.up, note, address=host.address, used=used)
+        return Node(host.name, seats, host.up and partition.state == "UP", note, address=host.address, used=used)
 
     def _look(self) -> dict[str, Host]:
         """The hosts by their names, as Slurm sees them now."""
