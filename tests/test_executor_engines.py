@@ -11,8 +11,8 @@ import pytest
 from executor_leases import AWAY, Runners, alive, said, told
 from waiting import until
 
+from hetopt.engine_conformance import CHECKS, Bench
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.conformance import CHECKS, Bench
 from hetopt.executor.engines.engine import Grant, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 

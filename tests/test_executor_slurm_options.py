@@ -11,10 +11,10 @@ from slurm_cluster import SlurmCluster, missing
 from slurm_fake import Fake, some_slurm  # noqa: F401 - the last a fixture
 from waiting import PATIENCE
 
+from hetopt.engine_conformance import WRITE_ENVIRONMENT, Bench, one_seat
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.by_name import make_engine
-from hetopt.executor.engines.conformance import TELL, Bench, one_seat
 from hetopt.executor.engines.engine import EngineDown, Grant, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_requests import FAMILIES, OWN
@@ -64,12 +64,12 @@ def test_options_either_do_or_are_told(
     bench = Bench(lambda name: make_engine("slurm", name, options), tmp_path, patience=PATIENCE)
     engine = bench.make(bench.cluster)
     for seats in (one_seat(engine), [node.seats[0] for node in engine.nodes()]):
-        grant = bench.lease(seats, TELL, engine)
+        grant = bench.lease(seats, WRITE_ENVIRONMENT, engine)
         engine.start(grant)
         bench.wait(lambda own=grant: len(bench.exits(own)) == len(own.nodes), "it has ended")
         assert set(bench.exits(grant)) == {"ended"}, files.read_json(grant.folder / files.exit_file(0))
-        assert len(json.loads((grant.folder / "told0").read_text())["CUDA_VISIBLE_DEVICES"].split(",")) == 1
-        bench.ended(engine, grant)
+        assert len(json.loads((grant.folder / "lines0").read_text())["CUDA_VISIBLE_DEVICES"].split(",")) == 1
+        bench.wait_ended(engine, grant)
 
 
 @needs_slurm

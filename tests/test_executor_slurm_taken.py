@@ -11,8 +11,8 @@ from slurm_cluster import SlurmCluster, missing
 from slurm_fake import NODE, Fake, some_slurm  # noqa: F401 - the last a fixture
 from waiting import PATIENCE
 
+from hetopt.engine_conformance import RUN_UNTIL_STOPPED, Bench
 from hetopt.executor.engines import slurm as engines
-from hetopt.executor.engines.conformance import COUNT, Bench
 from hetopt.executor.engines.engine import Engine, EngineDown, Node
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_nodes import Partition, hosts
@@ -44,10 +44,10 @@ def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path
     """A lease would wait there as long as others hold them; what leases hold themselves is no others'."""
     bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
-    grants = [bench.lease(node(engine, name).seats[:1], COUNT, engine) for name in ("k80-1", "k80-0")]
+    grants = [bench.lease(node(engine, name).seats[:1], RUN_UNTIL_STOPPED, engine) for name in ("k80-1", "k80-0")]
     for grant in grants:
         engine.start(grant)
-        bench.wait(lambda grant=grant: bench.told(grant), "it lives")
+        bench.wait(lambda grant=grant: bench.lines(grant), "it lives")
     assert seen(engine)["k80-1"] == ({"k80": 1}, "")
     cluster.submit("--nodelist=k80-0", "--gres=gpu:k80:1", "--mem=2500M")
     cluster.submit("--nodelist=v100-0", "-c", "8", "--mem=100M")
@@ -136,7 +136,7 @@ def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkey
     monkeypatch.setattr(engines, "WAIT_SECONDS", 0.0)
     monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
     cluster.call("scontrol", "update", "partitionname=gpu", "state=down")
-    grant = bench.lease(node(engine, "v100-0").seats[:1], COUNT, engine)
+    grant = bench.lease(node(engine, "v100-0").seats[:1], RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
     down = "partition 'gpu' is DOWN"
     bench.wait(lambda: node(engine, "v100-0").note == f"{down}; a lease waits: PartitionDown", "it is said")
@@ -144,7 +144,7 @@ def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkey
     cluster.call("scontrol", "update", "partitionname=gpu", "state=up", "allowaccounts=nobody")
     bench.wait(lambda: "(gpu allows nobody)" in node(engine, "v100-0").note, "who may")
     cluster.call("scontrol", "update", "partitionname=gpu", "allowaccounts=ALL")
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "it lives")
     assert node(engine, "v100-0").note == ""
     engine.kill([grant.tag])
 
@@ -193,14 +193,14 @@ def test_leases_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> None:
     reserved = ("scontrol", "show", "node", "v100-0")
     bench.wait(lambda: "RESERVED" in cluster.call(*reserved), "Slurm has marked its nodes")
     assert [(one.name, one.up, one.note) for one in engine.nodes()] == [("k80-1", True, ""), ("v100-0", True, "")]
-    grant = bench.lease(node(engine, "v100-0").seats, COUNT, engine)
+    grant = bench.lease(node(engine, "v100-0").seats, RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "it lives")
     cluster.call("scontrol", "update", "reservationname=mine", "nodes=k80-1,p100-0", check=False)
     engine.kill([grant.tag])
-    bench.ended(engine, grant)
+    bench.wait_ended(engine, grant)
     cluster.call("scontrol", "delete", "reservation", "mine")
-    for ask in (engine.nodes, lambda: engine.start(bench.lease(grant.seats, COUNT, engine))):
+    for ask in (engine.nodes, lambda: engine.start(bench.lease(grant.seats, RUN_UNTIL_STOPPED, engine))):
         with pytest.raises(EngineDown, match="Slurm has no reservation 'mine' any more; known: later"):
             ask()
     (later,) = SlurmEngine("abc", options={"reservation": "later"}).nodes()
