@@ -298,7 +298,7 @@ def test_with_slurm_played_a_gang_leaves_a_drained_node(
         (lease,) = driven.controller.manager.leases()
         slurm.says("squeue", f"PENDING|c=2|{lease.tag}|PartitionDown")
         slurm.partitions(state="DOWN")
-        monkeypatch.setattr(slurm_engine, "CHOOSE_SECONDS", 0.0)
+        monkeypatch.setattr(slurm_engine, "PARTITION_SECONDS", 0.0)
         driven.controller.step()
         assert driven.nodes() == set(), "nothing begins in a partition that is down"
         assert reasons(driven.database) == [StopReason.NODE_DOWN] * 2

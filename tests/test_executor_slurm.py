@@ -244,7 +244,7 @@ def test_what_a_partition_allows_is_known_when_it_changes(
     """A job that asks for more waits for ever."""
     bench, engine = bench_of(tmp_path)
     fragile.call("scontrol", "update", "partition=gpu", "MaxCPUsPerNode=2")
-    monkeypatch.setattr(slurm, "CHOOSE_SECONDS", 0.0)
+    monkeypatch.setattr(slurm, "PARTITION_SECONDS", 0.0)
     grant = bench.lease(seats(engine, v100_0=2), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
     bench.wait(lambda: bench.lines(grant), "it lives")
@@ -266,7 +266,7 @@ def test_a_drained_node_says_what_an_operator_must_do(fragile: SlurmCluster, tmp
     assert len(drained.seats) == 2
     assert drained.note.startswith("DRAIN: Duplicate jobid [")
     said, _, remedy = drained.note.rpartition(": ")
-    assert said.endswith("an operator says")
+    assert said.endswith("an operator runs")
     fragile.call(*remedy.split())
     bench.wait(lambda: node(engine, "v100-0").up, "it is back")
 

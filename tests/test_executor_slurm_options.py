@@ -17,7 +17,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.engines.engine import EngineDown, Grant, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.engines.slurm_requests import FAMILIES, OWN
+from hetopt.executor.engines.slurm_requests import FIXED_OPTIONS, FIXED_PREFIXES
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -87,11 +87,11 @@ def test_what_is_not_the_fault_of_options_is_not_blamed_on_them(cluster: SlurmCl
         cluster.wait_until_idle()
 
 
-@pytest.mark.parametrize("option", [*OWN, "ntasks-per-socket", "gpus-per-node", "job_name", "nodel", "out"])
+@pytest.mark.parametrize("option", [*FIXED_OPTIONS, "ntasks-per-socket", "gpus-per-node", "job_name", "nodel", "out"])
 def test_options_that_make_something_else_of_a_lease_are_refused(option: str, slurm: Fake) -> None:
     """However they are spelled: sbatch takes their beginnings too."""
     if option in ("cpus-per-gpu", "partition"):
-        with pytest.raises(InvalidOption, match=f"--engine-set {option}: this option of sbatch cannot be set; .* says"):
+        with pytest.raises(InvalidOption, match=f"--engine-set {option}: this option of sbatch cannot be set; use"):
             SlurmEngine("c", options={option: "1"})
         return
     if option == "cluster":
@@ -100,7 +100,7 @@ def test_options_that_make_something_else_of_a_lease_are_refused(option: str, sl
         return
     with pytest.raises(InvalidOption, match=f"^--engine-set {option}: this option of sbatch cannot be set; "):
         make_engine("slurm", "c", {option: "1"})
-    assert not any(option.startswith(FAMILIES) for option in OWN)
+    assert not any(option.startswith(FIXED_PREFIXES) for option in FIXED_OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_other_options_are_passed_on(option: str, slurm: Fake, tmp_path: Path) -
 
 
 def test_options_that_say_the_same(slurm: Fake) -> None:
-    with pytest.raises(InvalidOption, match="--engine-set mem_per_gpu: it is there twice"):
+    with pytest.raises(InvalidOption, match="--engine-set mem_per_gpu: it is given twice"):
         make_engine("slurm", "c", {"mem-per-gpu": "1", "mem_per_gpu": "1"})
-    with pytest.raises(InvalidOption, match=r"--engine-set cpus-per-gpu: this option .*; cpus_per_gpu says it"):
+    with pytest.raises(InvalidOption, match=r"--engine-set cpus-per-gpu: this option .*; use cpus_per_gpu"):
         make_engine("slurm", "c", {"cpus-per-gpu": 1, "cpus_per_gpu": 1})
     with pytest.raises(InvalidOption, match="--engine-set cpus-per-gpu=two; it must be a whole number"):
         make_engine("slurm", "c", {"cpus-per-gpu": "two"})

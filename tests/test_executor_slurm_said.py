@@ -15,7 +15,7 @@ from slurm_fake import NODE, PARTITION, Fake, some_slurm  # noqa: F401 - the las
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.engines import slurm as engines
-from hetopt.executor.engines import slurm_nodes as said
+from hetopt.executor.engines import slurm_commands as parsed
 from hetopt.executor.engines.engine import EngineDown, Grant, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_commands import PROGRAMS
@@ -47,7 +47,7 @@ FREE = {"alloc": 0, "memory": 0}
     ],
 )
 def test_gpus_among_generic_resources(gres: str, gpus: dict[str, int]) -> None:
-    assert said.gpus(gres) == gpus
+    assert parsed.gpus_of(gres) == gpus
 
 
 @given(
@@ -58,7 +58,7 @@ def test_gpus_among_generic_resources(gres: str, gpus: dict[str, int]) -> None:
 )
 def test_gpus_of_any_types(gpus: dict[str, int], suffix: str, others: list[str], at: int) -> None:
     parts = [f"gpu:{kind}:{number}{suffix}" for kind, number in gpus.items()]
-    assert said.gpus(",".join(parts[:at] + others + parts[at:])) == gpus
+    assert parsed.gpus_of(",".join(parts[:at] + others + parts[at:])) == gpus
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_gpus_of_any_types(gpus: dict[str, int], suffix: str, others: list[str],
     ],
 )
 def test_states_of_nodes(state: str, up: bool, note: str) -> None:
-    host = said.hosts(
+    host = parsed.slurm_nodes(
         NODE.format(name="a", gres="gpu:2", used="", cpus=8, partitions="p", reason="", state=state, **FREE)
     )[0]
     assert (host.up, host.note) == (up, note)
@@ -106,7 +106,7 @@ def test_states_of_nodes(state: str, up: bool, note: str) -> None:
 )
 def test_reasons_of_nodes(state: str, reason: str, resume: bool) -> None:
     more = {"used": "", "cpus": 8, "partitions": "p", "reason": f"Reason={reason}", **FREE}
-    host = said.hosts(NODE.format(name="a", gres="gpu:2", state=state, **more))[0]
+    host = parsed.slurm_nodes(NODE.format(name="a", gres="gpu:2", state=state, **more))[0]
     assert not host.up
     assert host.gpus == {"gpu": 2}
     assert host.note.startswith(f"{state.removeprefix('IDLE+').removeprefix('MIXED+')}: {reason}")
@@ -124,7 +124,7 @@ def test_no_news_of_nodes_is_no_bad_news(slurm: Fake) -> None:
     """For a moment after its start slurmctld knows no node's state; nobody shall believe that all are lost."""
     engine = SlurmEngine("c")
     slurm.nodes(("a", "gpu:4", {"state": "UNKNOWN"}), ("b", "gpu:2", {"state": "UNKNOWN"}))
-    with pytest.raises(EngineDown, match="knows nothing of the nodes of partition 'gpu' yet"):
+    with pytest.raises(EngineDown, match="has no state of the nodes of partition 'gpu' yet"):
         engine.nodes()
     slurm.nodes(("a", "gpu:4", {"state": "UNKNOWN"}), ("b", "gpu:2", {}), ("c", "gpu:2", {"state": "UNKNOWN"}))
     assert [node.up for node in engine.nodes()] == [True, True, False]
@@ -162,7 +162,7 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
     slurm.partitions(default="NO", cpus="8")
     engine.nodes()
     assert cpus() == "--cpus-per-task=4", "it was asked just now"
-    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
+    monkeypatch.setattr(engines, "PARTITION_SECONDS", 0.0)
     engine.nodes()
     assert cpus() == "--cpus-per-task=2"
     for no_news in ({"error": "Unable to contact slurm controller", "code": 1}, {}):
@@ -170,7 +170,7 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
         assert [node.name for node in engine.nodes()] == ["a", "b"]
         assert cpus() == "--cpus-per-task=2"
     slurm.says("scontrol-partition", PARTITION.format(name="gpus", default="YES", cpus="4", state="UP"))
-    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 60.0)
+    monkeypatch.setattr(engines, "PARTITION_SECONDS", 60.0)
     slurm.nodes(("a", "gpu:v100:4", {"partitions": "gpus"}))
     for _ in range(2):
         with pytest.raises(

@@ -15,7 +15,7 @@ from hetopt.engine_conformance import RUN_UNTIL_STOPPED, Bench
 from hetopt.executor.engines import slurm as engines
 from hetopt.executor.engines.engine import Engine, EngineDown, Node
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.engines.slurm_nodes import Partition, hosts
+from hetopt.executor.engines.slurm_commands import Partition, slurm_nodes
 from hetopt.executor.engines.slurm_requests import Request
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -104,16 +104,16 @@ def test_what_a_lease_could_have(
         "memory": 0,
         **more,
     }
-    (host,) = hosts(NODE.format(name="a", gres="gpu:v100:4", **said))
-    gpus, what = asks.missing(host, partition)
+    (host,) = slurm_nodes(NODE.format(name="a", gres="gpu:v100:4", **said))
+    gpus, what = asks.blocked(host, partition)
     assert (gpus, what if gpus else "") == wanted
 
 
 def test_memory_of_which_slurm_keeps_no_account_is_not_counted() -> None:
     """A site that has never told of it: RealMemory is 1 then, also where jobs have some."""
     said = {"used": "", "state": "MIXED", "reason": "", "partitions": "gpu", "cpus": 32, "alloc": 0, "memory": 1}
-    (host,) = hosts(NODE.format(name="a", gres="gpu:v100:4", **said).replace("RealMemory=64000", "RealMemory=1"))
-    assert Request(None, {"mem": "100"}).missing(host, GPU)[0] == 0
+    (host,) = slurm_nodes(NODE.format(name="a", gres="gpu:v100:4", **said).replace("RealMemory=64000", "RealMemory=1"))
+    assert Request(None, {"mem": "100"}).blocked(host, GPU)[0] == 0
 
 
 def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:
@@ -134,7 +134,7 @@ def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkey
     bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
     monkeypatch.setattr(engines, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
+    monkeypatch.setattr(engines, "PARTITION_SECONDS", 0.0)
     cluster.call("scontrol", "update", "partitionname=gpu", "state=down")
     grant = bench.lease(node(engine, "v100-0").seats[:1], RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
