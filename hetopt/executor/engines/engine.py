@@ -127,7 +127,7 @@ class Engine(Protocol):
 
     A runner is the command ``python -P -m hetopt.executor.runner FOLDER RANK`` on each node of the lease, with the
     interpreter of the controller (``sys.executable``), the lease's ``folder``, and the node's position in ``nodes``
-    (from 0). It is a process of the controller's user in a session of its own that outlives the controller, with
+    (from 0). It is a process of the controller's user in a separate session that outlives the controller, with
     ``HETOPT_TAG=TAG.runner`` in its environment. It starts the job, stops it on SIGTERM, and ends after it. No engine
     has to prevent double starts: of two runners of a node the second one exits.
 
