@@ -58,7 +58,7 @@ docs: setup      ## build the pages; warnings are errors, and so is a page that 
 	$(BIN)/sphinx-build -q -E -W --keep-going docs docs/_build
 	@! grep -rnoE --include='*.html' '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//[^"]*' docs/_build
 
-long: setup      ## slow tests, and properties on more cases
+long: setup      ## slow tests, and properties on more cases; prints the number of kill -9 by engine
 	HETOPT_LONG=1 $(BIN)/pytest -q -n 3 --dist worksteal -m 'long or hypothesis'
 
 clean:           ## remove all that make has made
