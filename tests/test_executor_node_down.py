@@ -302,5 +302,8 @@ def test_with_slurm_played_a_gang_leaves_a_drained_node(
         driven.controller.step()
         assert driven.nodes() == set(), "nothing begins in a partition that is down"
         assert reasons(driven.database) == [StopReason.NODE_DOWN] * 2
+        slurm.partitions()
+        driven.controller.step()
+        assert driven.nodes() == {"c"}, "and at once when it is up again"
     finally:
         driven.controller.close()

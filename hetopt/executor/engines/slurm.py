@@ -99,7 +99,7 @@ class SlurmEngine:
         self._partition_read = -math.inf
         self._nodes: dict[str, SlurmNode] = {}
         self._reserved: dict[str, str] = {}
-        self._hostnames: dict[str, list[str]] = {}  # what a list such as n[1-3] expands to
+        self._reservations: dict[str, tuple[str, list[str]]] = {}  # name -> its nodes, as n[1-3] and as list
         self._waiting: dict[str, float] = {}  # since when jobs wait
         try:
             self._refresh()
@@ -233,23 +233,20 @@ class SlurmEngine:
         Raises
         ------
         InvalidOption
-            There is no such reservation.
-        EngineDown
-            Slurm does not answer; or it has one of them no longer.
+            There was never such a reservation.
         """
         known, found = commands.reservations(self._commands.show("reservation")), dict[str, str]()
         for name in filter(None, names.split(",")):
-            if name not in known:
+            before, nodes = self._reservations.get(name, ("", []))
+            if name not in known and name not in self._reservations:
                 hint = choices(name, sorted(known)) if known else "it has none now"
-                if self._nodes:
-                    raise EngineDown(f"Slurm has no reservation {name!r} any more; {hint}")
                 raise InvalidOption(f"Slurm has no reservation {name!r}; {hint}")
-            expression, why = known[name]
-            if expression not in self._hostnames:
+            expression, why = known.get(name, (before, f"reservation {name!r} is over"))
+            if expression != before:
                 empty = expression in ("", "(null)")
-                listed = "" if empty else self._commands.output("scontrol", "show", "hostnames", expression)
-                self._hostnames[expression] = listed.split()
-            for node in self._hostnames[expression]:
+                nodes = [] if empty else self._commands.output("scontrol", "show", "hostnames", expression).split()
+            self._reservations[name] = expression, nodes
+            for node in nodes:
                 found[node] = min(found.get(node, why), why)  # one that is active suffices
         return found
 
@@ -284,16 +281,18 @@ class SlurmEngine:
         result = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
         if result.code:
             if isinstance(result.failure, Refused):
-                self._check_unchanged(result.problem)
+                self._check_unchanged(lease, result.problem)
             raise result.failure
 
-    def _check_unchanged(self, problem: str) -> None:
-        """Raise :class:`EngineDown` where a request was refused since the partition or reservation was changed."""
+    def _check_unchanged(self, lease: Grant, problem: str) -> None:
+        """Raise :class:`EngineDown` where a lease was refused since the partition or reservation was changed."""
         before, reserved = self._partition, self._reserved
         if before is not None and self._read_partition() != before:
             raise EngineDown(f"sbatch: {problem}; partition {before.name!r} was changed")
-        if (names := self._request.options.get("reservation")) and self._read_reservations(names) != reserved:
-            raise EngineDown(f"sbatch: {problem}; the reservation was changed")
+        if names := self._request.options.get("reservation"):
+            now = self._read_reservations(names)
+            if now != reserved or any(now.get(node) for node in lease.nodes):
+                raise EngineDown(f"sbatch: {problem}; the reservation was changed")
 
     def _options(self, request: Request, lease: Grant, nodes: Collection[str], gpus: Mapping[str, int]) -> list[str]:
         """Options of sbatch for nodes with the same GPUs each."""
