@@ -288,7 +288,7 @@ def test_with_slurm_played_a_gang_leaves_a_drained_node(
         driven.controller.step()
         assert driven.nodes() == {"a", "b"}
         (lease,) = driven.controller.manager.leases()
-        slurm.says("squeue", f"PENDING|a=1,b=1|{lease.tag}|Resources")
+        slurm.prints("squeue", f"PENDING|a=1,b=1|{lease.tag}|Resources")
         driven.controller.step()
         assert [one.tag for one in driven.controller.manager.leases()] == [lease.tag], "its nodes are up"
         slurm.nodes(two[0], ("b", "gpu:v100:1", {"state": "IDLE+DRAIN"}), ("c", "gpu:v100:2", {}))
@@ -296,7 +296,7 @@ def test_with_slurm_played_a_gang_leaves_a_drained_node(
         assert driven.nodes() == {"c"}
         assert slurm.calls("scancel")[-1][0][-1] == f"--name={lease.tag}"
         (lease,) = driven.controller.manager.leases()
-        slurm.says("squeue", f"PENDING|c=2|{lease.tag}|PartitionDown")
+        slurm.prints("squeue", f"PENDING|c=2|{lease.tag}|PartitionDown")
         slurm.partitions(state="DOWN")
         monkeypatch.setattr(slurm_engine, "PARTITION_SECONDS", 0.0)
         driven.controller.step()

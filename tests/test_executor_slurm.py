@@ -91,9 +91,9 @@ def test_unlike_nodes_make_one_gang(
     assert list(engine.status([])) == [grant.tag], "components of a job are one lease"
     bench.wait(lambda: len(bench.exits(grant)) == len(visible), "all nodes have ended")
     assert set(bench.exits(grant)) == {"ended"}
-    told = [json.loads((grant.folder / f"lines{rank}").read_text()) for rank in range(len(grant.seats))]
-    assert {own["WORLD_SIZE"] for own in told} == {str(len(grant.seats))}
-    for own in told:
+    found = [json.loads((grant.folder / f"lines{rank}").read_text()) for rank in range(len(grant.seats))]
+    assert {own["WORLD_SIZE"] for own in found} == {str(len(grant.seats))}
+    for own in found:
         name = grant.nodes[int(own["HETOPT_NODE_RANK"])]
         assert own["SLURMD_NODENAME"] == name
         assert len(own["CUDA_VISIBLE_DEVICES"].split(",")) == visible[name]
@@ -110,7 +110,7 @@ def test_a_gang_is_asked_without_harm(cluster: SlurmCluster, tmp_path: Path) -> 
     )
     grant = bench.lease(seats(engine, k80_0=1, v100_0=1), program, engine)
     engine.start(grant)
-    bench.wait(lambda: {line.split()[0] for line in bench.lines(grant)} == {"0", "1"}, "both live")
+    bench.wait(lambda: {line.split()[0] for line in bench.lines(grant)} == {"0", "1"}, "both run")
     engine.stop([grant.tag])
     bench.wait(lambda: bench.lines(grant).count("asked") == 2 or bench.exits(grant), "both nodes are asked")
     (grant.folder / files.STOP).write_text("enough")
@@ -128,7 +128,7 @@ def test_leases_share_a_node(cluster: SlurmCluster, tmp_path: Path) -> None:
     grants = [bench.lease(part, RUN_UNTIL_STOPPED, engine) for part in (own[:2], own[2:3], own[3:])]
     for grant in grants:
         engine.start(grant)
-    bench.wait(lambda: all(map(bench.lines, grants)), "all of them live")
+    bench.wait(lambda: all(map(bench.lines, grants)), "all of them run")
     assert node(engine, "k80-0").note == "", "what leases of this cluster use is not others'"
     foreign = SlurmEngine("another")
     assert node(foreign, "k80-0").note == "4 of 4 GPUs are in use by others"
@@ -165,7 +165,7 @@ def test_a_suspended_lease_may_live(cluster: SlurmCluster, tmp_path: Path) -> No
     bench, engine = bench_of(tmp_path)
     grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.lines(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     number = cluster.call("squeue", "-h", f"--name={grant.tag}", "-o", "%A")
     cluster.call("scontrol", "suspend", number)
     assert phase(engine, grant) is Phase.RUNNING
@@ -183,7 +183,7 @@ def test_a_lost_answer_does_no_harm(cluster: SlurmCluster, tmp_path: Path, monke
         patch.setattr(engine, "_queue", dict)
         engine.start(grant)
     assert cluster.call("squeue", "-h", "-o", "%j").split() == [grant.tag] * 2
-    bench.wait(lambda: bench.lines(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     time.sleep(1.5)
     assert sum(line.endswith("begins") for line in bench.lines(grant)) == 1
     engine.kill([grant.tag])
@@ -220,7 +220,7 @@ def test_partitions_without_gpus_are_refused(cluster: SlurmCluster) -> None:
 
 @needs_slurm
 @pytest.mark.parametrize(
-    ("wanted", "options", "said"),
+    ("wanted", "options", "problem"),
     [
         (Seat("v100-0", "a100", 0), {}, "Requested node configuration is not available"),
         (Seat("nowhere", "v100", 0), {}, "Invalid node name"),
@@ -229,10 +229,10 @@ def test_partitions_without_gpus_are_refused(cluster: SlurmCluster) -> None:
     ],
 )
 def test_a_request_that_cannot_be_is_refused(
-    wanted: Seat, options: dict[str, str], said: str, cluster: SlurmCluster, tmp_path: Path
+    wanted: Seat, options: dict[str, str], problem: str, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     engine = SlurmEngine("abc", options=options)
-    with pytest.raises(Refused, match=f"^Slurm refuses: .*{said}"):
+    with pytest.raises(Refused, match=f"^Slurm refuses: .*{problem}"):
         engine.start(Grant("hetopt-abc-1-0-1", tmp_path, (wanted,)))
     assert engine.status([]) == {}
 
@@ -247,7 +247,7 @@ def test_what_a_partition_allows_is_known_when_it_changes(
     monkeypatch.setattr(slurm, "PARTITION_SECONDS", 0.0)
     grant = bench.lease(seats(engine, v100_0=2), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.lines(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     engine.stop([grant.tag])
     bench.wait_ended(engine, grant)
     fragile.call("scontrol", "delete", "partition=gpu")
@@ -265,8 +265,8 @@ def test_a_drained_node_says_what_an_operator_must_do(fragile: SlurmCluster, tmp
     assert not drained.up
     assert len(drained.seats) == 2
     assert drained.note.startswith("DRAIN: Duplicate jobid [")
-    said, _, remedy = drained.note.rpartition(": ")
-    assert said.endswith("an operator runs")
+    why, _, remedy = drained.note.rpartition(": ")
+    assert why.endswith("an operator runs")
     fragile.call(*remedy.split())
     bench.wait(lambda: node(engine, "v100-0").up, "it is back")
 
@@ -278,7 +278,7 @@ def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(
     bench, engine = bench_of(tmp_path)
     grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.lines(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     seen, state = time.time(), fragile.folder / "controller" / "job_state"
     fragile.call("scontrol", "update", f"jobname={grant.tag}", "nice=1")  # or it may never write that it runs
     bench.wait(lambda: state.exists() and state.stat().st_mtime > seen, "slurmctld has written down that it runs")
@@ -325,7 +325,7 @@ def test_what_outlives_its_slurmd_is_never_certainly_dead(hasty: SlurmCluster, t
     bench, engine = bench_of(tmp_path)
     grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.lines(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     hasty.kill_daemon("v100-0")
     assert phase(engine, grant) is Phase.RUNNING, "nothing is known yet"
     bench.wait(lambda: not node(engine, "v100-0").up, "it is noticed")
@@ -334,7 +334,7 @@ def test_what_outlives_its_slurmd_is_never_certainly_dead(hasty: SlurmCluster, t
     engine.kill([grant.tag])
     assert node(engine, "v100-0").note.startswith("DOWN+NOT_RESPONDING: Not responding [")
     number = len(bench.lines(grant))
-    bench.wait(lambda: len(bench.lines(grant)) > number + 10, "it lives all the same")
+    bench.wait(lambda: len(bench.lines(grant)) > number + 10, "it runs all the same")
     assert engine.fenced_after(grant.tag) is None
     hasty.start_node("v100-0")
     bench.wait(lambda: node(engine, "v100-0").up, "the node is back")
@@ -355,7 +355,7 @@ def test_clusters_stand_side_by_side_and_leave_nothing(
             assert [seat.gpu_type for seat in node(engine, "any").seats] == ["gpu", "gpu"]
             grant = bench.lease(seats(engine, any=2), RUN_UNTIL_STOPPED, engine)
             engine.start(grant)
-            bench.wait(lambda: bench.lines(grant), "it lives")
+            bench.wait(lambda: bench.lines(grant), "the job runs")
             raise RuntimeError("the test fails")
 
     with pytest.raises(RuntimeError, match="the test fails"):

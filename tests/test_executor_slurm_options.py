@@ -34,7 +34,7 @@ def cluster() -> Iterator[SlurmCluster]:
 
 @needs_slurm
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"mem-per-gpu": "500M"}, ""),
         ({"mem_per_cpu": "100"}, ""),
@@ -53,11 +53,11 @@ def cluster() -> Iterator[SlurmCluster]:
     ids=str,
 )
 def test_options_either_do_or_are_told(
-    options: dict[str, object], said: str, cluster: SlurmCluster, tmp_path: Path
+    options: dict[str, object], message: str, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     """Before the first job, with the words of a lease; none is found out by jobs that fail."""
-    if said:
-        with pytest.raises(InvalidOption, match=said) as problem:
+    if message:
+        with pytest.raises(InvalidOption, match=message) as problem:
             make_engine("slurm", "abc", options)
         assert "\n" not in str(problem.value)
         return
@@ -130,9 +130,11 @@ def test_options_that_say_the_same(slurm: Fake) -> None:
 def reserve(slurm: Fake, *every: tuple[str, str, str]) -> None:
     """Reservations: their names, nodes and states."""
     line = "ReservationName={} StartTime=2026-11-23T06:53:28 EndTime=2026-11-23T07:53:28 Nodes={} State={}"
-    slurm.says("scontrol-reservation", "\n".join(line.format(*one) for one in every) or "No reservations in the system")
+    slurm.prints(
+        "scontrol-reservation", "\n".join(line.format(*one) for one in every) or "No reservations in the system"
+    )
     for _, nodes, _ in every:
-        slurm.says(f"scontrol-{nodes}", nodes.replace(",", "\n"))
+        slurm.prints(f"scontrol-{nodes}", nodes.replace(",", "\n"))
 
 
 def test_reservations(slurm: Fake, tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def test_reservations(slurm: Fake, tmp_path: Path) -> None:
     note = "RESERVED: reservation 'two' is from 2026-11-23T06:53:28 to 2026-11-23T07:53:28"
     assert [(node.name, node.up, node.note) for node in engine.nodes()] == [("a", True, ""), ("b", False, note)]
     reserve(slurm, ("one", "c", "ACTIVE"), ("two", "a,b", "INACTIVE"))
-    slurm.says("sbatch", error="sbatch: error: Requested node configuration is not available", code=1)
+    slurm.prints("sbatch", error="sbatch: error: Requested node configuration is not available", code=1)
     with pytest.raises(EngineDown, match="is not available; the reservation was changed"):
         engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     reserve(slurm)
