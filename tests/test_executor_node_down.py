@@ -18,7 +18,6 @@ from waiting import until
 from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engine_outages import EngineOutages
-from hetopt.executor.engines import slurm as slurm_engine
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.job_file import read_job
 from hetopt.executor.lease_timeouts import LeaseTimeouts
@@ -277,9 +276,7 @@ def test_on_slurm_a_pending_lease_leaves_its_node(
         driven.controller.close()
 
 
-def test_with_slurm_played_a_gang_leaves_a_drained_node(
-    slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_slurm_played_a_gang_leaves_a_drained_node(slurm: Fake, tmp_path: Path) -> None:
     """And a partition that is down; the whole pending job is cancelled, by its name."""
     two = ("a", "gpu:v100:1", {}), ("b", "gpu:v100:1", {})
     slurm.nodes(*two, ("c", "gpu:v100:2", {"state": "DOWN"}))
@@ -299,7 +296,7 @@ def test_with_slurm_played_a_gang_leaves_a_drained_node(
         (lease,) = driven.controller.manager.leases()
         slurm.prints("squeue", f"PENDING|c=2|{lease.tag}|PartitionDown")
         slurm.partitions(state="DOWN")
-        monkeypatch.setattr(slurm_engine, "PARTITION_SECONDS", 0.0)
+        driven.controller.step()  # which sees the reason
         driven.controller.step()
         assert driven.nodes() == set(), "nothing begins in a partition that is down"
         assert reasons(driven.database) == [StopReason.NODE_DOWN] * 2

@@ -144,7 +144,10 @@ class SlurmEngine:
             for job in jobs:
                 if job.phase is Phase.RUNNING:
                     own.update(job.gpus)
-                elif job.reason not in ("", "None", "(null)") and now - waiting[tag] >= WAIT_SECONDS:
+                    continue
+                if job.reason.startswith("Partition"):  # PartitionDown, PartitionInactive, …
+                    self._partition_read = -math.inf
+                if job.reason not in ("", "None", "(null)") and now - waiting[tag] >= WAIT_SECONDS:
                     for node in job.gpus:
                         reasons[node].append(f"a lease waits: {job.reason}")
         self._waiting = {t: at for t, at in waiting.items() if all(job.phase is Phase.WAITING for job in queue[t])}
