@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-LINKS  := typings/hetopt/models typings/hetopt/proofs typings/hetopt/instances
+LINKS  := $(addprefix typings/hetopt/,models proofs instances engine_conformance)
 
 .PHONY: help setup test unit verify check lint types bench bench-small demo docs long clean
 help:            ## list the targets
@@ -23,9 +23,9 @@ $(VENV)/.dev: $(VENV)/.user
 	@touch $@
 
 # mypy does not follow the mapping of folders to packages (see docs/contributing); links show it the real tree.
-typings/hetopt/models typings/hetopt/proofs typings/hetopt/instances:
+$(LINKS):
 	@mkdir -p typings/hetopt
-	@ln -sfn ../../$(notdir $@) $@
+	@ln -sfn ../../$(patsubst engine_conformance,tests/engine_conformance,$(notdir $@)) $@
 	@for f in hetopt/*; do ln -sfn ../../$$f typings/hetopt/$$(basename $$f); done
 
 check: lint types   ## style and types
@@ -58,7 +58,7 @@ docs: setup      ## build the pages; warnings are errors, and so is a page that 
 	$(BIN)/sphinx-build -q -E -W --keep-going docs docs/_build
 	@! grep -rnoE --include='*.html' '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//[^"]*' docs/_build
 
-long: setup      ## slow tests, and properties on more cases
+long: setup      ## slow tests, and properties on more cases; prints the number of kill -9 by engine
 	HETOPT_LONG=1 $(BIN)/pytest -q -n 3 --dist worksteal -m 'long or hypothesis'
 
 clean:           ## remove all that make has made

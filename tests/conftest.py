@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +35,18 @@ settings.register_profile(
 settings.load_profile("hetopt")
 
 adopt_orphans()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many processes the fault tests of the executor have killed, by engine and kind."""
+    found: dict[str, Counter[str]] = {}
+    for report in (one for reports in terminalreporter.stats.values() for one in reports):
+        for name, content in getattr(report, "user_properties", ()):
+            if name == "kills" and report.when == "call":
+                found.setdefault(content[0], Counter()).update(content[1])
+    for engine, kills in sorted(found.items()):
+        kinds = ", ".join(f"{number} {kind}" for kind, number in kills.most_common())
+        terminalreporter.write_line(f"kill -9 with {engine}: {kills.total()} ({kinds})")
 
 
 @pytest.fixture(autouse=True)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from executor_invariants import violations_of
+from executor_zygote import KILLED_AT_A_WRITE
 from slurm_cluster import SlurmCluster
 from waiting import PATIENCE
 
@@ -64,15 +67,25 @@ class Zygote:
 
 
 class Trial:
-    """Some jobs, and what is done to them; everything random follows from the seed."""
+    """Some jobs, and what is done to them; everything random follows from the seed.
 
-    def __init__(self, zygote: Zygote, folder: Path, seed: int, slurm: SlurmCluster | None = None) -> None:
+    Parameters
+    ----------
+    longer:
+        How many times as many steps as in :data:`STEPS` the jobs have.
+    """
+
+    def __init__(
+        self, zygote: Zygote, folder: Path, seed: int, slurm: SlurmCluster | None = None, *, longer: int = 1
+    ) -> None:
+        self.steps = {name: longer * number for name, number in STEPS.items()}
         self.zygote, self.folder, self.seed, self.slurm = zygote, folder, seed, slurm
         self.draw = random.Random(seed)
         self.witness = folder / "witness.jsonl"
         self.database = StateDatabase(folder / "state")
         (folder / "slots.yaml").write_text(SLOTS)
         self.faults: list[str] = []
+        self._kills = Counter[str]()
         self.pid: int | None = None
         self._looked = 0.0
         for i in range(3):
@@ -87,7 +100,7 @@ class Trial:
             name=name,
             command=program + ["stubborn"] * stubborn,
             workers=workers,
-            steps=STEPS[name],
+            steps=self.steps[name],
             checkpoint=0.2,
             grace=0.4,
             cwd=str(self.folder),
@@ -120,9 +133,17 @@ class Trial:
         self.kill()
         self.database.close()
 
+    @property
+    def kills(self) -> Counter[str]:
+        """Kill -9 so far, by what was killed."""
+        log = self.folder / "controller.log"
+        at_writes = log.read_bytes().count(KILLED_AT_A_WRITE) if log.exists() else 0
+        return self._kills + Counter({"controller at a write": at_writes})
+
     def kill(self) -> None:
         """Kill the controller."""
         if self.pid is not None and self.alive():
+            self._kills["controller"] += 1
             os.kill(self.pid, signal.SIGKILL)
             self.until(lambda: not self.alive(), "the controller is dead")
 
@@ -145,10 +166,10 @@ class Trial:
 
     # -- faults
 
-    def fault(self) -> None:
-        """Let one thing go wrong, at random."""
+    def fault(self, only: str = "") -> None:
+        """Let one thing go wrong, at random among those whose names match ``only``."""
         kinds = ("fault_", "slurm_fault_") if self.slurm is not None else ("fault_",)
-        names = [name for name in dir(self) if name.startswith(kinds)]
+        names = [name for name in dir(self) if name.startswith(kinds) and re.search(only, name)]
         name = self.draw.choice(names)
         self.faults.append(name)
         getattr(self, name)()
@@ -191,11 +212,11 @@ class Trial:
 
     def fault_kill_a_runner(self) -> None:
         """Kill -9."""
-        self._kill_one(lambda tag: tag.endswith(".runner"))
+        self._kill_one("runner", lambda tag: tag.endswith(".runner"))
 
     def fault_kill_a_job(self) -> None:
         """Kill -9."""
-        self._kill_one(lambda tag: not tag.endswith(".runner"))
+        self._kill_one("job", lambda tag: not tag.endswith(".runner"))
 
     def fault_full_disk(self) -> None:
         """For some writes of the controller."""
@@ -285,6 +306,7 @@ class Trial:
         self._running_controller()
         self.pause()
         self.slurm.kill_daemon("slurmctld")
+        self._kills["slurmctld"] += 1
         self.pause(3.0)
         self.slurm.start_controller()
 
@@ -296,6 +318,7 @@ class Trial:
         name = self.draw.choice(sorted(self.slurm.nodes))
         self.faults[-1] += f" {name}"
         self.slurm.kill_daemon(name)
+        self._kills["slurmd"] += 1
         self.pause(8.0)
         self.slurm.start_node(name)
 
@@ -313,7 +336,7 @@ class Trial:
         if not self.alive():
             self.start()
 
-    def _kill_one(self, which: Callable[[str], bool]) -> None:
+    def _kill_one(self, kind: str, which: Callable[[str], bool]) -> None:
         self._running_controller()
         self.pause()
         prefix = f"hetopt-{self.database.cluster}-"
@@ -321,6 +344,7 @@ class Trial:
         if found:
             try:
                 os.kill(self.draw.choice(found), signal.SIGKILL)
+                self._kills[kind] += 1
             except ProcessLookupError:
                 return
 
@@ -337,17 +361,20 @@ class Trial:
 
         def over() -> bool:
             if not self.alive():
-                with self.database.reading() as connection:
-                    left = connection.value("SELECT id FROM jobs WHERE state = 'queued'")
-                if left is None:
+                if self.done():
                     return True
                 self.start()
-            self._operator()
+            self.operator()
             return False
 
         self.until(over, "all jobs are over")
 
-    def _operator(self) -> None:
+    def done(self) -> bool:
+        """Whether all jobs are."""
+        with self.database.reading() as connection:
+            return connection.value("SELECT id FROM jobs WHERE state = 'queued'") is None
+
+    def operator(self) -> None:
         """Somebody who puts nodes back that Slurm has taken out, as the note about them asks for."""
         if self.slurm is not None and time.monotonic() - self._looked > 2.0:
             self._looked = time.monotonic()
@@ -358,5 +385,5 @@ class Trial:
 
     def check(self) -> None:
         """Every invariant; what is violated is said with the seed."""
-        violations = violations_of(self.database, self.witness, STEPS)
+        violations = violations_of(self.database, self.witness, self.steps)
         assert not violations, f"seed {self.seed}: {violations}\n{self.told()}"

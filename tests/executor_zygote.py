@@ -33,6 +33,9 @@ from hetopt.formulations.traits import Traits
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.results.allocation import Plan
 
+KILLED_AT_A_WRITE = b"kill -9 at a write\n"
+"""In a controller's log."""
+
 
 @dataclass(frozen=True)
 class Restless:
@@ -71,6 +74,7 @@ class Saboteur:
         """A point: die here, or find the disk full."""
         self.count += 1
         if self.count == self.plan.get("die_at"):
+            os.write(1, KILLED_AT_A_WRITE)
             os.kill(os.getpid(), signal.SIGKILL)
         first, number = self.plan.get("full_disk", (0, 0))
         if first <= self.count < first + number and what != "engine":

@@ -1,4 +1,4 @@
-"""A Slurm cluster of this machine's own processes, for a test and no longer: loopback, free ports, keys of its own.
+"""A Slurm cluster of this machine's own processes, for a test and no longer: loopback, free ports, its own keys.
 
 Debian's packages slurmctld, slurmd, slurm-client, munge and slurm-wlm-basic-plugins have all that it needs; nothing of
 the system's configuration is read or changed, and an ordinary user can run it. Several can run side by side.
@@ -29,7 +29,7 @@ NODES = {"k80-0": ("k80", 4), "k80-1": ("k80", 2), "p100-0": ("p100", 2), "v100-
 """Node -> (type, number) of its GPUs; they are all in the default partition, ``gpu``."""
 
 PLAIN = "plain-0"
-"""A node that has no GPU and is never started, in a partition of its own, ``plain``."""
+"""A node that has no GPU and is never started, in its own partition, ``plain``."""
 
 CPUS, MEGABYTES = 8, 4000
 """Of each node, by its own word."""
@@ -169,7 +169,7 @@ class SlurmCluster:
         self._start(name, "slurmd", "-D", "-N", name, "-f", str(self.configuration))
 
     def kill_daemon(self, name: str) -> None:
-        """Kill slurmctld or a node's slurmd, by signal 9; what it has started lives on."""
+        """Kill slurmctld or a node's slurmd, by signal 9; its processes run on."""
         daemon = self.daemons.pop(name)
         helpers = children(daemon.pid) if name == "slurmctld" else []  # slurmscriptd, which may outlive it for long
         daemon.kill()
@@ -199,8 +199,8 @@ class SlurmCluster:
         assert not check or done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
         return done.stdout.strip()
 
-    def submit(self, *words: str, name: str = "somebody-elses") -> str:
-        """Have somebody else's job sleep on the cluster; its number."""
+    def submit(self, *words: str, name: str = "of-another-user") -> str:
+        """Submit a job of another user, which sleeps; its number."""
         common = ("sbatch", "--parsable", f"--job-name={name}", "--output=/dev/null", *words)
         return self.call(*common, script="#!/bin/sh\nexec sleep 36000\n")
 
@@ -257,13 +257,13 @@ class SlurmCluster:
         while not what():
             if time.monotonic() > deadline:
                 logs = sorted(self.folder.glob("*.out"))
-                told = "\n".join(f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in logs)
-                raise AssertionError(f"no {meaning} within {PATIENCE:g} s\n{told}")
+                output = "\n".join(f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in logs)
+                raise AssertionError(f"no {meaning} within {PATIENCE:g} s\n{output}")
             time.sleep(0.05)
 
 
 def _free_ports(number: int) -> list[int]:
-    """Ports on which nobody listens, from below those that the system hands out to whoever asks."""
+    """Free ports below those that the system assigns."""
     found: list[int] = []
     while len(found) < number:
         port = random.SystemRandom().randrange(12000, 32000)

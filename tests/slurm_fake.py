@@ -1,4 +1,4 @@
-"""Programs that play Slurm's commands, for tests without Slurm."""
+"""Programs in place of Slurm's commands, for tests without Slurm."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ with open(folder + "/calls", "a") as file:
     print(json.dumps([[name, *sys.argv[1:]], dict(os.environ), standard_input]), file=file)
 key = name + "-" + sys.argv[-1] if name == "scontrol" else name
 try:
-    said = json.load(open(folder + "/" + key + ".json"))
+    content = json.load(open(folder + "/" + key + ".json"))
 except FileNotFoundError:
     sys.exit(0)
-time.sleep(said[3])
-sys.stdout.write(said[1])
-sys.stderr.write(said[2])
-sys.exit(said[0])
+time.sleep(content[3])
+sys.stdout.write(content[1])
+sys.stderr.write(content[2])
+sys.exit(content[0])
 """
 
 
 class Fake:
-    """Programs that say what they are told, and write down what they are asked."""
+    """Programs that print what a test sets, and record their calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,19 +51,19 @@ class Fake:
         self.partitions()
         self.nodes(("a", "gpu:v100:4", {}), ("b", "gpu:k80:2", {}))
 
-    def says(self, key: str, out: str = "", *, error: str = "", code: int = 0, after: float = 0.0) -> None:
+    def prints(self, key: str, out: str = "", *, error: str = "", code: int = 0, after: float = 0.0) -> None:
         (self.folder / f"{key}.json").write_text(json.dumps([code, out, error, after]))
 
     def partitions(self, default: str = "YES", cpus: str = "UNLIMITED", state: str = "UP") -> None:
         every = (("gpu", default, cpus), ("other", "NO", "UNLIMITED"))
         lines = [PARTITION.format(name=n, default=d, cpus=c, state=state) for n, d, c in every]
-        self.says("scontrol-partition", "\n".join(lines))
+        self.prints("scontrol-partition", "\n".join(lines))
 
     def nodes(self, *every: tuple[str, str, dict[str, Any]]) -> None:
         common = {"state": "IDLE", "used": "gpu:0", "cpus": 32, "partitions": "gpu", "reason": ""}
         common |= {"alloc": 0, "memory": 0}
         lines = [NODE.format(**{"name": name, "gres": gres, **common, **more}) for name, gres, more in every]
-        self.says("scontrol-node", "\n".join(lines))
+        self.prints("scontrol-node", "\n".join(lines))
 
     def calls(self, name: str) -> list[tuple[list[str], dict[str, str], str]]:
         lines = (self.folder / "calls").read_text().splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 
-from hetopt.executor.engines.by_name import Shielded, make_engine
+from hetopt.executor.engines.by_name import CheckedEngine, make_engine
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import ENGINES
@@ -70,7 +70,10 @@ def test_an_engine_of_the_folder_drives_a_cluster(lab: Path, run: Run) -> None:
         (("--engine", "own:Own", "--partition", "gpu"), "--partition is not for --engine own:Own"),
         (("--engine-set", "slot=a"), "--engine-set slot: engine 'local' has no such setting; did you mean 'slots'?"),
         (("--engine", "own:half", "--engine-set", "a=1"), "engine 'own:half' has no such setting; it has none"),
-        (("--slots", "a", "--engine-set", "slots=b"), "--slots and --engine-set slots=… say the same; leave out one"),
+        (
+            ("--slots", "a", "--engine-set", "slots=b"),
+            "--slots and --engine-set slots=… are the same setting; remove one",
+        ),
         (("--engine", "slurm", "--slots", "a"), "--slots is not for --engine slurm"),
     ],
 )
@@ -84,7 +87,7 @@ def test_what_is_wrong_with_an_engine_is_said(lab: Path, run: Run, words: tuple[
 def test_settings_are_those_of_the_factory(lab: Path) -> None:
     (lab / "slots.yaml").write_text("nodes: {desk: {slots: {slow: 2}}}\n")
     engine = make_engine("local", "x", {"slots": str(lab / "slots.yaml")}, {"partition": None})
-    assert isinstance(engine, Shielded)
+    assert isinstance(engine, CheckedEngine)
     assert isinstance(engine.engine, LocalEngine)
     assert [node.name for node in engine.nodes()] == ["desk"]
 

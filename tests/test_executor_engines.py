@@ -1,19 +1,21 @@
-"""Both engines do what the conformance suite asks of every engine."""
+"""This machine's engine, and that of the guide for authors, pass the conformance suite of engines."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from executor_leases import AWAY, Runners, alive, said, told
 from waiting import until
 
+from hetopt.engine_conformance import CHECKS, Bench
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.conformance import CHECKS, Bench
 from hetopt.executor.engines.engine import LeaseRecord, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 
@@ -26,6 +28,19 @@ HOSTS = (
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_local(check: Callable[[Bench], None], tmp_path: Path) -> None:
     check(Bench(lambda cluster: LocalEngine(HOSTS, cluster), tmp_path))
+
+
+GUIDE = Path(__file__).parents[1] / "docs" / "how-to" / "add-an-engine.md"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_engine_of_the_guide(check: Callable[[Bench], None], tmp_path: Path) -> None:
+    """With the bench that the guide shows."""
+    shown = dict(re.findall(r"^:caption: (\S+)\n\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
+    names: dict[str, Any] = {}
+    exec(shown["remote.py"], names)
+    assert 'Remote(cluster, "localhost", 2, "sh -c")' in shown["test_remote.py"]
+    check(Bench(lambda cluster: names["Remote"](cluster, "localhost", 2, "sh -c"), tmp_path))
 
 
 def test_killed_here_nothing_is_left(runners: Runners, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
 @pytest.mark.parametrize("profile", [True, False])
 def test_on_a_slurm_cluster_that_is_shared(shared: SlurmCluster, lab: Path, run: Run, profile: bool) -> None:
     """A gang of two is neither profiled nor started where others are, and done on what is left."""
-    shared._wait(lambda: len(shared.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 3, "somebody else's jobs")
+    shared._wait(lambda: len(shared.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 3, "jobs of another user")
     run("submit", job_file(lab, "gang", workers=2))
     words = ["--policy", "fifo", "--profile-seconds", "0.3s", "--poll", "0.2s", "--until-idle"]
     code, _, err = run("run", "--engine", "slurm", *words, *([] if profile else ["--no-profile"]))

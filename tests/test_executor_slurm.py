@@ -12,10 +12,10 @@ import pytest
 from slurm_cluster import SlurmCluster, missing
 from waiting import PATIENCE
 
+from hetopt.engine_conformance import CHECKS, RUN_UNTIL_STOPPED, WRITE_ENVIRONMENT, Bench
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines import slurm
-from hetopt.executor.engines.conformance import CHECKS, COUNT, TELL, Bench
 from hetopt.executor.engines.engine import Engine, EngineDown, LeaseRecord, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 
@@ -86,38 +86,38 @@ def test_unlike_nodes_make_one_gang(
     wanted: dict[str, int], visible: dict[str, int], cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     bench, engine = bench_of(tmp_path)
-    grant = bench.lease(seats(engine, **wanted), TELL, engine)
+    grant = bench.lease(seats(engine, **wanted), WRITE_ENVIRONMENT, engine)
     engine.start(grant)
     assert list(engine.status([])) == [grant.tag], "components of a job are one lease"
     bench.wait(lambda: len(bench.exits(grant)) == len(visible), "all nodes have ended")
     assert set(bench.exits(grant)) == {"ended"}
-    told = [json.loads((grant.folder / f"told{rank}").read_text()) for rank in range(len(grant.seats))]
-    assert {own["WORLD_SIZE"] for own in told} == {str(len(grant.seats))}
-    for own in told:
+    found = [json.loads((grant.folder / f"lines{rank}").read_text()) for rank in range(len(grant.seats))]
+    assert {own["WORLD_SIZE"] for own in found} == {str(len(grant.seats))}
+    for own in found:
         name = grant.nodes[int(own["HETOPT_NODE_RANK"])]
         assert own["SLURMD_NODENAME"] == name
         assert len(own["CUDA_VISIBLE_DEVICES"].split(",")) == visible[name]
         assert own[files.TAG_VARIABLE] == f"{grant.tag}.{own['HETOPT_NODE_RANK']}"
-    bench.ended(engine, grant)
+    bench.wait_ended(engine, grant)
 
 
 @needs_slurm
 def test_a_gang_is_asked_without_harm(cluster: SlurmCluster, tmp_path: Path) -> None:
     """Slurm kills a step that was sent a SIGTERM; a training that knows nothing of SIGURG never notices it."""
     bench, engine = bench_of(tmp_path)
-    program = COUNT.replace(
+    program = RUN_UNTIL_STOPPED.replace(
         "while not", "signal.signal(signal.SIGURG, lambda *_: print('asked', file=lines))\nwhile not"
     )
     grant = bench.lease(seats(engine, k80_0=1, v100_0=1), program, engine)
     engine.start(grant)
-    bench.wait(lambda: {line.split()[0] for line in bench.told(grant)} == {"0", "1"}, "both live")
+    bench.wait(lambda: {line.split()[0] for line in bench.lines(grant)} == {"0", "1"}, "both run")
     engine.stop([grant.tag])
-    bench.wait(lambda: bench.told(grant).count("asked") == 2 or bench.exits(grant), "both nodes are asked")
+    bench.wait(lambda: bench.lines(grant).count("asked") == 2 or bench.exits(grant), "both nodes are asked")
     (grant.folder / files.STOP).write_text("enough")
     bench.wait(lambda: len(bench.exits(grant)) == 2, "both stop")
     assert bench.exits(grant) == ["stopped", "stopped"]
-    assert sum(line.endswith("stops") for line in bench.told(grant)) == 2
-    bench.ended(engine, grant)
+    assert sum(line.endswith("stops") for line in bench.lines(grant)) == 2
+    bench.wait_ended(engine, grant)
 
 
 @needs_slurm
@@ -125,16 +125,16 @@ def test_leases_share_a_node(cluster: SlurmCluster, tmp_path: Path) -> None:
     """Slurm would give the whole memory to the first of them."""
     bench, engine = bench_of(tmp_path)
     own = seats(engine, k80_0=4)
-    grants = [bench.lease(part, COUNT, engine) for part in (own[:2], own[2:3], own[3:])]
+    grants = [bench.lease(part, RUN_UNTIL_STOPPED, engine) for part in (own[:2], own[2:3], own[3:])]
     for grant in grants:
         engine.start(grant)
-    bench.wait(lambda: all(map(bench.told, grants)), "all of them live")
+    bench.wait(lambda: all(map(bench.lines, grants)), "all of them run")
     assert node(engine, "k80-0").note == "", "what leases of this cluster use is not others'"
     foreign = SlurmEngine("another")
     assert node(foreign, "k80-0").note == "4 of 4 GPUs are in use by others"
     engine.stop([grant.tag for grant in grants])
     for grant in grants:
-        bench.ended(engine, grant)
+        bench.wait_ended(engine, grant)
         assert bench.exits(grant) == ["stopped"]
 
 
@@ -147,13 +147,13 @@ def test_a_lease_that_waits_can_be_killed(cluster: SlurmCluster, tmp_path: Path)
         assert node(engine, "v100-0").up
         assert len(node(engine, "v100-0").seats) == 2, "they may be free again at any time"
         for wanted in ({"v100_0": 1}, {"v100_0": 2, "p100_0": 1}):
-            grant = bench.lease(seats(engine, **wanted), COUNT, engine)
+            grant = bench.lease(seats(engine, **wanted), RUN_UNTIL_STOPPED, engine)
             engine.start(grant)
             time.sleep(1.5)
             assert phase(engine, grant) is Phase.WAITING
             engine.stop([grant.tag])
             engine.kill([grant.tag])
-            bench.ended(engine, grant)
+            bench.wait_ended(engine, grant)
             assert not (grant.folder / files.claim_file(0)).exists()
     finally:
         cluster.call("scancel", number)
@@ -163,31 +163,31 @@ def test_a_lease_that_waits_can_be_killed(cluster: SlurmCluster, tmp_path: Path)
 @needs_slurm
 def test_a_suspended_lease_may_live(cluster: SlurmCluster, tmp_path: Path) -> None:
     bench, engine = bench_of(tmp_path)
-    grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
+    grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     number = cluster.call("squeue", "-h", f"--name={grant.tag}", "-o", "%A")
     cluster.call("scontrol", "suspend", number)
     assert phase(engine, grant) is Phase.RUNNING
     engine.kill([grant.tag])
-    bench.ended(engine, grant)
+    bench.wait_ended(engine, grant)
 
 
 @needs_slurm
 def test_a_lost_answer_does_no_harm(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Submitted twice under one name, the job begins once; both are asked, listed and killed by that name."""
     bench, engine = bench_of(tmp_path)
-    grant = bench.lease(seats(engine, k80_0=1), COUNT, engine)
+    grant = bench.lease(seats(engine, k80_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
     with monkeypatch.context() as patch:
         patch.setattr(engine, "_queue", dict)
         engine.start(grant)
     assert cluster.call("squeue", "-h", "-o", "%j").split() == [grant.tag] * 2
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     time.sleep(1.5)
-    assert sum(line.endswith("begins") for line in bench.told(grant)) == 1
+    assert sum(line.endswith("begins") for line in bench.lines(grant)) == 1
     engine.kill([grant.tag])
-    bench.ended(engine, grant)
+    bench.wait_ended(engine, grant)
 
 
 @needs_slurm
@@ -197,9 +197,9 @@ def test_names_are_no_commands(cluster: SlurmCluster, tmp_path: Path) -> None:
     folder.mkdir()
     bench, engine = bench_of(folder)
     for wanted in ({"k80_0": 1}, {"k80_0": 1, "p100_0": 1}):
-        grant = bench.lease(seats(engine, **wanted), TELL, engine)
+        grant = bench.lease(seats(engine, **wanted), WRITE_ENVIRONMENT, engine)
         engine.start(grant)
-        bench.ended(engine, grant)
+        bench.wait_ended(engine, grant)
         assert bench.exits(grant) == ["ended"] * len(grant.nodes)
         assert (grant.folder / "runner.log").exists()
     assert sorted(path.name for path in folder.iterdir()) == sorted(p.name for p in folder.glob("hetopt-*"))
@@ -220,7 +220,7 @@ def test_partitions_without_gpus_are_refused(cluster: SlurmCluster) -> None:
 
 @needs_slurm
 @pytest.mark.parametrize(
-    ("wanted", "options", "said"),
+    ("wanted", "options", "problem"),
     [
         (Seat("v100-0", "a100", 0), {}, "Requested node configuration is not available"),
         (Seat("nowhere", "v100", 0), {}, "Invalid node name"),
@@ -229,10 +229,10 @@ def test_partitions_without_gpus_are_refused(cluster: SlurmCluster) -> None:
     ],
 )
 def test_a_request_that_cannot_be_is_refused(
-    wanted: Seat, options: dict[str, str], said: str, cluster: SlurmCluster, tmp_path: Path
+    wanted: Seat, options: dict[str, str], problem: str, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     engine = SlurmEngine("abc", options=options)
-    with pytest.raises(Refused, match=f"^Slurm refuses: .*{said}"):
+    with pytest.raises(Refused, match=f"^Slurm refuses: .*{problem}"):
         engine.start(LeaseRecord("hetopt-abc-1-0-1", tmp_path, (wanted,)))
     assert engine.status([]) == {}
 
@@ -244,12 +244,12 @@ def test_what_a_partition_allows_is_known_when_it_changes(
     """A job that asks for more waits for ever."""
     bench, engine = bench_of(tmp_path)
     fragile.call("scontrol", "update", "partition=gpu", "MaxCPUsPerNode=2")
-    monkeypatch.setattr(slurm, "CHOOSE_SECONDS", 0.0)
-    grant = bench.lease(seats(engine, v100_0=2), COUNT, engine)
+    monkeypatch.setattr(slurm, "PARTITION_SECONDS", 0.0)
+    grant = bench.lease(seats(engine, v100_0=2), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     engine.stop([grant.tag])
-    bench.ended(engine, grant)
+    bench.wait_ended(engine, grant)
     fragile.call("scontrol", "delete", "partition=gpu")
     with pytest.raises(EngineDown, match="Slurm has no partition 'gpu' any more; known: plain"):
         engine.nodes()
@@ -265,8 +265,8 @@ def test_a_drained_node_says_what_an_operator_must_do(fragile: SlurmCluster, tmp
     assert not drained.up
     assert len(drained.seats) == 2
     assert drained.note.startswith("DRAIN: Duplicate jobid [")
-    said, _, remedy = drained.note.rpartition(": ")
-    assert said.endswith("an operator says")
+    why, _, remedy = drained.note.rpartition(": ")
+    assert why.endswith("an operator runs")
     fragile.call(*remedy.split())
     bench.wait(lambda: node(engine, "v100-0").up, "it is back")
 
@@ -276,9 +276,9 @@ def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(
     fragile: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, engine = bench_of(tmp_path)
-    grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
+    grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     seen, state = time.time(), fragile.folder / "controller" / "job_state"
     fragile.call("scontrol", "update", f"jobname={grant.tag}", "nice=1")  # or it may never write that it runs
     bench.wait(lambda: state.exists() and state.stat().st_mtime > seen, "slurmctld has written down that it runs")
@@ -302,10 +302,10 @@ def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(
     bench.wait(lambda: _answers(engine), "slurmctld has heard of its nodes")
     assert all(node.up and not node.note for node in engine.nodes()), "it still knows whose the GPUs are"
     assert phase(engine, grant) is Phase.RUNNING
-    number = len(bench.told(grant))
-    bench.wait(lambda: len(bench.told(grant)) > number, "it has gone on")
+    number = len(bench.lines(grant))
+    bench.wait(lambda: len(bench.lines(grant)) > number, "it has gone on")
     engine.stop([grant.tag])
-    bench.ended(engine, grant)
+    bench.wait_ended(engine, grant)
     assert bench.exits(grant) == ["stopped"]
 
 
@@ -323,9 +323,9 @@ def test_what_outlives_its_slurmd_is_never_certainly_dead(hasty: SlurmCluster, t
     Slurm kills it when slurmd comes back, and has called the node idle before.
     """
     bench, engine = bench_of(tmp_path)
-    grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
+    grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     hasty.kill_daemon("v100-0")
     assert phase(engine, grant) is Phase.RUNNING, "nothing is known yet"
     bench.wait(lambda: not node(engine, "v100-0").up, "it is noticed")
@@ -333,8 +333,8 @@ def test_what_outlives_its_slurmd_is_never_certainly_dead(hasty: SlurmCluster, t
     bench.wait(lambda: phase(engine, grant) is Phase.ENDED, "Slurm calls it ended")
     engine.kill([grant.tag])
     assert node(engine, "v100-0").note.startswith("DOWN+NOT_RESPONDING: Not responding [")
-    number = len(bench.told(grant))
-    bench.wait(lambda: len(bench.told(grant)) > number + 10, "it lives all the same")
+    number = len(bench.lines(grant))
+    bench.wait(lambda: len(bench.lines(grant)) > number + 10, "it runs all the same")
     assert engine.fenced_after(grant.tag) is None
     hasty.start_node("v100-0")
     bench.wait(lambda: node(engine, "v100-0").up, "the node is back")
@@ -353,9 +353,9 @@ def test_clusters_stand_side_by_side_and_leave_nothing(
         with other:
             bench, engine = bench_of(tmp_path)
             assert [seat.gpu_type for seat in node(engine, "any").seats] == ["gpu", "gpu"]
-            grant = bench.lease(seats(engine, any=2), COUNT, engine)
+            grant = bench.lease(seats(engine, any=2), RUN_UNTIL_STOPPED, engine)
             engine.start(grant)
-            bench.wait(lambda: bench.told(grant), "it lives")
+            bench.wait(lambda: bench.lines(grant), "the job runs")
             raise RuntimeError("the test fails")
 
     with pytest.raises(RuntimeError, match="the test fails"):

@@ -11,13 +11,13 @@ from slurm_cluster import SlurmCluster, missing
 from slurm_fake import Fake, some_slurm  # noqa: F401 - the last a fixture
 from waiting import PATIENCE
 
+from hetopt.engine_conformance import WRITE_ENVIRONMENT, Bench, one_seat
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.by_name import make_engine
-from hetopt.executor.engines.conformance import TELL, Bench, one_seat
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.engines.slurm_requests import FAMILIES, OWN
+from hetopt.executor.engines.slurm_requests import FIXED_OPTIONS, FIXED_PREFIXES
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -34,7 +34,7 @@ def cluster() -> Iterator[SlurmCluster]:
 
 @needs_slurm
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"mem-per-gpu": "500M"}, ""),
         ({"mem_per_cpu": "100"}, ""),
@@ -53,23 +53,23 @@ def cluster() -> Iterator[SlurmCluster]:
     ids=str,
 )
 def test_options_either_do_or_are_told(
-    options: dict[str, object], said: str, cluster: SlurmCluster, tmp_path: Path
+    options: dict[str, object], message: str, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     """Before the first job, with the words of a lease; none is found out by jobs that fail."""
-    if said:
-        with pytest.raises(InvalidOption, match=said) as problem:
+    if message:
+        with pytest.raises(InvalidOption, match=message) as problem:
             make_engine("slurm", "abc", options)
         assert "\n" not in str(problem.value)
         return
     bench = Bench(lambda name: make_engine("slurm", name, options), tmp_path, patience=PATIENCE)
     engine = bench.make(bench.cluster)
     for seats in (one_seat(engine), [node.seats[0] for node in engine.nodes()]):
-        grant = bench.lease(seats, TELL, engine)
+        grant = bench.lease(seats, WRITE_ENVIRONMENT, engine)
         engine.start(grant)
         bench.wait(lambda own=grant: len(bench.exits(own)) == len(own.nodes), "it has ended")
         assert set(bench.exits(grant)) == {"ended"}, files.read_json(grant.folder / files.exit_file(0))
-        assert len(json.loads((grant.folder / "told0").read_text())["CUDA_VISIBLE_DEVICES"].split(",")) == 1
-        bench.ended(engine, grant)
+        assert len(json.loads((grant.folder / "lines0").read_text())["CUDA_VISIBLE_DEVICES"].split(",")) == 1
+        bench.wait_ended(engine, grant)
 
 
 @needs_slurm
@@ -87,11 +87,11 @@ def test_what_is_not_the_fault_of_options_is_not_blamed_on_them(cluster: SlurmCl
         cluster.wait_until_idle()
 
 
-@pytest.mark.parametrize("option", [*OWN, "ntasks-per-socket", "gpus-per-node", "job_name", "nodel", "out"])
+@pytest.mark.parametrize("option", [*FIXED_OPTIONS, "ntasks-per-socket", "gpus-per-node", "job_name", "nodel", "out"])
 def test_options_that_make_something_else_of_a_lease_are_refused(option: str, slurm: Fake) -> None:
     """However they are spelled: sbatch takes their beginnings too."""
     if option in ("cpus-per-gpu", "partition"):
-        with pytest.raises(InvalidOption, match=f"--engine-set {option}: this option of sbatch cannot be set; .* says"):
+        with pytest.raises(InvalidOption, match=f"--engine-set {option}: this option of sbatch cannot be set; use"):
             SlurmEngine("c", options={option: "1"})
         return
     if option == "cluster":
@@ -100,7 +100,7 @@ def test_options_that_make_something_else_of_a_lease_are_refused(option: str, sl
         return
     with pytest.raises(InvalidOption, match=f"^--engine-set {option}: this option of sbatch cannot be set; "):
         make_engine("slurm", "c", {option: "1"})
-    assert not any(option.startswith(FAMILIES) for option in OWN)
+    assert not any(option.startswith(FIXED_PREFIXES) for option in FIXED_OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_other_options_are_passed_on(option: str, slurm: Fake, tmp_path: Path) -
 
 
 def test_options_that_say_the_same(slurm: Fake) -> None:
-    with pytest.raises(InvalidOption, match="--engine-set mem_per_gpu: it is there twice"):
+    with pytest.raises(InvalidOption, match="--engine-set mem_per_gpu: it is given twice"):
         make_engine("slurm", "c", {"mem-per-gpu": "1", "mem_per_gpu": "1"})
-    with pytest.raises(InvalidOption, match=r"--engine-set cpus-per-gpu: this option .*; cpus_per_gpu says it"):
+    with pytest.raises(InvalidOption, match=r"--engine-set cpus-per-gpu: this option .*; use cpus_per_gpu"):
         make_engine("slurm", "c", {"cpus-per-gpu": 1, "cpus_per_gpu": 1})
     with pytest.raises(InvalidOption, match="--engine-set cpus-per-gpu=two; it must be a whole number"):
         make_engine("slurm", "c", {"cpus-per-gpu": "two"})
@@ -130,9 +130,11 @@ def test_options_that_say_the_same(slurm: Fake) -> None:
 def reserve(slurm: Fake, *every: tuple[str, str, str]) -> None:
     """Reservations: their names, nodes and states."""
     line = "ReservationName={} StartTime=2026-11-23T06:53:28 EndTime=2026-11-23T07:53:28 Nodes={} State={}"
-    slurm.says("scontrol-reservation", "\n".join(line.format(*one) for one in every) or "No reservations in the system")
+    slurm.prints(
+        "scontrol-reservation", "\n".join(line.format(*one) for one in every) or "No reservations in the system"
+    )
     for _, nodes, _ in every:
-        slurm.says(f"scontrol-{nodes}", nodes.replace(",", "\n"))
+        slurm.prints(f"scontrol-{nodes}", nodes.replace(",", "\n"))
 
 
 def test_reservations(slurm: Fake, tmp_path: Path) -> None:
@@ -147,10 +149,15 @@ def test_reservations(slurm: Fake, tmp_path: Path) -> None:
     note = "RESERVED: reservation 'two' is from 2026-11-23T06:53:28 to 2026-11-23T07:53:28"
     assert [(node.name, node.up, node.note) for node in engine.nodes()] == [("a", True, ""), ("b", False, note)]
     reserve(slurm, ("one", "c", "ACTIVE"), ("two", "a,b", "INACTIVE"))
-    slurm.says("sbatch", error="sbatch: error: Requested node configuration is not available", code=1)
+    slurm.prints("sbatch", error="sbatch: error: Requested node configuration is not available", code=1)
     with pytest.raises(EngineDown, match="is not available; the reservation was changed"):
         engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     reserve(slurm)
-    with pytest.raises(EngineDown, match="Slurm has no reservation 'one' any more; it has none now"):
-        engine.nodes()
+    over = {
+        name: f"RESERVED: reservation {which!r} is over" for name, which in {"a": "two", "b": "two", "c": "one"}.items()
+    }
+    assert {node.name: node.note for node in engine.nodes()} == over
+    assert not any(node.up for node in engine.nodes())
+    with pytest.raises(EngineDown, match="is not available; the reservation was changed"):
+        engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     assert not SlurmEngine("c").nodes()[0].up, "reserved for others"

@@ -36,6 +36,7 @@ INTERFACE = (
     "world.restart_seconds",
     "world.spread",
     "(world was",
+    "WORLD_SIZE",
 )
 """Names in commands and files that may not change, and messages that name them."""
 

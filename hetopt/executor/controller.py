@@ -234,6 +234,7 @@ class Controller:
             self.alerts.set("engine", f"{self.engine.name} {what}: {problem}")
             with self.database.writing() as connection:
                 self.database.record_event(connection, "engine", down=str(problem))
+        self.manager.outages.failed()
 
     def _keep_troubles(self) -> None:
         """For whoever looks at the books, without what stands there anyway."""

@@ -18,6 +18,7 @@ from typing import Any
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
+from hetopt.executor.engine_outages import EngineOutages
 from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
 from hetopt.executor.heartbeat import Heartbeat
 from hetopt.executor.lease_record import INTENT, PROFILE, LeaseRecord, LeaseTimeouts
@@ -37,9 +38,6 @@ from hetopt.executor.leases_folder import check_there
 from hetopt.executor.speeds import learn
 from hetopt.executor.state_database import LEASES, StateDatabase
 
-MAX_STEP = 60.0
-"""Seconds that count at most between two answers of the engine: after longer ones it was away."""
-
 MAX_REPORTS = 100
 """Leases at most, of those that just train, whose files are read in one pass; of more, each has its turn."""
 
@@ -54,7 +52,7 @@ class _Observed:
     Parameters
     ----------
     since:
-        First pass with it, in seconds in which the engine answers.
+        Since when it waits for the engine, in seconds of the cluster's clock.
     ended:
         Since when the engine has no process of it.
     asked:
@@ -91,10 +89,11 @@ class LeaseManager:
         self.database, self.engine, self.timeouts = database, engine, timeouts
         self.folder = database.folder / LEASES if folder is None else folder
         self.heartbeat, self.cache = Heartbeat(timeouts.ttl_seconds), Cache(database)
+        self.outages = EngineOutages(database)
         self.problems: list[str] = []
         self._addresses: dict[str, str] = {}
         self._observed: dict[str, _Observed] = {}
-        self._answered, self._last = 0.0, math.inf  # seconds in which the engine answered, and when it did last
+        self._up: frozenset[str] = frozenset()  # nodes that accept leases
         self._strays: set[str] = set()
         self._attempted: set[str] = set()  # starts in this pass
         self._failed: set[str] = set()  # leases with a problem in this pass
@@ -119,7 +118,8 @@ class LeaseManager:
     def advance(self, leases: Collection[OpenLease], nodes: Collection[Node], *, ask: bool = True) -> None:
         """Bring every lease one step forward.
 
-        What runs on a node that takes nothing new continues; the engine reports its end.
+        What runs on a node that is not up continues until the engine reports its end; what has not begun there is
+        revoked.
 
         Parameters
         ----------
@@ -136,12 +136,13 @@ class LeaseManager:
         self.problems, self._attempted = [], set()
         check_there(self.folder)
         self._addresses = {node.name: node.address for node in nodes}
+        self._up = frozenset(node.name for node in nodes if node.up)
         self.start([lease for lease in leases if lease.state == INTENT])
         phases = self.engine.status([lease.tag for lease in leases]) if ask else None
         if ask:
-            now = self.database.now()
-            self._answered, self._last = self._answered + max(0.0, min(now - self._last, MAX_STEP)), now
-        self._observed = {lease.tag: self._observed.get(lease.tag) or _Observed(self._answered) for lease in leases}
+            self.outages.answered()
+        before = self._observed
+        self._observed = {one.tag: before.get(one.tag) or _Observed(self._waits_since(one)) for one in leases}
         ended = {tag for tag, phase in (phases or {}).items() if phase is Phase.ENDED} | self._failed
         for tag, phase in (phases or {}).items():
             if phase is not Phase.ENDED and tag in self._observed:
@@ -250,17 +251,15 @@ class LeaseManager:
         """Whether it is sealed now."""
         lease = report.lease
         observed = self._observed[lease.tag]
-        late = self._answered - observed.since > self.timeouts.start_seconds
         if report.has_ended:
             self._seal(report)
             return True
+        reason = self._why_not_begun(report, phases)
         if lease.state == INTENT:
-            if late and not lease.is_stopping:
-                ask_stop(self.database, [(lease, StopReason.NOT_STARTED)])
-            if lease.cancelled or lease.is_stopping or late:
-                if self._revoked(report):
+            if lease.cancelled or lease.is_stopping or reason is not None:
+                if self._revoked(report, reason):
                     return True
-                mark_started(self.database, [lease])
+                mark_started(self.database, [lease])  # a runner was faster
             return False
         if not lease.folder.is_dir():
             if not lease.is_lost:
@@ -281,9 +280,24 @@ class LeaseManager:
             observed.ended = files.now() if observed.ended is None else observed.ended
             if files.now() - observed.ended >= self._patience():
                 return self._revoked(report) or self._give_up(lease, "the engine has no such process any more")
-        elif late and not report.claims and not lease.is_stopping:
-            self.stop([(lease, StopReason.NOT_STARTED)])
+        elif reason is not None:
+            return self._revoked(report, reason)
         return False
+
+    def _waits_since(self, lease: OpenLease) -> float:
+        """Since when it waits for the engine; one that the engine has not accepted is submitted only now."""
+        return self.database.now() if lease.state == INTENT else lease.granted
+
+    def _why_not_begun(self, report: LeaseReport, phases: Mapping[str, Phase] | None) -> StopReason | None:
+        """Why a lease without a runner is to be revoked; None where it may still begin."""
+        lease = report.lease
+        if report.claims or lease.is_stopping:
+            return None
+        phase = Phase.RUNNING if phases is None else phases.get(lease.tag, Phase.ENDED)
+        if phase is not Phase.RUNNING and not self._up.issuperset(lease.nodes):
+            return StopReason.NODE_DOWN
+        late = self.outages.seconds_since(self._observed[lease.tag].since) > self.timeouts.start_seconds
+        return StopReason.NOT_STARTED if late else None
 
     def _patience(self) -> float:
         """Seconds until files of runners are certainly visible; none where the engine is this machine."""
@@ -314,13 +328,15 @@ class LeaseManager:
             return self._revoked(report) or self._give_up(lease, "it does not stop")
         return False
 
-    def _revoked(self, report: LeaseReport) -> bool:
+    def _revoked(self, report: LeaseReport, reason: StopReason | None = None) -> bool:
         """Claim the nodes without a runner, so that none begins any more; True where it is sealed now.
 
         Also of a gang of which some nodes have begun: no other node may.
         """
         if not report.revoke():
             return False
+        if reason is not None:
+            ask_stop(self.database, [(report.lease, reason)])
         self.engine.kill([report.lease.tag])
         self._seal(report)
         return True

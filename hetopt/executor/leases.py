@@ -31,6 +31,8 @@ class StopReason(StrEnum):
     """Not requested: a process of the gang ended, so the rest of it stops."""
     NOT_STARTED = "the engine did not start it in time"
     """The lease waits for something at the engine, such as cores that jobs of others have, and is taken back."""
+    NODE_DOWN = "the engine starts nothing on its node now"
+    """The lease has not begun, and a node of it is drained, down or no longer in the partition or reservation."""
 
 
 MAX_FAILURES = 3

@@ -167,6 +167,14 @@ class NodeMonitor:
         fewer = Counter(self._used_by_others) + self._count_unused()
         return [self._without(node, blocked, fewer, leases) for node in there]
 
+    def closed(self, leases: Sequence[OpenLease]) -> list[Node]:
+        """Nodes on which the engine starts nothing now, with the GPUs of leases that run there: these continue."""
+        running = [lease for lease in leases if _runs(lease) and not (lease.is_lost or lease.is_stopping)]
+        held = [seat for lease in running for seat in lease.seats]
+        closed = [node for node in self.nodes if not node.up and node.name not in self.drained]
+        nodes = [replace(node, seats=tuple(seat for seat in held if seat.node == node.name)) for node in closed]
+        return [node for node in nodes if node.seats]
+
     @staticmethod
     def _without(
         node: Node, blocked: Collection[Place], fewer: Mapping[TypeOnNode, int], leases: Sequence[OpenLease]

@@ -70,7 +70,7 @@ class Profiler:
         stop = self.monitor.to_stop(leases)
         staying = [lease for lease in leases if not lease.is_stopping and lease.tag not in stop]
         training = [lease for lease in staying if lease.kind == TRAIN]
-        nodes = [self.monitor.with_missing(node, leases) for node in usable]
+        nodes = [self.monitor.with_missing(node, leases) for node in usable] + self.monitor.closed(leases)
         whole = dict(Counter(seat.gpu_type for node in self.monitor.nodes for seat in node.seats))
         return ClusterState(now, nodes, ready, training, speeds, whole=whole), self._runs(unknown, held, now)
 

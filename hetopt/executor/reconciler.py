@@ -6,14 +6,14 @@ All of it follows from the state database: what is not done yet is done in the n
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetopt.executor.connection import Connection
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_manager import LeaseManager
-from hetopt.executor.lease_record import PROFILE, SEALED, TRAIN
+from hetopt.executor.lease_record import PROFILE, SEALED, TRAIN, by_node
 from hetopt.executor.leases import OpenLease, StopReason, grant, job_numbered, steps_of
 from hetopt.executor.profiler import ProfilingRun
 from hetopt.executor.round_decision import Target, shares
@@ -142,7 +142,11 @@ class Reconciler:
         blocked: Collection[str],
         round_number: int,
     ) -> None:
-        """Grant every target that has no lease yet, and whose GPUs are free."""
+        """LeaseRecord every target that has no lease yet, and whose GPUs are free.
+
+        A target on a node that is no longer usable gets as many GPUs of the same types elsewhere, of those that no
+        other target needs: the rest of the round is not lost for it.
+        """
         open_copies = {(lease.job_id, lease.copy) for lease in leases}
         open_jobs = defaultdict[int, list[OpenLease]](list)
         for lease in leases:
@@ -159,6 +163,14 @@ class Reconciler:
             if not set(blocked) & {t for gpus in target.seats.values() for t in gpus}:
                 wanted.append(target)
         free = free_seats(nodes, leases)
+        held = {(lease.job_id, lease.copy): lease.held for lease in leases}
+        needed = [target for target in targets if held.get((target.job, target.copy)) != target.seats]
+        if moved := moved_targets(wanted, needed, {node.name for node in nodes}, free):
+            with self.database.writing() as connection:
+                for target in moved:
+                    own = {"seats": json.dumps(target.seats)}
+                    connection.update("targets", own, "job = :job AND copy = 0", job=target.job)
+            wanted = [*moved, *(target for target in wanted if target.job not in {one.job for one in moved})]
         if able := [target for target in wanted if exactly(free, target.seats) is not None]:
             with self.database.writing() as connection:
                 for target in able:
@@ -174,7 +186,7 @@ class Reconciler:
             return dict(connection.execute("SELECT id, not_before FROM jobs WHERE state = 'queued' AND not_before > 0"))
 
     def _grant(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> None:
-        """Grant a target if that is possible; what it takes is ``free`` no longer."""
+        """LeaseRecord a target if that is possible; what it takes is ``free`` no longer."""
         if (chosen := exactly(free, target.seats)) is None:
             return
         until = self._until(connection, target.job, target.copy) if target.forked else None
@@ -223,6 +235,46 @@ def free_seats(nodes: Iterable[Node], leases: Iterable[OpenLease]) -> list[Seat]
     """Seats of nodes that are up and that no lease holds, in order."""
     taken = {seat.place for lease in leases for seat in lease.seats}
     return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]
+
+
+def moved_targets(
+    wanted: Iterable[Target], needed: Iterable[Target], usable: Collection[str], free: Iterable[Seat]
+) -> list[Target]:
+    """Targets on nodes that are not usable, moved to other GPUs of the same types.
+
+    Parameters
+    ----------
+    wanted:
+        Targets that may be granted now; copies of a forked job stay where they are, each on its own host.
+    needed:
+        Targets without a lease that fits them; the GPUs that they name are left to them.
+    usable:
+        Nodes on which leases may start.
+    free:
+        Seats that no lease holds.
+    """
+    needs = Counter[tuple[str, str]]()
+    for target in needed:
+        for node, gpus in target.seats.items():
+            needs.update({(node, gpu_type): number for gpu_type, number in gpus.items()})
+    spare, moved = [], []
+    for seat in free:
+        if needs[seat.node, seat.gpu_type] > 0:
+            needs[seat.node, seat.gpu_type] -= 1
+        else:
+            spare.append(seat)
+    for target in wanted:
+        if target.forked or set(target.seats) <= set(usable):
+            continue
+        types = Counter[str]()
+        for gpus in target.seats.values():
+            types.update(gpus)
+        parts = [gang(spare, gpu_type, number) for gpu_type, number in types.items()]
+        if all(parts):
+            chosen = [seat for part in parts for seat in part or ()]
+            spare = [seat for seat in spare if seat not in chosen]
+            moved.append(replace(target, seats=by_node(chosen)))
+    return moved
 
 
 def exactly(free: Iterable[Seat], wanted: Mapping[str, Mapping[str, int]]) -> list[Seat] | None:

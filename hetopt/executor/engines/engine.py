@@ -1,4 +1,4 @@
-"""What the executor asks of an engine, and the words for it."""
+"""The interface of engines, and the types in it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from hetopt.executor.lease_record import Seat as Seat
 
 
 class EngineDown(HetoptError, ConnectionError):
-    """The engine gives no answer, or none that says anything: nothing is decided until it does, and nothing is lost."""
+    """The engine gives no answer, or no reliable one: the controller decides nothing and tries again; jobs go on."""
 
 
 class Refused(HetoptError, ValueError):
-    """The engine has understood the request and will never carry it out, say because a partition does not exist."""
+    """The engine will never accept this request, for example since a partition does not exist."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A host as the engine sees it.
+    """A host.
 
     Parameters
     ----------
     name:
-        As the engine calls it.
+        Unique in the cluster.
     seats:
-        All that it has, be they in use or not.
+        All GPUs, in use or not; each with the node's name.
     up:
-        Whether jobs can be started there now. What runs on one that is not goes on until the engine says otherwise.
+        Whether leases start there now. Where not, running ones go on, and leases that have not begun are revoked.
     note:
-        What is the matter with it, for people.
+        Its problem, for ``hetopt status``.
     memory_bytes:
         GPU type -> memory of one GPU in bytes, where known.
     address:
-        Where other hosts reach it.
+        Where other hosts reach it, for gangs.
     used:
-        GPU type -> GPUs in use now, by leases or others; empty where the engine does not know.
+        GPU type -> GPUs in use, by leases or others; empty where only leases run, or the engine does not know.
     busy:
         Device of a seat -> what uses it now, other than leases of this cluster.
     """
@@ -62,29 +62,37 @@ class Node:
 
 
 class Phase(StrEnum):
-    """How far the engine has come with a lease."""
+    """State of a lease at the engine."""
 
     WAITING = "waiting"
-    """Accepted, not started yet."""
+    """Accepted, no process started yet."""
     RUNNING = "running"
-    """Some process of it may live."""
+    """A process of it may run."""
     ENDED = "ended"
-    """Over as far as the engine knows, or unknown to it. That alone proves nothing about processes."""
+    """Unknown to the engine, or ended. This alone does not prove that no process of it runs."""
 
 
 class Engine(Protocol):
-    """Starts runners (:mod:`hetopt.executor.runner`) for leases, and stops them. No method decides anything.
+    """Starts and kills runners of leases. It decides nothing.
 
-    Every method but :meth:`close` may raise :class:`EngineDown`. No engine prevents double runs alone: the lease does.
+    A runner is the command ``python -P -m hetopt.executor.runner FOLDER RANK`` on each node of the lease, with the
+    interpreter of the controller (``sys.executable``), the lease's ``folder``, and the node's position in ``nodes``
+    (from 0). It is a process of the controller's user in a separate session that outlives the controller, with
+    ``HETOPT_TAG=TAG.runner`` in its environment. It starts the job, stops it on SIGTERM, and ends after it. No engine
+    has to prevent double starts: of two runners of a node the second one exits.
+
+    Each method except :meth:`close` may raise :class:`EngineDown`. Calls come from one thread, one at a time.
 
     Attributes
     ----------
     name:
-        As ``hetopt run --engine`` says it.
+        For messages; ``hetopt run`` replaces it by the name in ``--engine``.
     exact_slots:
-        Whether the GPUs of a lease can be named; otherwise the engine picks as many of the type on the node.
+        True: the seats of a lease name its GPUs (``Seat.device``), and the runner sets ``CUDA_VISIBLE_DEVICES``; lease
+        directories are on this machine. False: the engine picks GPUs, sets ``CUDA_VISIBLE_DEVICES`` for the runner to
+        as many as the lease has there, and lease directories may be on a file server.
     look_seconds:
-        How long an answer to :meth:`nodes` and :meth:`status` will do; 0 where asking costs nothing.
+        Minimum age of results of :meth:`nodes` and :meth:`status` before the next call; 0 where calls are cheap.
     """
 
     name: str
@@ -92,42 +100,48 @@ class Engine(Protocol):
     look_seconds: float
 
     def nodes(self) -> tuple[Node, ...]:
-        """All hosts, in an order that stays."""
+        """All nodes, always in the same order; also those that are down."""
         ...
 
     def start(self, lease: LeaseRecord) -> None:
-        """Start a runner on each node, a gang all or nothing. Under a tag that was started before, nothing happens.
+        """Start a runner on each node of the lease, on all or none. A tag that was started before: no effect.
+
+        An engine may accept the lease and start it later (:attr:`Phase.WAITING`).
 
         Raises
         ------
         Refused
-            It will never be carried out.
+            It will never start.
         """
         ...
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
-        """The phase of each of these tags, and of every other lease of this cluster that still waits or runs.
+        """The phase of each of these tags, and of every other lease of this cluster that waits or runs.
 
-        One question for all.
+        Unknown tags have ended. Leases that other engine objects of this cluster have started are included, those of
+        other clusters are not. The result comes from one request, whatever the number of tags.
         """
         ...
 
     def stop(self, tags: Collection[str]) -> None:
-        """Ask their runners to stop; may be repeated."""
+        """Send SIGTERM to the runners. Repeated calls, unknown tags and tags of ended leases: no effect."""
         ...
 
     def kill(self, tags: Collection[str]) -> None:
-        """End them and all that they have started; may be repeated."""
+        """Kill the runners and all processes of the job, waiting leases too. Repetition and unknown tags as above.
+
+        Processes of the lease have ``HETOPT_TAG=TAG.RANK`` (runner: ``TAG.runner``) in their environment.
+        """
         ...
 
     def fenced_after(self, tag: str) -> float | None:
-        """Seconds after a :meth:`kill` from which on certainly nothing of the lease runs.
+        """Seconds after a :meth:`kill` after which certainly no process of the lease runs.
 
-        Infinite as long as something certainly does; None where the engine can never be certain, so that only the time
-        to live proves it.
+        0: none runs now. Infinite: one runs now. None: the engine cannot be certain; the controller then waits for the
+        lease's time-to-live. Where in doubt return None: that is always correct.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what the engine holds; leases go on."""
+        """Release what this object holds; leases go on, and later objects find them."""
         ...

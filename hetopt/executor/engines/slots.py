@@ -14,7 +14,7 @@ from hetopt.executor.job_file import Bytes, Named
 from hetopt.executor.spec_files import read_spec
 
 MOST_SLOTS = 4096
-"""On one host; a slip in a number shall not fill the memory."""
+"""On one host, so that a mistyped number does not fill the memory."""
 
 
 class HostSpec(Part):
@@ -25,7 +25,7 @@ class HostSpec(Part):
 
 
 class SlotsSpec(Part):
-    """Hosts that are all this machine."""
+    """Hosts, all of which are this machine."""
 
     nodes: Annotated[dict[Named, HostSpec], Field(min_length=1)]
     memory: dict[Named, Bytes] = Field(default_factory=dict)
@@ -37,25 +37,25 @@ def read_slots(path: Path) -> tuple[Node, ...]:
 
         nodes:
           desk: {slots: {slow: 2, fast: 1}}
-        memory: {slow: 8 GB}        # may be left out
+        memory: {slow: 8 GB}        # of one GPU; optional
 
     Raises
     ------
     UnusableFile
         It cannot be read.
     InvalidOption
-        It says something else.
+        Its content is invalid.
     """
-    said, nodes = read_spec(SlotsSpec, path), []
-    for name, host in said.nodes.items():
+    content, nodes = read_spec(SlotsSpec, path), []
+    for name, host in content.nodes.items():
         for gpu_type, number in host.slots.items():
             if number > MOST_SLOTS:
                 problem = InvalidOption(f"is {number}; it may be {MOST_SLOTS} at most")
                 raise problem.at(("nodes", name, "slots", gpu_type)).in_file(str(path))
         seats = [Seat(name, gpu_type, i) for gpu_type, number in host.slots.items() for i in range(number)]
-        memory = {gpu_type: said.memory[gpu_type] for gpu_type in host.slots if said.memory.get(gpu_type)}
+        memory = {gpu_type: content.memory[gpu_type] for gpu_type in host.slots if content.memory.get(gpu_type)}
         nodes.append(Node(name, tuple(seats), memory_bytes=memory))
-    types = {gpu_type for host in said.nodes.values() for gpu_type in host.slots}
-    if unknown := sorted(set(said.memory) - types):
+    types = {gpu_type for host in content.nodes.values() for gpu_type in host.slots}
+    if unknown := sorted(set(content.memory) - types):
         raise InvalidOption(f"names {unknown[0]!r}, of which no host has a slot", "memory").in_file(str(path))
     return tuple(nodes)

@@ -1,4 +1,4 @@
-"""The engine that most laboratories have: Slurm. One batch job per lease, with plain sbatch, squeue and scancel."""
+"""The engine for Slurm: one batch job per lease, with plain sbatch, squeue, scancel and scontrol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,37 +15,36 @@ from typing import NamedTuple
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
+from hetopt.executor.engines import slurm_commands as commands
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase, Refused, Seat
-from hetopt.executor.engines.slurm_commands import OVER, Commands, failure
-from hetopt.executor.engines.slurm_nodes import KEPT_FREE, Host, Partition, hosts, partitions
+from hetopt.executor.engines.slurm_commands import Commands, Partition, SlurmNode
 from hetopt.executor.engines.slurm_requests import Request, checked
-from hetopt.executor.engines.slurm_reservations import Reservations
 from hetopt.executor.names import check_name
 
 SCRIPT = '#!/bin/sh\nexec "$@"\n'
-"""The batch job; its words are the runner's. Without ``exec`` the shell would die of a signal, and the job with it."""
+"""The batch script; its arguments are the runner. Without ``exec`` a signal would end the shell and so the job."""
 
-WAITING = frozenset(
+WAITING_STATES = frozenset(
     {"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 )
-ENDED = frozenset(
+ENDED_STATES = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
     | {"PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT"}
 )
-"""States of jobs; in all others some process may live."""
+"""States of jobs; in all others a process may run."""
 
 WARNING_SECONDS = 60
-"""So long before a partition's time limit the runner is asked to stop."""
+"""Time before a partition's time limit at which the runner gets its signal to stop."""
 
-CHOOSE_SECONDS = 60.0
-"""How long what Slurm has said of the partition will do: an operator may change what a job may have there."""
+PARTITION_SECONDS = 60.0
+"""Age at which the limits of the partition are read again."""
 
 WAIT_SECONDS = 10.0
-"""What Slurm has not begun for so long is told, and why."""
+"""The reason of a job that waits is reported after this time."""
 
 
-class Listed(NamedTuple):
-    """A job, or a component of one, in Slurm's queue: the GPUs that it has or waits for by their nodes, and why."""
+class QueuedJob(NamedTuple):
+    """A job in Slurm's queue, or a component of one; node -> GPUs that it has or waits for."""
 
     phase: Phase
     gpus: Mapping[str, int]
@@ -52,29 +52,29 @@ class Listed(NamedTuple):
 
 
 class SlurmEngine:
-    """Has Slurm start the runners. The tag of a lease is the job's name: after a crash Slurm may use a number again.
+    """Slurm starts the runners. A lease's tag is the job's name, since Slurm may reuse a job's number after a crash.
 
-    A lease asks for its GPUs' share of a node's CPUs and memory: with k of n GPUs, k/n of them. Slurm by itself would
-    give one CPU, and often the whole memory, so that a second lease would wait though GPUs are free.
+    A lease requests its GPUs' share of a node's CPUs and memory: with k of n GPUs, k/n of both. Slurm's defaults are
+    one CPU and often the whole memory, so that a second lease would wait although GPUs are free.
 
     Parameters
     ----------
     cluster:
-        Its leases' tags begin with it.
+        Part of the tags of its leases.
     partition:
-        Where jobs are submitted; None: the default one.
+        For all jobs; None: the default one.
     cpus_per_gpu:
         In place of the share.
     options:
-        More of sbatch's long options, such as ``{"account": "vision"}``.
+        Further long options of sbatch, such as ``{"account": "vision"}``.
     seconds:
-        How long a command may take.
+        Time limit of a command.
 
     Raises
     ------
     InvalidOption
-        Slurm is not on this machine, there is no such partition or reservation, or it has no GPUs; or an option is
-        not to be set.
+        Slurm is not on this machine; the partition or reservation does not exist or has no GPUs; or an option cannot
+        be set.
     """
 
     name = "slurm"
@@ -93,193 +93,216 @@ class SlurmEngine:
         if cpus_per_gpu is not None and cpus_per_gpu < 1:
             raise InvalidOption(f"is {cpus_per_gpu}; it must be 1 at least", "cpus_per_gpu")
         self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
-        self._wanted, self._asks = partition, Request(cpus_per_gpu, checked(options or {}))
+        self._partition_name, self._request = partition, Request(cpus_per_gpu, checked(options or {}))
         self._commands = Commands(seconds)
-        names = self._asks.options.get("reservation")
-        self._reserved = None if names is None else Reservations(self._commands, names)
-        self._within: Mapping[str, str] | None = None
-        self._waits: dict[str, float] = {}
         self._partition: Partition | None = None
-        self._chosen = -math.inf
-        self._hosts: dict[str, Host] = {}
+        self._partition_read = -math.inf
+        self._nodes: dict[str, SlurmNode] = {}
+        self._reserved: dict[str, str] = {}
+        self._reservations: dict[str, tuple[str, list[str]]] = {}  # name -> its nodes, as n[1-3] and as list
+        self._waiting: dict[str, float] = {}  # since when jobs wait
         try:
-            self._look()
+            self._refresh()
         except EngineDown:
-            return  # what is wrong with the partition is told once Slurm answers
+            return  # an invalid partition is reported once Slurm answers
 
     def check_options(self) -> None:
-        """Ask Slurm whether a lease of one GPU could be with these options: else each job would fail of them.
+        """Have Slurm check the options with a request of one GPU, so that no job fails because of them.
 
         Raises
         ------
         InvalidOption
-            It could not, and Slurm says why.
+            Slurm refuses them.
         """
-        hosts = sorted(self._hosts.values(), key=lambda host: not host.up)
-        if self._asks == (plain := Request()) or not hosts:
-            return  # or nobody knows now
-        host, kind = hosts[0], next(iter(hosts[0].gpus))
-        lease = LeaseRecord(f"{self._prefix}0-0-0", Path("/"), (Seat(host.name, kind, 0),))
+        nodes = sorted(self._nodes.values(), key=lambda node: not node.up)
+        if self._request == Request() or not nodes:
+            return
+        node, gpu_type = nodes[0], next(iter(nodes[0].gpus))
+        lease = LeaseRecord(f"{self._prefix}0-0-0", Path("/"), (Seat(node.name, gpu_type, 0),))
         try:
-            answers = []
-            for asks in (self._asks, plain):
-                words = self._component(asks, lease, [host.name], {kind: 1}, gang=False)
-                answers.append(self._commands.call("sbatch", "--test-only", *words, stdin=SCRIPT))
+            result, plain = (
+                self._commands.call(
+                    "sbatch", "--test-only", *self._options(request, lease, [node.name], {gpu_type: 1}), stdin=SCRIPT
+                )
+                for request in (self._request, Request())
+            )
         except EngineDown:
             return
-        wanted, without = answers
-        if not wanted.code or not isinstance(problem := failure(wanted), Refused):
+        if not result.code or not isinstance(result.failure, Refused):
             return
-        if without.code and without.problem == wanted.problem:
-            return  # they are not to blame
-        raise InvalidOption(f"--engine-set: {problem} (of one GPU on {host.name})")
+        if not (plain.code and plain.problem == result.problem):  # else the options are not the cause
+            raise InvalidOption(f"--engine-set: {result.failure} (of one GPU on {node.name})")
 
     # -- nodes
 
     def nodes(self) -> tuple[Node, ...]:
-        """Those of the partition that have GPUs, also GPUs that jobs of others hold."""
-        found = self._look().values()
-        ours: dict[str, int] = {}
-        why: dict[str, list[str]] = {}
-        now, queue = files.now(), self._queue()
-        since = {tag: self._waits.get(tag, now) for tag in queue}
+        """Nodes of the partition (and reservation) with GPUs, also with those that jobs of others hold."""
+        found, now, queue = self._refresh(), files.now(), self._queue()
+        own, reasons = Counter[str](), defaultdict[str, list[str]](list)
+        waiting = {tag: self._waiting.get(tag, now) for tag in queue}
         for tag, jobs in queue.items():
             for job in jobs:
-                for node, number in job.gpus.items():
-                    if job.phase is Phase.RUNNING:
-                        ours[node] = ours.get(node, 0) + number
-                    elif job.reason not in ("", "None", "(null)") and now - since[tag] >= WAIT_SECONDS:
-                        why.setdefault(node, []).append(f"a lease waits: {job.reason}")
-        self._waits = {tag: at for tag, at in since.items() if all(job.phase is Phase.WAITING for job in queue[tag])}
-        return tuple(
-            self._node(host, sum(host.used.values()) - ours.get(host.name, 0), why.get(host.name, ())) for host in found
-        )
+                if job.phase is Phase.RUNNING:
+                    own.update(job.gpus)
+                    continue
+                if job.reason.startswith("Partition"):  # PartitionDown, PartitionInactive, …
+                    self._partition_read = -math.inf
+                if job.reason not in ("", "None", "(null)") and now - waiting[tag] >= WAIT_SECONDS:
+                    for node in job.gpus:
+                        reasons[node].append(f"a lease waits: {job.reason}")
+        self._waiting = {t: at for t, at in waiting.items() if all(job.phase is Phase.WAITING for job in queue[t])}
+        return tuple(self._node(node, own[node.name], reasons[node.name]) for node in found.values())
 
-    def _node(self, host: Host, others: int, why: Collection[str]) -> Node:
-        notes, partition, used = [host.note], self._partition, dict(host.used)
+    def _node(self, node: SlurmNode, own: int, reasons: Iterable[str]) -> Node:
+        """A node as the controller needs it; ``own``: GPUs that leases of this cluster hold."""
+        partition, used, notes = self._partition, dict(node.used), [node.note]
         assert partition is not None
-        if partition.state != "UP":
+        open_ = partition.state == "UP"
+        if not open_:
             notes.append(f"partition {partition.name!r} is {partition.state}")
-        if others > 0:
-            notes.append(f"{others} of {sum(host.gpus.values())} GPUs are in use by others")
-        missing, what = self._asks.missing(host, partition)
-        if missing:
-            plural, are = "s" if missing > 1 else "", "are" if what == "cores" else "is"
-            notes.append(f"{what} for {missing} GPU{plural} {are} not free")
-        for kind, number in host.gpus.items():
-            if more := min(missing, max(0, number - used.get(kind, 0))):
-                used[kind], missing = used.get(kind, 0) + more, missing - more
-        seats = tuple(Seat(host.name, kind, i) for kind, number in host.gpus.items() for i in range(number))
-        note = "; ".join(filter(None, [*notes, *dict.fromkeys(why)]))
-        return Node(host.name, seats, host.up, note, address=host.address, used=used)
+        if (others := sum(node.used.values()) - own) > 0:
+            notes.append(f"{others} of {sum(node.gpus.values())} GPUs are in use by others")
+        blocked, resource = self._request.blocked(node, partition)
+        if blocked:
+            plural, are = "s" if blocked > 1 else "", "are" if resource == "cores" else "is"
+            notes.append(f"{resource} for {blocked} GPU{plural} {are} not free")
+        for gpu_type, number in node.gpus.items():
+            if more := min(blocked, max(0, number - used.get(gpu_type, 0))):
+                used[gpu_type], blocked = used.get(gpu_type, 0) + more, blocked - more
+        seats = tuple(Seat(node.name, gpu_type, i) for gpu_type, number in node.gpus.items() for i in range(number))
+        note = "; ".join(filter(None, [*notes, *dict.fromkeys(reasons)]))
+        return Node(node.name, seats, node.up and open_, note, address=node.address, used=used)
 
-    def _look(self) -> dict[str, Host]:
-        """The hosts by their names, as Slurm sees them now."""
-        partition = self._partition or self._choose()
-        every = hosts(self._commands.ask("scontrol", "--oneliner", "--details", "--all", "show", "node"))
-        found = {host.name: host for host in every if host.gpus and partition.name in host.partitions}
-        old = partition.state != "UP" or files.now() - self._chosen >= CHOOSE_SECONDS
-        if self._partition is not None and (not found or old):
-            partition = self._choose_again(self._partition)
-        if self._reserved is not None:
-            self._within = self._reserved.nodes()
-            found = {name: _there(host, self._within[name]) for name, host in found.items() if name in self._within}
-        if not found and self._within is not None and not self._hosts:
-            names = self._asks.options["reservation"]
-            raise InvalidOption(f"no node of partition {partition.name!r} in reservation {names!r} has GPUs (gres gpu)")
-        if not found and not self._hosts:
-            others = sorted({name for host in every if host.gpus for name in host.partitions})
-            raise InvalidOption(
-                f"no node of partition {partition.name!r} has GPUs (gres gpu); {choices(partition.name, others)}"
-            )
-        if all(host.unknown for host in found.values()):
-            raise EngineDown(f"Slurm knows nothing of the nodes of partition {partition.name!r} yet")
-        for name, host in found.items():
-            if host.unknown and name in self._hosts:  # slurmctld has just started: no news
-                found[name] = replace(host, state=self._hosts[name].state, reason=self._hosts[name].reason)
-        self._partition, self._hosts = partition, found
+    def _refresh(self) -> dict[str, SlurmNode]:
+        """The nodes by name as Slurm reports them now."""
+        partition = self._partition
+        age = files.now() - self._partition_read
+        if partition is None or partition.state != "UP" or age >= PARTITION_SECONDS:
+            partition = self._read_partition()
+        every = commands.slurm_nodes(self._commands.show("node"))
+        found = {node.name: node for node in every if node.gpus and partition.name in node.partitions}
+        if not found:
+            self._read_partition()  # which may be gone
+        if names := self._request.options.get("reservation"):
+            self._reserved = self._read_reservations(names)
+            found = {
+                name: _within(node, self._reserved[name]) for name, node in found.items() if name in self._reserved
+            }
+        if not found and not self._nodes:
+            if names:
+                where = f"partition {partition.name!r} in reservation {names!r}"
+                raise InvalidOption(f"no node of {where} has GPUs (gres gpu)")
+            others = sorted({name for node in every if node.gpus for name in node.partitions})
+            hint = choices(partition.name, others)
+            raise InvalidOption(f"no node of partition {partition.name!r} has GPUs (gres gpu); {hint}")
+        if all(node.unknown for node in found.values()):
+            raise EngineDown(f"Slurm has no state of the nodes of partition {partition.name!r} yet")
+        for name, node in found.items():
+            if node.unknown and (before := self._nodes.get(name)):  # slurmctld has just started: no news
+                found[name] = replace(node, state=before.state, reason=before.reason)
+        self._nodes = found
         return found
 
-    def _choose(self) -> Partition:
-        """The partition that is wanted."""
-        every = self._partitions()
-        names = [partition.name for partition in every]
-        found = [one for one in every if (one.default if self._wanted is None else one.name == self._wanted)]
-        if not found and self._wanted is None:
-            raise InvalidOption(f"Slurm has no default partition; name one by --partition: {', '.join(names)}")
-        if not found:
-            raise InvalidOption(f"Slurm has no partition {self._wanted!r}; {choices(str(self._wanted), names)}")
-        self._chosen = files.now()
-        return found[0]
-
-    def _choose_again(self, before: Partition) -> Partition:
-        """The partition of that name as it is now; as it was where Slurm does not say. Another default is not ours."""
+    def _read_partition(self) -> Partition:
+        """The partition as it is now, or as it was where Slurm does not answer; a new default one is not ours."""
+        before = self._partition
+        name = before.name if before is not None else self._partition_name
+        found: list[Partition] = []
         try:
-            every = self._partitions()
+            found = commands.partitions(self._commands.show("partition"))
         except EngineDown:
-            self._chosen = files.now()  # the next try is not soon: each may take long
+            if before is None:
+                raise
+        if not found and before is None:
+            raise EngineDown("Slurm lists no partition")
+        if not found and before is not None:
+            self._partition_read = files.now()  # a retry may take long
             return before
-        for one in every:
-            if one.name == before.name:
-                self._chosen = files.now()
+        for one in found:
+            if one.default if name is None else one.name == name:
+                self._partition, self._partition_read = one, files.now()
                 return one
-        self._chosen = -math.inf  # asked at every look, until it is back
-        names = [one.name for one in every]
-        raise EngineDown(f"Slurm has no partition {before.name!r} any more; {choices(before.name, names)}")
+        names = [one.name for one in found]
+        if name is None:
+            raise InvalidOption(f"Slurm has no default partition; name one by --partition: {', '.join(names)}")
+        if before is None:
+            raise InvalidOption(f"Slurm has no partition {name!r}; {choices(name, names)}")
+        self._partition_read = -math.inf  # read at each refresh until it is back
+        raise EngineDown(f"Slurm has no partition {name!r} any more; {choices(name, names)}")
 
-    def _partitions(self) -> list[Partition]:
-        every = partitions(self._commands.ask("scontrol", "--oneliner", "--all", "show", "partition"))
-        if not every:
-            raise EngineDown("Slurm names no partition")
-        return every
+    def _read_reservations(self, names: str) -> dict[str, str]:
+        """Node -> why nothing starts there now, or nothing; of reservations that are separated by commas.
+
+        Raises
+        ------
+        InvalidOption
+            There was never such a reservation.
+        """
+        known, found = commands.reservations(self._commands.show("reservation")), dict[str, str]()
+        for name in filter(None, names.split(",")):
+            before, nodes = self._reservations.get(name, ("", []))
+            if name not in known and name not in self._reservations:
+                hint = choices(name, sorted(known)) if known else "it has none now"
+                raise InvalidOption(f"Slurm has no reservation {name!r}; {hint}")
+            expression, why = known.get(name, (before, f"reservation {name!r} is over"))
+            if expression != before:
+                empty = expression in ("", "(null)")
+                nodes = [] if empty else self._commands.output("scontrol", "show", "hostnames", expression).split()
+            self._reservations[name] = expression, nodes
+            for node in nodes:
+                found[node] = min(found.get(node, why), why)  # one that is active suffices
+        return found
 
     # -- leases
 
     def start(self, lease: LeaseRecord) -> None:
-        """Submit the lease's job, unless Slurm has one of that name.
+        """Submit the lease's job unless Slurm has one of that name.
 
-        Where the answer is lost, the same is submitted again; of two runners the second finds the claim and leaves.
+        Where the answer is lost the job is submitted again; of two runners the second finds the claim and exits.
         """
         if lease.tag in self._queue():
             return
-        if not all(node in self._hosts for node in lease.nodes):
-            self._look()
-        groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        if not all(node in self._nodes for node in lease.nodes):
+            self._refresh()
+        groups = defaultdict[tuple[tuple[str, int], ...], list[str]](list)
         for node in lease.nodes:
-            types = [seat.gpu_type for seat in lease.seats if seat.node == node]
-            groups.setdefault(tuple((kind, types.count(kind)) for kind in sorted(set(types))), []).append(node)
-        gang = len(lease.nodes) > 1
+            types = Counter(seat.gpu_type for seat in lease.seats if seat.node == node)
+            groups[tuple(sorted(types.items()))].append(node)
         words: list[str] = []
         for gpus, nodes in groups.items():  # unlike nodes are components of a heterogeneous job
             words += [":"] if words else []
-            words += self._component(self._asks, lease, nodes, dict(gpus), gang=gang)
+            words += self._options(self._request, lease, nodes, dict(gpus))
         runner = [sys.executable, "-P", "-m", "hetopt.executor.runner", str(lease.folder)]
-        if gang:
-            step = ["srun", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--quiet"]
-            if len(groups) > 1:
-                step.append(f"--het-group={','.join(map(str, range(len(groups))))}")
-            runner = [*step, *runner]
-        else:
+        if len(lease.nodes) == 1:
             runner.append("0")
-        # The script comes by standard input under a name, so that it can be given words.
+        else:
+            step = ["srun", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--quiet"]
+            step += [f"--het-group={','.join(map(str, range(len(groups))))}"] * (len(groups) > 1)
+            runner = [*step, *runner]
+        # The script is read from standard input under a name, so that it can have arguments.
         more = {files.TAG_VARIABLE: f"{lease.tag}.runner"}
-        answer = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
-        if answer.code:
-            problem, before, within = failure(answer), self._partition, self._within
-            if isinstance(problem, Refused) and before is not None:
-                self._partition = self._choose_again(before)
-                if self._partition != before:
-                    raise EngineDown(f"sbatch: {answer.problem}; partition {before.name!r} was changed")
-                if self._reserved is not None and self._reserved.nodes() != within:
-                    raise EngineDown(f"sbatch: {answer.problem}; the reservation was changed")
-            raise problem
+        result = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
+        if result.code:
+            if isinstance(result.failure, Refused):
+                self._check_unchanged(lease, result.problem)
+            raise result.failure
 
-    def _component(
-        self, asks: Request, lease: LeaseRecord, nodes: Collection[str], gpus: Mapping[str, int], *, gang: bool
+    def _check_unchanged(self, lease: LeaseRecord, problem: str) -> None:
+        """Raise :class:`EngineDown` where a lease was refused since the partition or reservation was changed."""
+        before, reserved = self._partition, self._reserved
+        if before is not None and self._read_partition() != before:
+            raise EngineDown(f"sbatch: {problem}; partition {before.name!r} was changed")
+        if names := self._request.options.get("reservation"):
+            now = self._read_reservations(names)
+            if now != reserved or any(now.get(node) for node in lease.nodes):
+                raise EngineDown(f"sbatch: {problem}; the reservation was changed")
+
+    def _options(
+        self, request: Request, lease: LeaseRecord, nodes: Collection[str], gpus: Mapping[str, int]
     ) -> list[str]:
-        """What sbatch is told of nodes that give the same."""
+        """Options of sbatch for nodes with the same GPUs each."""
         number, folder = sum(gpus.values()), str(lease.folder)
-        said = {
+        options = {
             "job-name": lease.tag,
             "comment": ",".join(f"{node}={number}" for node in nodes),
             "nodes": str(len(nodes)),
@@ -289,66 +312,64 @@ class SlurmEngine:
             "chdir": folder,
             "output": "/dev/null" if "\\" in folder else folder.replace("%", "%%") + "/runner.log",
             "open-mode": "append",
-            "export": "ALL",  # sbatch itself gets no more than a job needs
-            "signal": f"URG@{WARNING_SECONDS}" if gang else f"B:TERM@{WARNING_SECONDS}",
+            "export": "ALL",  # sbatch itself gets only what a job needs
+            "signal": f"URG@{WARNING_SECONDS}" if len(lease.nodes) > 1 else f"B:TERM@{WARNING_SECONDS}",
         }
         if self._partition is not None:
-            said["partition"] = self._partition.name
-        said |= asks.words([self._hosts[node] for node in nodes if node in self._hosts], number, self._partition)
-        return ["--no-requeue", *(f"--{option}={value}" for option, value in {**said, **asks.options}.items())]
+            options["partition"] = self._partition.name
+        known = [self._nodes[node] for node in nodes if node in self._nodes]
+        options |= request.limits(known, number, self._partition)
+        options |= request.options
+        return ["--no-requeue", *(f"--{option}={value}" for option, value in options.items())]
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
-        """What the queue says; a job that ends may have processes until it is out of the queue."""
-        queue = self._queue()
+        """The phase of each tag, and of each further lease of this cluster in the queue."""
         phases = dict.fromkeys(tags, Phase.ENDED)
-        for tag, jobs in queue.items():
+        for tag, jobs in self._queue().items():
             running = any(job.phase is Phase.RUNNING for job in jobs)
             phases[tag] = Phase.RUNNING if running else Phase.WAITING
         return phases
 
-    def _queue(self) -> dict[str, list[Listed]]:
-        """Jobs of this cluster that wait or run, by their names; unlike nodes of a gang are listed one by one."""
-        found: dict[str, list[Listed]] = {}
-        text = self._commands.ask("squeue", "--noheader", "--all", f"--user={os.geteuid()}", "--format=%T|%k|%j|%r")
+    def _queue(self) -> dict[str, list[QueuedJob]]:
+        """Jobs of this cluster that wait or run by name; the components of a heterogeneous job are listed each."""
+        found = defaultdict[str, list[QueuedJob]](list)
+        text = self._commands.output("squeue", "--noheader", "--all", f"--user={os.geteuid()}", "--format=%T|%k|%j|%r")
         for line in text.splitlines():
             state, comment, name, reason = [*line.split("|", 3), "", "", ""][:4]
-            if name.startswith(self._prefix) and state not in ENDED:
-                phase = Phase.WAITING if state in WAITING else Phase.RUNNING
+            if name.startswith(self._prefix) and state not in ENDED_STATES:
+                phase = Phase.WAITING if state in WAITING_STATES else Phase.RUNNING
                 gpus = {node: int(number) for node, number in re.findall(r"([^,=]+)=(\d+)", comment)}
-                found.setdefault(name, []).append(Listed(phase, gpus, reason))
-        return found
+                found[name].append(QueuedJob(phase, gpus, reason))
+        return dict(found)
 
     def stop(self, tags: Collection[str]) -> None:
-        """Ask the runners, which read it in their directory as well.
+        """Signal the runners, which also read the request in their directory.
 
-        The signals of a gang reach its training too, and SIGTERM would make srun kill it before long; SIGURG harms
-        nobody, and is for runners alone.
+        A gang's training gets the signal too, and of SIGTERM srun would kill it soon; SIGURG harms no training.
         """
-        wanted = set(tags)
-        for tag, jobs in self._queue().items() if wanted else ():
-            if tag in wanted and any(job.phase is Phase.RUNNING for job in jobs):
-                alone = len({node for job in jobs for node in job.gpus}) == 1
-                self._cancel(tag, *(["--batch", "--signal=TERM"] if alone else ["--signal=URG"]))
+        for tag, jobs in self._queue().items() if tags else ():
+            if tag in tags and any(job.phase is Phase.RUNNING for job in jobs):
+                single = len({node for job in jobs for node in job.gpus}) == 1
+                self._cancel(tag, *(["--batch", "--signal=TERM"] if single else ["--signal=URG"]))
 
     def kill(self, tags: Collection[str]) -> None:
-        """Take them out of the queue; Slurm sends SIGTERM to all that runs and SIGKILL after its KillWait."""
-        wanted = set(tags)
-        for tag in self._queue() if wanted else ():
-            if tag in wanted:
+        """Cancel the jobs: Slurm sends SIGTERM to all their processes, and SIGKILL after its KillWait."""
+        for tag in self._queue() if tags else ():
+            if tag in tags:
                 self._cancel(tag)
 
     def _cancel(self, tag: str, *words: str) -> None:
-        """One call for each: a list of names matches nothing."""
-        answer = self._commands.call("scancel", f"--user={os.geteuid()}", f"--name={tag}", *words)
-        if answer.code and not any(text in answer.problem.lower() for text in OVER):
-            raise EngineDown(f"scancel: {answer.problem}")
+        """One call per tag: scancel matches nothing for a list of names."""
+        result = self._commands.call("scancel", f"--user={os.geteuid()}", f"--name={tag}", *words)
+        if result.code and not commands.NOTHING_TO_SIGNAL.search(result.problem):
+            raise EngineDown(f"scancel: {result.problem}")
 
     def fenced_after(self, tag: str) -> float | None:
-        """Never certain: of a node whose slurmd has died Slurm says that the job is gone, and its processes live on."""
+        """None: of a node whose slurmd is dead Slurm reports that the job has ended, while its processes live."""
         return None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is open."""
 
 
 def slurm(
@@ -359,23 +380,22 @@ def slurm(
     Raises
     ------
     InvalidOption
-        See :class:`SlurmEngine`; or Slurm does not know the options.
+        See :class:`SlurmEngine`; or Slurm refuses the options.
     """
-    if cpus_per_gpu is not None and not (isinstance(cpus_per_gpu, int) and not isinstance(cpus_per_gpu, bool)):
-        raise InvalidOption(f"--engine-set cpus_per_gpu={cpus_per_gpu}; it must be a whole number")
     words = {key: str(value) for key, value in options.items()}
-    if cpus_per_gpu is None and (said := words.pop("cpus-per-gpu", None)) is not None:  # as sbatch spells it
-        if not said.isdecimal():
-            raise InvalidOption(f"--engine-set cpus-per-gpu={said}; it must be a whole number")
-        cpus_per_gpu = int(said)
-    engine = SlurmEngine(cluster, partition, cpus_per_gpu=cpus_per_gpu, options=words)
+    name, value = "cpus_per_gpu", cpus_per_gpu if cpus_per_gpu is None else str(cpus_per_gpu)
+    if value is None and "cpus-per-gpu" in words:  # as sbatch spells it
+        name, value = "cpus-per-gpu", words.pop("cpus-per-gpu")
+    if value is not None and not value.isdecimal():
+        raise InvalidOption(f"--engine-set {name}={value}; it must be a whole number")
+    engine = SlurmEngine(cluster, partition, cpus_per_gpu=None if value is None else int(value), options=words)
     engine.check_options()
     return engine
 
 
-def _there(host: Host, why: str) -> Host:
-    """A host of the reservation that leases are for; ``why`` it cannot be used now, or nothing."""
-    state = tuple(word for word in host.state if word not in KEPT_FREE) or ("IDLE",)
+def _within(node: SlurmNode, why: str) -> SlurmNode:
+    """A node of the leases' reservation; ``why`` nothing starts there now, or nothing."""
+    state = tuple(word for word in node.state if word not in commands.RESERVED_STATES) or ("IDLE",)
     if why:
-        return replace(host, state=(*state, "RESERVED"), reason="; ".join(filter(None, [why, host.reason])))
-    return replace(host, state=state)
+        return replace(node, state=(*state, "RESERVED"), reason="; ".join(filter(None, [why, node.reason])))
+    return replace(node, state=state)

@@ -11,11 +11,11 @@ from slurm_cluster import SlurmCluster, missing
 from slurm_fake import NODE, Fake, some_slurm  # noqa: F401 - the last a fixture
 from waiting import PATIENCE
 
+from hetopt.engine_conformance import RUN_UNTIL_STOPPED, Bench
 from hetopt.executor.engines import slurm as engines
-from hetopt.executor.engines.conformance import COUNT, Bench
 from hetopt.executor.engines.engine import Engine, EngineDown, Node
 from hetopt.executor.engines.slurm import SlurmEngine
-from hetopt.executor.engines.slurm_nodes import Partition, hosts
+from hetopt.executor.engines.slurm_commands import Partition, slurm_nodes
 from hetopt.executor.engines.slurm_requests import Request
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -44,16 +44,16 @@ def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path
     """A lease would wait there as long as others hold them; what leases hold themselves is no others'."""
     bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
-    grants = [bench.lease(node(engine, name).seats[:1], COUNT, engine) for name in ("k80-1", "k80-0")]
+    grants = [bench.lease(node(engine, name).seats[:1], RUN_UNTIL_STOPPED, engine) for name in ("k80-1", "k80-0")]
     for grant in grants:
         engine.start(grant)
-        bench.wait(lambda grant=grant: bench.told(grant), "it lives")
+        bench.wait(lambda grant=grant: bench.lines(grant), "the job runs")
     assert seen(engine)["k80-1"] == ({"k80": 1}, "")
     cluster.submit("--nodelist=k80-0", "--gres=gpu:k80:1", "--mem=2500M")
     cluster.submit("--nodelist=v100-0", "-c", "8", "--mem=100M")
     cluster.submit("--nodelist=p100-0", "-c", "2", "--mem=100M")
     whole = cluster.submit("--nodelist=k80-1", "-c", "2", "--mem=100M")
-    cluster._wait(lambda: len(cluster.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 6, "somebody else's jobs")
+    cluster._wait(lambda: len(cluster.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 6, "jobs of another user")
     assert seen(engine) == {
         "k80-0": ({"k80": 4}, "1 of 4 GPUs are in use by others; memory for 2 GPUs is not free"),
         "k80-1": ({"k80": 2}, "cores for 1 GPU are not free"),
@@ -94,7 +94,7 @@ def test_what_a_lease_could_have(
     more: dict[str, Any], asks: Request, partition: Partition, wanted: tuple[int, str]
 ) -> None:
     """Of four GPUs, 16 cores of two threads and 64000 MB."""
-    said = {
+    fields = {
         "used": "",
         "state": "MIXED",
         "reason": "",
@@ -104,16 +104,18 @@ def test_what_a_lease_could_have(
         "memory": 0,
         **more,
     }
-    (host,) = hosts(NODE.format(name="a", gres="gpu:v100:4", **said))
-    gpus, what = asks.missing(host, partition)
+    (host,) = slurm_nodes(NODE.format(name="a", gres="gpu:v100:4", **fields))
+    gpus, what = asks.blocked(host, partition)
     assert (gpus, what if gpus else "") == wanted
 
 
 def test_memory_of_which_slurm_keeps_no_account_is_not_counted() -> None:
-    """A site that has never told of it: RealMemory is 1 then, also where jobs have some."""
-    said = {"used": "", "state": "MIXED", "reason": "", "partitions": "gpu", "cpus": 32, "alloc": 0, "memory": 1}
-    (host,) = hosts(NODE.format(name="a", gres="gpu:v100:4", **said).replace("RealMemory=64000", "RealMemory=1"))
-    assert Request(None, {"mem": "100"}).missing(host, GPU)[0] == 0
+    """A site that has not configured it: RealMemory is 1 then, also where jobs have some."""
+    fields = {"used": "", "state": "MIXED", "reason": "", "partitions": "gpu", "cpus": 32, "alloc": 0, "memory": 1}
+    (host,) = slurm_nodes(
+        NODE.format(name="a", gres="gpu:v100:4", **fields).replace("RealMemory=64000", "RealMemory=1")
+    )
+    assert Request(None, {"mem": "100"}).blocked(host, GPU)[0] == 0
 
 
 def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:
@@ -134,17 +136,17 @@ def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkey
     bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
     monkeypatch.setattr(engines, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
+    monkeypatch.setattr(engines, "PARTITION_SECONDS", 0.0)
     cluster.call("scontrol", "update", "partitionname=gpu", "state=down")
-    grant = bench.lease(node(engine, "v100-0").seats[:1], COUNT, engine)
+    grant = bench.lease(node(engine, "v100-0").seats[:1], RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
     down = "partition 'gpu' is DOWN"
-    bench.wait(lambda: node(engine, "v100-0").note == f"{down}; a lease waits: PartitionDown", "it is said")
+    bench.wait(lambda: node(engine, "v100-0").note == f"{down}; a lease waits: PartitionDown", "it is noted")
     assert node(engine, "p100-0").note == down
-    cluster.call("scontrol", "update", "partitionname=gpu", "state=up", "allowaccounts=nobody")
-    bench.wait(lambda: "(gpu allows nobody)" in node(engine, "v100-0").note, "who may")
+    cluster.call("scontrol", "update", "partitionname=gpu", "state=up", "allowaccounts=none")
+    bench.wait(lambda: "(gpu allows none)" in node(engine, "v100-0").note, "who may")
     cluster.call("scontrol", "update", "partitionname=gpu", "allowaccounts=ALL")
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     assert node(engine, "v100-0").note == ""
     engine.kill([grant.tag])
 
@@ -157,7 +159,7 @@ def test_only_what_waits_for_long_is_told(slurm: Fake, monkeypatch: pytest.Monke
 
     def note(phase: str, reason: str, after: float) -> str:
         now[0] += after
-        slurm.says("squeue", f"{phase}|a=1|hetopt-c-1-0-1|{reason}\n{phase}|a=1|hetopt-c-2-0-1|{reason}")
+        slurm.prints("squeue", f"{phase}|a=1|hetopt-c-1-0-1|{reason}\n{phase}|a=1|hetopt-c-2-0-1|{reason}")
         return engine.nodes()[0].note
 
     assert note("PENDING", "Resources", 0.0) == ""
@@ -165,17 +167,17 @@ def test_only_what_waits_for_long_is_told(slurm: Fake, monkeypatch: pytest.Monke
     assert note("PENDING", "None", 1.0) == ""
     assert note("PENDING", "Resources", 0.0) == "a lease waits: Resources"
     assert note("RUNNING", "None", 0.0) == ""
-    assert note("PENDING", "Resources", 50.0) == "", "requeued: it waits anew"
+    assert note("PENDING", "Resources", 50.0) == "", "requeued: it waits again"
 
 
 def test_a_partition_that_is_down_is_asked_until_it_is_up(slurm: Fake) -> None:
     slurm.partitions(state="DRAIN")
     engine = SlurmEngine("c")
     assert {node.note for node in engine.nodes()} == {"partition 'gpu' is DRAIN"}
-    assert all(node.up for node in engine.nodes()), "what runs there goes on, and nothing makes way"
+    assert not any(node.up for node in engine.nodes())
     slurm.partitions()
-    assert {node.note for node in engine.nodes()} == {""}
-    slurm.says("scontrol-partition", "")
+    assert {(node.up, node.note) for node in engine.nodes()} == {(True, "")}
+    slurm.prints("scontrol-partition", "")
     assert len(engine.nodes()) == 2
 
 
@@ -184,7 +186,7 @@ def test_a_partition_that_is_down_is_asked_until_it_is_up(slurm: Fake) -> None:
 
 @needs_slurm
 def test_leases_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """Its nodes alone are hosts, and up though they are reserved; one that is over is told."""
+    """Its nodes alone are hosts, and up though they are reserved; one that is over is noted."""
     make = ("scontrol", "create", "reservation", "duration=60", "user=root")
     cluster.call(*make, "reservationname=mine", "starttime=now", "nodes=k80-1,v100-0", "flags=maint")
     cluster.call(*make, "reservationname=later", "starttime=now+1hour", "nodes=p100-0")
@@ -193,16 +195,17 @@ def test_leases_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> None:
     reserved = ("scontrol", "show", "node", "v100-0")
     bench.wait(lambda: "RESERVED" in cluster.call(*reserved), "Slurm has marked its nodes")
     assert [(one.name, one.up, one.note) for one in engine.nodes()] == [("k80-1", True, ""), ("v100-0", True, "")]
-    grant = bench.lease(node(engine, "v100-0").seats, COUNT, engine)
+    grant = bench.lease(node(engine, "v100-0").seats, RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
-    bench.wait(lambda: bench.told(grant), "it lives")
+    bench.wait(lambda: bench.lines(grant), "the job runs")
     cluster.call("scontrol", "update", "reservationname=mine", "nodes=k80-1,p100-0", check=False)
     engine.kill([grant.tag])
-    bench.ended(engine, grant)
+    bench.wait_ended(engine, grant)
     cluster.call("scontrol", "delete", "reservation", "mine")
-    for ask in (engine.nodes, lambda: engine.start(bench.lease(grant.seats, COUNT, engine))):
-        with pytest.raises(EngineDown, match="Slurm has no reservation 'mine' any more; known: later"):
-            ask()
+    assert [one.up for one in engine.nodes()] == [False, False]
+    assert node(engine, grant.nodes[0]).note == "RESERVED: reservation 'mine' is over"
+    with pytest.raises(EngineDown, match="the reservation was changed"):
+        engine.start(bench.lease(grant.seats, RUN_UNTIL_STOPPED, engine))
     (later,) = SlurmEngine("abc", options={"reservation": "later"}).nodes()
     assert (later.name, later.up) == ("p100-0", False)
     assert later.note.startswith("RESERVED: reservation 'later' is from 20")

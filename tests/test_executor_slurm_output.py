@@ -15,7 +15,7 @@ from slurm_fake import NODE, PARTITION, Fake, some_slurm  # noqa: F401 - the las
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.engines import slurm as engines
-from hetopt.executor.engines import slurm_nodes as said
+from hetopt.executor.engines import slurm_commands as parsed
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_commands import PROGRAMS
@@ -47,7 +47,7 @@ FREE = {"alloc": 0, "memory": 0}
     ],
 )
 def test_gpus_among_generic_resources(gres: str, gpus: dict[str, int]) -> None:
-    assert said.gpus(gres) == gpus
+    assert parsed.gpus_of(gres) == gpus
 
 
 @given(
@@ -58,7 +58,7 @@ def test_gpus_among_generic_resources(gres: str, gpus: dict[str, int]) -> None:
 )
 def test_gpus_of_any_types(gpus: dict[str, int], suffix: str, others: list[str], at: int) -> None:
     parts = [f"gpu:{kind}:{number}{suffix}" for kind, number in gpus.items()]
-    assert said.gpus(",".join(parts[:at] + others + parts[at:])) == gpus
+    assert parsed.gpus_of(",".join(parts[:at] + others + parts[at:])) == gpus
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_gpus_of_any_types(gpus: dict[str, int], suffix: str, others: list[str],
     ],
 )
 def test_states_of_nodes(state: str, up: bool, note: str) -> None:
-    host = said.hosts(
+    host = parsed.slurm_nodes(
         NODE.format(name="a", gres="gpu:2", used="", cpus=8, partitions="p", reason="", state=state, **FREE)
     )[0]
     assert (host.up, host.note) == (up, note)
@@ -106,7 +106,7 @@ def test_states_of_nodes(state: str, up: bool, note: str) -> None:
 )
 def test_reasons_of_nodes(state: str, reason: str, resume: bool) -> None:
     more = {"used": "", "cpus": 8, "partitions": "p", "reason": f"Reason={reason}", **FREE}
-    host = said.hosts(NODE.format(name="a", gres="gpu:2", state=state, **more))[0]
+    host = parsed.slurm_nodes(NODE.format(name="a", gres="gpu:2", state=state, **more))[0]
     assert not host.up
     assert host.gpus == {"gpu": 2}
     assert host.note.startswith(f"{state.removeprefix('IDLE+').removeprefix('MIXED+')}: {reason}")
@@ -121,14 +121,14 @@ def test_nodes_are_sorted_as_people_count(slurm: Fake) -> None:
 
 
 def test_no_news_of_nodes_is_no_bad_news(slurm: Fake) -> None:
-    """For a moment after its start slurmctld knows no node's state; nobody shall believe that all are lost."""
+    """For a moment after its start slurmctld knows no node's state, which does not mean that all are lost."""
     engine = SlurmEngine("c")
     slurm.nodes(("a", "gpu:4", {"state": "UNKNOWN"}), ("b", "gpu:2", {"state": "UNKNOWN"}))
-    with pytest.raises(EngineDown, match="knows nothing of the nodes of partition 'gpu' yet"):
+    with pytest.raises(EngineDown, match="has no state of the nodes of partition 'gpu' yet"):
         engine.nodes()
     slurm.nodes(("a", "gpu:4", {"state": "UNKNOWN"}), ("b", "gpu:2", {}), ("c", "gpu:2", {"state": "UNKNOWN"}))
     assert [node.up for node in engine.nodes()] == [True, True, False]
-    slurm.says("scontrol-node", "")
+    slurm.prints("scontrol-node", "")
     with pytest.raises(EngineDown):
         engine.nodes()
 
@@ -141,7 +141,7 @@ def test_partitions(slurm: Fake) -> None:
     slurm.partitions(default="NO")
     with pytest.raises(InvalidOption, match="no default partition; name one by --partition: gpu, other"):
         SlurmEngine("c")
-    slurm.says("scontrol-partition", error="slurm_load_partitions: Unable to contact slurm controller", code=1)
+    slurm.prints("scontrol-partition", error="slurm_load_partitions: Unable to contact slurm controller", code=1)
     late = SlurmEngine("c", "gpuu")
     with pytest.raises(EngineDown, match="scontrol: slurm_load_partitions: Unable to contact slurm controller"):
         late.nodes()
@@ -162,15 +162,15 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
     slurm.partitions(default="NO", cpus="8")
     engine.nodes()
     assert cpus() == "--cpus-per-task=4", "it was asked just now"
-    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
+    monkeypatch.setattr(engines, "PARTITION_SECONDS", 0.0)
     engine.nodes()
     assert cpus() == "--cpus-per-task=2"
     for no_news in ({"error": "Unable to contact slurm controller", "code": 1}, {}):
-        slurm.says("scontrol-partition", **no_news)
+        slurm.prints("scontrol-partition", **no_news)
         assert [node.name for node in engine.nodes()] == ["a", "b"]
         assert cpus() == "--cpus-per-task=2"
-    slurm.says("scontrol-partition", PARTITION.format(name="gpus", default="YES", cpus="4", state="UP"))
-    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 60.0)
+    slurm.prints("scontrol-partition", PARTITION.format(name="gpus", default="YES", cpus="4", state="UP"))
+    monkeypatch.setattr(engines, "PARTITION_SECONDS", 60.0)
     slurm.nodes(("a", "gpu:v100:4", {"partitions": "gpus"}))
     for _ in range(2):
         with pytest.raises(
@@ -185,13 +185,13 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
 
 def test_a_refusal_is_none_where_the_partition_was_changed(slurm: Fake, tmp_path: Path) -> None:
     engine, grant = SlurmEngine("c"), LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),))
-    slurm.says("sbatch", error="sbatch: error: CPU count specification invalid", code=1)
+    slurm.prints("sbatch", error="sbatch: error: CPU count specification invalid", code=1)
     slurm.partitions(cpus="8")
     with pytest.raises(EngineDown, match="sbatch: CPU count specification invalid; partition 'gpu' was changed"):
         engine.start(grant)
     with pytest.raises(Refused):
         engine.start(grant)
-    slurm.says("scontrol-partition", PARTITION.format(name="cpu", default="YES", cpus="8", state="UP"))
+    slurm.prints("scontrol-partition", PARTITION.format(name="cpu", default="YES", cpus="8", state="UP"))
     with pytest.raises(EngineDown, match="Slurm has no partition 'gpu' any more"):
         engine.start(grant)
 
@@ -216,7 +216,7 @@ def test_the_queue(slurm: Fake) -> None:
         "RUNNING",
         "",
     ]
-    slurm.says("squeue", "\n".join(queue))
+    slurm.prints("squeue", "\n".join(queue))
     engine = SlurmEngine("c")
     running, waiting = (1, 2, 5, 6, 7), (3, 4)
     wanted = {f"hetopt-c-{n}-0-1": Phase.RUNNING for n in running} | {
@@ -232,9 +232,9 @@ def test_the_queue(slurm: Fake) -> None:
     ]
     engine.kill(["hetopt-c-3-0-1", "hetopt-c-8-0-1", "hetopt-c-9-0-1"])
     assert slurm.calls("scancel")[-1][0] == [me, "--name=hetopt-c-3-0-1"]
-    slurm.says("scancel", error="scancel: error: Kill job error on job id 7: Job/step already completing", code=1)
+    slurm.prints("scancel", error="scancel: error: Kill job error on job id 7: Job/step already completing", code=1)
     engine.kill(["hetopt-c-1-0-1"])
-    slurm.says("scancel", error="scancel: error: Kill job error on job id 7: Socket timed out", code=1)
+    slurm.prints("scancel", error="scancel: error: Kill job error on job id 7: Socket timed out", code=1)
     with pytest.raises(EngineDown, match="scancel: Kill job error on job id 7: Socket timed out"):
         engine.kill(["hetopt-c-1-0-1"])
 
@@ -264,9 +264,9 @@ def test_what_is_submitted(slurm: Fake, tmp_path: Path, monkeypatch: pytest.Monk
     assert {"--nodelist=a", "--nodes=1", "--gres=gpu:1,gpu:v100:2", "--cpus-per-task=12", "--mem=24000M"} <= set(first)
     assert {"--nodelist=b,b2", "--nodes=2", "--gres=gpu:k80:1", "--cpus-per-task=8", "--mem=32000M"} <= set(second)
     for name in PROGRAMS:
-        for _, kept, _ in slurm.calls(name) if name != "scancel" else ():
-            assert not [key for key in kept if key.startswith(("SBATCH_", "SLURM_JOB", "SQUEUE_", "SRUN_", "SECRET"))]
-            assert kept["SLURM_CONF"] == "/etc/somewhere"
+        for _, passed, _ in slurm.calls(name) if name != "scancel" else ():
+            assert not [key for key in passed if key.startswith(("SBATCH_", "SLURM_JOB", "SQUEUE_", "SRUN_", "SECRET"))]
+            assert passed["SLURM_CONF"] == "/etc/somewhere"
     assert environment["HETOPT_TAG"] == "hetopt-c-1-0-1.runner"
 
 
@@ -310,7 +310,7 @@ def test_cpus_come_by_cores_and_never_add_up_to_more(
     ],
 )
 def test_only_clear_words_are_a_refusal(text: str, kind: type[Exception], slurm: Fake, tmp_path: Path) -> None:
-    slurm.says("sbatch", error=text, code=1)
+    slurm.prints("sbatch", error=text, code=1)
     with pytest.raises(kind) as problem:
         SlurmEngine("c").start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     assert text.rpartition("error: ")[2] in str(problem.value)
@@ -328,10 +328,10 @@ def test_without_the_commands_it_says_so(slurm: Fake) -> None:
 
 def test_a_command_that_hangs_or_breaks_is_an_engine_that_is_down(slurm: Fake) -> None:
     engine = SlurmEngine("c", seconds=1.0)
-    slurm.says("squeue", after=30.0)
+    slurm.prints("squeue", after=30.0)
     with pytest.raises(EngineDown, match="squeue has not answered within 1 s"):
         engine.status([])
-    slurm.says("squeue", code=7)
+    slurm.prints("squeue", code=7)
     with pytest.raises(EngineDown, match="squeue: exit code 7"):
         engine.status([])
     (slurm.folder / "squeue").chmod(0o644)
