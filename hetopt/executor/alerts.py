@@ -30,9 +30,10 @@ class Alerts:
             self._show(" ".join(text.split()))
 
     def set(self, subject: str, text: str) -> None:
-        """Print an alert unless it is active already."""
-        if self.active.get(subject) != text:
-            self.active[subject] = text
+        """Print an alert unless it is active already, also about another subject."""
+        new = text not in self.active.values()
+        self.active[subject] = text
+        if new:
             self.report(text)
 
     def clear(self, subject: str) -> None:

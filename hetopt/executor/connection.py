@@ -13,6 +13,12 @@ from hetopt.executor.schema import DEFAULTS
 Row = dict[str, Any]
 """Column -> value."""
 
+
+def uri(path: Path) -> str:
+    """Address of a database that SQLite is not to make."""
+    return f"{path.absolute().as_uri()}?mode=rw"
+
+
 sqlite3.register_converter("BOOLEAN", lambda text: text != b"0")
 
 
@@ -21,7 +27,14 @@ class Connection(sqlite3.Connection):
 
     Values are given by name: ``rows("SELECT * FROM jobs WHERE id = :job", job=3)``. A list or set is given as JSON, for
     ``IN (SELECT value FROM json_each(:jobs))``. Columns of type BOOLEAN are read as bool.
+
+    Attributes
+    ----------
+    copied:
+        Whether it is to a copy of the state database, for one transaction that reads.
     """
+
+    copied = False
 
     @classmethod
     def open(cls, path: Path, wait_seconds: float, *, read_only: bool = False) -> Self:
@@ -30,7 +43,7 @@ class Connection(sqlite3.Connection):
         Parameters
         ----------
         path:
-            Its file, which is made where it is absent.
+            Its file, which must be there: SQLite would make an empty one, and remove the log of one that was moved.
         wait_seconds:
             How long a transaction waits for that of another process.
         read_only:
@@ -42,7 +55,8 @@ class Connection(sqlite3.Connection):
             It is a database of another program, or cannot be opened.
         """
         own = sqlite3.connect(
-            path,
+            uri(path),
+            uri=True,
             timeout=wait_seconds,
             detect_types=sqlite3.PARSE_DECLTYPES,
             isolation_level=None,  # transactions begin where the database says

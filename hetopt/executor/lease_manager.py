@@ -17,6 +17,7 @@ from typing import Any
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
+from hetopt.executor.damaged_rows import DamagedRow
 from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
 from hetopt.executor.heartbeat import Heartbeat
 from hetopt.executor.lease_file import written
@@ -36,7 +37,7 @@ from hetopt.executor.leases import (
     set_leases,
 )
 from hetopt.executor.leases_folder import check_there
-from hetopt.executor.queue import spec_of
+from hetopt.executor.queue import grace_of, spec_of
 from hetopt.executor.speeds import learn
 from hetopt.executor.state_database import LEASES, StateDatabase
 
@@ -200,6 +201,8 @@ class LeaseManager:
             self.problems.append(f"{name}: {problem}")
         except UnusableFile:
             raise  # of the books
+        except DamagedRow as problem:
+            self.problems.append(str(problem))
         except OSError as problem:
             self.problems.append(f"{name}: {problem.filename or lease.folder}: {problem.strerror or problem}")
         self._troubled.add(lease.tag)
@@ -341,7 +344,7 @@ class LeaseManager:
             with suppress(OSError):  # the engine's signal says the same
                 (lease.folder / files.STOP).write_text(str(lease.row["stop_reason"]), encoding="utf-8")
             self.engine.stop([lease.tag])
-        grace = spec_of(lease.job).grace
+        grace = grace_of(lease.job)
         waited = self.database.now() - (lease.row["stop_asked"] or self.database.now())
         if lease.row["lost_since"] is None and waited > grace + self.timeouts.margin_seconds:
             return self._give_up(lease, report, "it does not stop")
@@ -367,7 +370,7 @@ class LeaseManager:
     def _fence(self, lease: LeaseRecord, report: LeaseReport) -> bool:
         """Seal it once it is certainly dead: the engine says so, or its time to live has run out. Whether it is."""
         waited = self.database.now() - lease.row["lost_since"]
-        expires = self.timeouts.ttl_seconds + spec_of(lease.job).grace + self.timeouts.margin_seconds
+        expires = self.timeouts.ttl_seconds + grace_of(lease.job) + self.timeouts.margin_seconds
         try:
             self.engine.kill([lease.tag])
             certain = self.engine.fenced_after(lease.tag)

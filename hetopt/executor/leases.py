@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.executor.connection import Connection, Row
+from hetopt.executor.damaged_rows import spec_fields
 from hetopt.executor.engines.engine import Grant, Seat
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED, spec_of
 from hetopt.executor.schema import HELD_DEVICE, HELD_NUMBER
@@ -286,11 +286,11 @@ def seal(
         if row is None:
             return False
         job = job_numbered(connection, row["job"])
-        now, steps = database.now(), steps_of(job)
+        now = database.now()
         start = row["from_step"]
         end = start if ending.step is None else max(start, min(ending.step, row["until_step"]))
         if ending.finished and not row["forked"]:
-            end = steps
+            end = row["until_step"]
         values: dict[str, Any] = {
             "state": SEALED,
             "sealed": now,
@@ -390,4 +390,4 @@ def _lost(database: StateDatabase, ending: LeaseResult, losses: int) -> dict[str
 
 def steps_of(job: Mapping[str, Any]) -> int:
     """Training steps of the whole job."""
-    return int(json.loads(job["spec"])["steps"])
+    return int(spec_fields(job)["steps"])

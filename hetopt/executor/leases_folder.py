@@ -31,7 +31,8 @@ def make_leases_folder(database: StateDatabase, folder: Path) -> None:
     """Make it, for its owner alone; for errors see :func:`check_not_away`."""
     check_not_away(database, folder)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (folder / MARK).touch()
+    if not (folder / MARK).exists():  # on a read-only disk not even its time can be changed
+        (folder / MARK).touch()
 
 
 def _is_used(database: StateDatabase, folder: Path) -> bool:

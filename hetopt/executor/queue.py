@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor.clock import today
 from hetopt.executor.connection import Connection, Row
+from hetopt.executor.damaged_rows import DamagedRow, node_fields
 from hetopt.executor.names import check_name, is_name
 from hetopt.executor.state_database import StateDatabase
 
@@ -64,9 +65,15 @@ def submit(database: StateDatabase, spec: JobSpec, *, again: bool = False) -> st
 
 
 def known_nodes(connection: Connection) -> dict[str, dict[str, Any]]:
-    """Node -> what an engine has last told of it: ``gpus`` (type -> number), ``memory_bytes`` (type -> of one), …."""
-    rows = connection.execute("SELECT name, content FROM nodes")
-    return {name: json.loads(content) for name, content in rows if content}
+    """Node -> what its engine last reported: ``gpus`` (type -> number), ``memory_bytes`` (type -> of one), ….
+
+    Without nodes whose row is damaged: the controller writes it again.
+    """
+    known = {}
+    for name, content in connection.tuples("SELECT name, content FROM nodes WHERE content IS NOT NULL"):
+        with suppress(DamagedRow):
+            known[name] = node_fields(name, content)
+    return known
 
 
 def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
@@ -200,15 +207,34 @@ def job_row(connection: Connection, name: str) -> Row:
 
 
 def spec_of(row: Row) -> JobSpec:
-    """The job's file as it was submitted."""
-    return _spec(row["spec"])
+    """The job's file as it was submitted.
+
+    Raises
+    ------
+    DamagedRow
+        It was changed since, and is none.
+    """
+    try:
+        return _spec(row["spec"])
+    except ValueError as problem:
+        raise DamagedRow("jobs", "spec", f"job {row['name']!r}", problem, row["id"]) from None
 
 
 @lru_cache(maxsize=4096)
 def _spec(text: str) -> JobSpec:
-    from hetopt.executor.job_file import JobSpec  # not needed to look at the cluster
+    from hetopt.executor.job_file import JobSpec  # views of the cluster do not need it
 
     return JobSpec.model_validate_json(text, strict=False)
+
+
+def grace_of(row: Row) -> float:
+    """Seconds that a job has for a checkpoint after the request to stop; the default where its row is damaged."""
+    try:
+        return spec_of(row).grace
+    except DamagedRow:
+        from hetopt.executor.job_file import JobSpec
+
+        return float(JobSpec.model_fields["grace"].default)
 
 
 def base_name(name: str) -> str:

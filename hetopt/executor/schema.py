@@ -11,6 +11,8 @@ MIGRATIONS = {
     "2": (
         "ALTER TABLE jobs RENAME COLUMN form TO spec",
         "ALTER TABLE jobs ADD COLUMN failure TEXT",
+        """UPDATE jobs SET failure = substr(reason, instr(reason, ' times: ') + 8), reason = NULL
+        WHERE state = 'queued' AND failures > 0 AND reason LIKE 'failed % of % times: %'""",
         "UPDATE meta SET value = '3' WHERE key = 'version'",
     ),
 }
@@ -151,6 +153,8 @@ INDEXES = {
     "stopped_leases": "leases (outcome, stop_reason, sealed) WHERE sealed IS NOT NULL",
     "begun_leases": "leases (first_tick) WHERE first_tick IS NOT NULL",
 }
+NAMES = {*TABLES, *UNIQUE_INDEXES, *INDEXES}
+"""All tables and indexes."""
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "jobs": {

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.executor.connection import Row
+from hetopt.executor.damaged_rows import DamagedRow, node_fields, spec_fields
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import PROFILE, LeaseRecord, directory, failed_before, open_leases
 from hetopt.executor.queue import QUEUED, job_row
 from hetopt.executor.speeds import read_speeds
-from hetopt.executor.state_database import LEASES, StateDatabase, is_full
+from hetopt.executor.state_database import LEASES, StateDatabase
+from hetopt.executor.state_folder import disk_problem
 
 LATE_SECONDS = 30.0
 """A round that is overdue by more, and by more than its own length, is said to be."""
@@ -103,8 +105,8 @@ def snapshot(database: StateDatabase) -> Snapshot:
     controller = database.controller()
     held_up = given - by_job.keys() if controller is not None else set()
     alerts = json.loads(facts["alerts"] or "[]") if controller is not None else []
-    if is_full(database.folder):
-        alerts = [f"the disk of {database.folder} is full"]  # which the books could not be told
+    if (problem := disk_problem(database.folder)) is not None:
+        alerts = [problem]  # which could not be written to the database
     return Snapshot(
         now=now,
         controller=controller,
@@ -125,7 +127,12 @@ def snapshot(database: StateDatabase) -> Snapshot:
 
 
 def _node(row: Row, opened: list[LeaseRecord]) -> dict[str, Any]:
-    said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
+    said: dict[str, Any] = {"gpus": {}, "up": False, "note": "no engine knows it now"}
+    if row["content"]:
+        try:
+            said |= {"note": ""} | node_fields(row["name"], row["content"])
+        except DamagedRow as problem:
+            said["note"] = str(problem)
     used: dict[str, int] = {}
     for lease in opened:
         for gpu_type, number in lease.held.get(row["name"], {}).items():
@@ -139,7 +146,10 @@ def _node(row: Row, opened: list[LeaseRecord]) -> dict[str, Any]:
 def _job(
     row: Row, leases: list[LeaseRecord], report: Mapping[str, LeaseReport], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
-    spec = json.loads(row["spec"])  # the whole spec would need pydantic
+    try:
+        spec, damage = spec_fields(row), None
+    except DamagedRow as problem:
+        spec, damage = {"steps": row["committed"], "workers": 0}, str(problem)
     step = row["committed"]
     for lease in leases:
         step += max(0, (report[lease.tag].ticked or 0) - lease.row["from_step"])
@@ -177,7 +187,7 @@ def _job(
         "seconds": (now if finished is None else finished) - row["submitted"],
         "failures": row["failures"],
         "losses": row["losses"],
-        "reason": failed_before(row) if row["failure"] and state == QUEUED else row["reason"],
+        "reason": damage or (failed_before(row) if row["failure"] and state == QUEUED else row["reason"]),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import runner
-from hetopt.executor.controller import Controller, Settings, check_same
+from hetopt.executor.controller import Controller, Settings, lease_facts
 from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases_folder import check_not_away
@@ -54,14 +54,15 @@ def controller(
     made = make_engine(engine, database.cluster, engine_settings, {"slots": slots, "partition": partition})
     leases = None if leases is None else leases.expanduser().absolute()
     database.lock()
-    check_same(database, engine, leases)
+    facts = lease_facts(database, engine, leases)
     if leases is not None:
         check_not_away(database, leases)
         _check_leases(leases)
-    said = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
+    listed = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
     timeouts = replace(LeaseTimeouts(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
     _check_ttl(timeouts, shared=not made.exact_slots)
-    chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, timeouts, leases, strict_rounds)
+    name = f"{policy}[{listed}]" if listed else policy
+    chosen = Settings(name, system.seconds, profile, timeouts, leases, strict_rounds, facts)
     return Controller(database, made, system, ESTIMATORS.factory("hadar"), chosen, say=console.note)
 
 

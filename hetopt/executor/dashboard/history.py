@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
 
 from hetopt.executor.connection import Connection, Row
+from hetopt.executor.damaged_rows import DamagedRow, spec_fields
 from hetopt.executor.queue import capacity_of, known_nodes
 
 WINDOW_SECONDS, WINDOW_ROUNDS = 3600.0, 12
@@ -124,9 +125,10 @@ def unmeasured(connection: Connection) -> set[str]:
     capacity = capacity_of(known_nodes(connection))
     measured = set(connection.execute("SELECT job, gpu_type FROM speeds"))
     found = set()
-    for number, name, text in connection.execute("SELECT id, name, spec FROM jobs"):
-        spec = json.loads(text)
-        usable = [t for t in spec["gpu_types"] or capacity if capacity.get(t, 0) >= spec["workers"]]
-        if any((number, t) not in measured for t in usable):
-            found.add(name)
+    for row in connection.rows("SELECT id, name, spec FROM jobs"):
+        with suppress(DamagedRow):
+            spec = spec_fields(row)
+            usable = [t for t in spec.get("gpu_types") or capacity if capacity.get(t, 0) >= spec["workers"]]
+            if any((row["id"], t) not in measured for t in usable):
+                found.add(row["name"])
     return found
