@@ -149,7 +149,7 @@ def _job(
     try:
         spec, damage = spec_fields(row), None
     except DamagedRow as problem:
-        spec, damage = {"steps": row["committed"], "workers": 0}, str(problem)
+        spec, damage = {"steps": max(1, row["committed"]), "workers": 1}, str(problem)  # metrics divide by both
     step = row["committed"]
     for lease in leases:
         step += max(0, (report[lease.tag].ticked or 0) - lease.row["from_step"])
