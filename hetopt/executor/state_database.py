@@ -260,6 +260,7 @@ class StateDatabase:
     def make_read_only(self, wait_seconds: float) -> None:
         """Change nothing from now on, when no transaction is open; wait for others for ``wait_seconds`` at most."""
         self._read_only, self._wait_seconds = True, wait_seconds
+        self._file = None  # a view shows a backup that was restored, too
         self.disconnect()
 
     def disconnect(self) -> None:
