@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor.engines.engine import Node, Seat
+from hetopt.executor.event_log import EventLog
 from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, LeaseResult, StopReason, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciler import free_seats
@@ -260,12 +261,12 @@ def test_the_event_log_has_every_event_once(database: StateDatabase, cut: int) -
     """Also where a crash has cut it off in the middle of a line."""
     for i in range(5):
         submit(database, spec(f"j{i}"))
-    database.write_events()
+    EventLog(database).write()
     path = database.folder / EVENTS
     os.truncate(path, max(0, path.stat().st_size - cut))
     submit(database, spec("last"))
-    database.write_events()
-    database.write_events()
+    EventLog(database).write()
+    EventLog(database).write()
     told = [json.loads(line) for line in path.read_text().splitlines()]
     assert [event["id"] for event in told] == [1, 2, 3, 4, 5, 6]
     assert told[-1]["job"] == "last"
@@ -284,14 +285,14 @@ def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(
     """Also where a crash has kept the number of the last event from being noted, before or after."""
     path, old = database.folder / EVENTS, database.folder / f"{EVENTS}.1"
     submit(database, spec("a"))
-    database.write_events()
+    EventLog(database).write()
     submit(database, spec("b"))
     noted = (database.folder / LOGGED).read_bytes()
-    database.write_events()
+    EventLog(database).write()
     if crashed:
         (database.folder / LOGGED).write_bytes(noted)
         with StateDatabase(database.folder) as other:
-            other.write_events()
+            EventLog(other).write()
         assert _numbers(path) == [1, 2]
     if how == "renamed":
         path.rename(old)
@@ -299,17 +300,17 @@ def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(
         path.unlink()
     else:
         os.truncate(path, 0)
-    database.write_events()
+    EventLog(database).write()
     assert path.read_bytes() == b""
     submit(database, spec("c"))
     noted = (database.folder / LOGGED).read_bytes()
     with StateDatabase(database.folder) as other:
-        other.write_events()
+        EventLog(other).write()
     if crashed:
         (database.folder / LOGGED).write_bytes(noted)
     os.truncate(path, path.stat().st_size - 30)  # its only line
     submit(database, spec("d"))
-    database.write_events()
+    EventLog(database).write()
     assert _numbers(path) == [3, 4]
     assert how != "renamed" or _numbers(old) == [1, 2]
 
@@ -317,9 +318,9 @@ def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(
 def test_many_events_are_read_in_portions(database: StateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(5):
         submit(database, spec(f"j{i}"))
-    monkeypatch.setattr("hetopt.executor.state_database.PORTION", 2)
+    monkeypatch.setattr("hetopt.executor.event_log.PORTION", 2)
     asked = statements(monkeypatch)
-    database.write_events()
+    EventLog(database).write()
     fetched = [values for sql, values in asked if "LIMIT" in sql]
     assert fetched == [{"last": last, "portion": 2} for last in (0, 2, 4, 5)]
     assert _numbers(database.folder / EVENTS) == [1, 2, 3, 4, 5]
@@ -358,5 +359,5 @@ def test_requests_that_name_nothing(database: StateDatabase) -> None:
         submit(database, spec("x" * 62), again=True)
     with pytest.raises(UnknownName, match="did you mean 'train'"):
         cancel(database, "trian")
-    with pytest.raises(UnknownName, match="no engine has told of any yet"):
+    with pytest.raises(UnknownName, match="no engine has reported any yet"):
         drain(database, "n1")

@@ -16,6 +16,7 @@ from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
+from hetopt.executor.event_log import EventLog
 from hetopt.executor.queue import submit
 from hetopt.executor.state_database import EVENTS, LEASES, LOGGED, StateDatabase
 from hetopt.executor.state_folder import DATABASE
@@ -221,6 +222,6 @@ def test_a_commit_to_a_file_that_was_removed_is_none(tmp_path: Path) -> None:
         lab_of_jobs(database, [spec("a")])
         with pytest.raises(UnusableFile, match="was removed or replaced"):
             remove()
-        for use in (lambda: rows(database), lambda: opened(database), database.version, database.write_events):
+        for use in (lambda: rows(database), lambda: opened(database), database.version, EventLog(database).write):
             with pytest.raises(UnusableFile, match="was removed or replaced"):
                 use()

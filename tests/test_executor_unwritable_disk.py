@@ -19,6 +19,7 @@ from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
+from hetopt.executor.event_log import EventLog
 from hetopt.executor.pruning import prune
 from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import snapshot
@@ -195,7 +196,7 @@ def test_pruning_makes_room_on_a_full_disk(tmp_path: Path, disk: Disk, end: str)
             database.clock.base += 1.0
         for path in (database.folder / "leases").glob("*/log-0"):
             path.write_bytes(bytes(500_000))
-        database.write_events()
+        EventLog(database).write()
         disk.take(database, end)
     disk.spoil("full")
     with StateDatabase(disk.state) as database:
@@ -226,7 +227,7 @@ def test_what_cannot_be_pruned_on_a_full_disk_is_a_problem_and_nothing_else(
         if wrong == "merged":
             (database.folder / "events.jsonl").unlink(missing_ok=True)
         else:
-            database.write_events()
+            EventLog(database).write()
             (database.folder / "leases" / f"merged-{database.cluster}-2").rmdir()
         database.clock.base = 1000.0
 

@@ -14,8 +14,8 @@ from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
-from hetopt.errors import InvalidOption
-from hetopt.executor.state_folder import DATABASE, default_folder
+from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.executor.state_folder import DATABASE, check_folder, default_folder
 from hetopt.executor.units import seconds
 from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -30,11 +30,12 @@ def stored(table: str) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         import sqlite3
 
-        path = Path(ctx.params.get("state") or default_folder()).expanduser().absolute() / DATABASE
+        folder = Path(ctx.params.get("state") or default_folder()).expanduser().absolute()
         try:
-            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+            check_folder(folder, make=False)
+            with closing(sqlite3.connect(f"{(folder / DATABASE).as_uri()}?mode=ro", uri=True)) as database:
                 names = [str(name) for (name,) in database.execute(f"SELECT name FROM {table} ORDER BY name")]
-        except sqlite3.Error:  # there is no cluster, or its state is damaged
+        except (UnusableFile, sqlite3.Error):  # there is no cluster, or its state is damaged
             return []
         return [name for name in names if name.startswith(incomplete)]
 

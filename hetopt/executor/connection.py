@@ -1,4 +1,4 @@
-"""Connections to the state database: SQL as text, values by name, rows as mappings."""
+"""Connections to the state database: SQL as text, values by name, rows as dictionaries."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Connection(sqlite3.Connection):
         return next(iter(self.column(sql, **values)), None)
 
     def change(self, sql: str, **values: Any) -> int:
-        """Run a statement that is no query; the number of rows that it has changed."""
+        """Run a statement; the number of rows that it has changed."""
         return self.execute(sql, _bound(values)).rowcount
 
     def insert(self, table: str, **values: Any) -> int:
@@ -118,11 +118,11 @@ class Connection(sqlite3.Connection):
         if every:
             self.executemany(_insertion(table, every[0]), every)
 
-    def update(self, table: str, values: Mapping[str, Any], where: str = "TRUE", **wanted: Any) -> int:
-        """Give columns new values in the rows ``where`` a condition holds; the number of those rows."""
+    def update(self, table: str, values: Mapping[str, Any], where: str = "TRUE", **named: Any) -> int:
+        """Give columns new values in the rows ``where`` a condition on ``named`` values holds; the number of rows."""
         changes = ", ".join(f"{column} = :new_{column}" for column in values)
         new = {f"new_{column}": value for column, value in values.items()}
-        return self.change(f"UPDATE {table} SET {changes} WHERE {where}", **new, **wanted)
+        return self.change(f"UPDATE {table} SET {changes} WHERE {where}", **new, **named)
 
 
 def _insertion(table: str, row: Iterable[str]) -> str:

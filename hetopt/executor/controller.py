@@ -14,12 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from hetopt.decisions.system import System
-from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.alerts import Alerts
 from hetopt.executor.clock import Wall
 from hetopt.executor.damaged_rows import DamagedRow, damaged_rows
 from hetopt.executor.engines.engine import Engine, EngineDown
+from hetopt.executor.event_log import EventLog
 from hetopt.executor.lease_manager import LeaseManager
 from hetopt.executor.lease_timeouts import LeaseTimeouts
 from hetopt.executor.leases import directory
@@ -115,7 +116,7 @@ class Controller:
         self.merges = Merges(database, self.manager.folder, self.manager.cache)
         often, decider = (settings.round_seconds, settings.strict_rounds), RoundDecider(system, estimator)
         self.rounds = Scheduler(database, decider, settings.policy, *often, self.alerts)
-        self.wall = Wall()
+        self.wall, self.log = Wall(), EventLog(database)
         self.profiler = Profiler(database, engine, self.manager.cache, profile=settings.profile)
         self._asked = -math.inf
         self._resumed = False
@@ -153,19 +154,13 @@ class Controller:
 
     def step(self) -> None:
         """Observe, decide and act once. A lasting problem is reported once, and tried again at the next step."""
-        done = [self._try("look", self._look), self._try("log", self.database.write_events)]
+        done = [self._try("look", self._look), self._try("log", self.log.write)]
         if "disk" not in self.alerts.active:
-            self._set_alert("leases", "; ".join(self.manager.problems[:3]))
+            self.alerts.set("leases", "; ".join(self.manager.problems[:3]))
         elif all(done):
             self.alerts.clear("disk")
             self.alerts.report(f"{self.database.folder} can be written again")
         self._write_alerts()
-
-    def _set_alert(self, subject: str, text: str) -> None:
-        if text:
-            self.alerts.set(subject, text)
-        else:
-            self.alerts.clear(subject)
 
     def _try(self, what: str, do: Callable[[], object]) -> bool:
         """Whether that succeeded; else there is an alert. A disk that cannot be written is one alert for all."""
@@ -174,22 +169,21 @@ class Controller:
         except EngineDown as problem:
             self.alerts.clear(what)
             self._try("down", partial(self._report_down, problem))
-        except DamagedRow as problem:
-            self.alerts.set(what, str(problem))
-        except OSError as problem:
+        except (DamagedRow, OSError) as problem:
+            folder = self.database.folder
             if self._is_of_disk(problem):
-                disk = disk_problem(self.database.folder) or f"the disk of {self.database.folder} is full"
+                disk = disk_problem(folder) or f"the disk of {folder} is full"
                 self.alerts.set("disk", f"{disk}: leases are renewed, and nothing is decided until it can be written")
-            elif isinstance(problem, UnusableFile):
+            elif isinstance(problem, HetoptError):
                 self.alerts.set(what, str(problem))
             else:
-                self.alerts.set(what, f"{problem.filename or self.database.folder}: {problem.strerror or problem}")
+                self.alerts.set(what, f"{problem.filename or folder}: {problem.strerror or problem}")
         else:
             self.alerts.clear(what)
             return True
         return False
 
-    def _is_of_disk(self, problem: OSError) -> bool:
+    def _is_of_disk(self, problem: Exception) -> bool:
         """Whether the disk of the state is full or read-only."""
         return isinstance(problem, UnwritableDisk) or disk_problem(self.database.folder) is not None
 
@@ -202,7 +196,7 @@ class Controller:
             self.alerts.report(f"the wall clock was set by {jump:+.0f} s; nothing here depends on it")
             with self.database.writing() as connection:
                 self.database.record_event(connection, "clock", jumped=jump)
-        self._set_alert("rows", self.manager.cache.get("damaged", self._handle_damage))
+        self.alerts.set("rows", self.manager.cache.get("damaged", self._handle_damage))
         ask = now - self._asked >= self.engine.look_seconds
         if ask:
             self.profiler.look(leases)
@@ -264,7 +258,7 @@ class Controller:
         return self._try("idle", lambda: found.append(self.idle())) and found[0]
 
     def _clear_away(self) -> None:
-        """Remove checkpoints that nothing will be resumed from any more."""
+        """Remove checkpoints from which no job will be resumed."""
         self.merges.clear_away()
         for number, folder in self.manager.cache.get("passed", self._passed):
             shutil.rmtree(folder / files.CHECKPOINTS, ignore_errors=True)

@@ -1,11 +1,10 @@
-"""The state database: its transactions, the lock of the one controller, and the event log."""
+"""The state database: its transactions, and the lock of the one controller."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import re
 import secrets
 import shutil
 import sqlite3
@@ -13,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import schema
@@ -33,13 +32,7 @@ from hetopt.executor.state_folder import (
     no_state,
 )
 
-__all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "StateDatabase", "last_logged"]
-
-TAIL_BYTES = 65536
-"""End of the log file in which its last event is searched for."""
-
-PORTION = 1000
-"""Events that are read at once."""
+__all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "StateDatabase"]
 
 WAIT_SECONDS = 30.0
 """How long a transaction waits for that of another process."""
@@ -86,7 +79,6 @@ class StateDatabase:
         self._watchers = 0
         self._file: tuple[int, int] | None = None  # device and inode
         self._lock: int | None = None
-        self._logged: object = None
         self.leases: str | None = None  # folder of the directories of new leases; None: with the state
         facts, latest = self._facts() if size else (None, 0.0)
         if facts is None or facts.get("version") in schema.MIGRATIONS:
@@ -121,7 +113,7 @@ class StateDatabase:
 
     def _make_file(self) -> None:
         try:
-            os.close(_private(str(self.path), os.O_RDWR))
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as problem:
             raise UnusableFile.of(problem, self.path, "made") from None
 
@@ -361,39 +353,6 @@ class StateDatabase:
         finally:
             os.close(handle)
 
-    # -- the event log
-
-    def write_events(self) -> None:
-        """Append new events to the log file, each once, also after a crash or if the file was rotated or removed."""
-        path, version = self.folder / EVENTS, self.version()
-        if version == self._logged and path.exists():
-            return
-        with open(self.folder / LOGGED, "rb+", buffering=0, opener=_private) as number:
-            digits = number.read(20)
-            before = int(digits) if digits.isdigit() else 0
-            with open(path, "ab+", opener=_private) as file:
-                last = _cut(file, before)
-                while lines := self._lines_after(last):
-                    file.writelines(line for _, line in lines)
-                    last = lines[-1][0]
-                if last != before:
-                    file.flush()
-                    os.fsync(file.fileno())  # the number must not survive a crash of the machine without the lines
-                    os.pwrite(number.fileno(), b"%020d\n" % last, 0)
-        self._logged = version
-
-    def _lines_after(self, last: int) -> list[tuple[int, bytes]]:
-        """(number, line) of the next events."""
-        query = "SELECT id, time, at, kind, job, content FROM events WHERE id > :last ORDER BY id LIMIT :portion"
-        with self.reading() as connection:
-            rows = connection.rows(query, last=last, portion=PORTION)
-        found = []
-        for row in rows:
-            content = json.loads(row.pop("content"))
-            fields = {key: value for key, value in row.items() if value is not None}
-            found.append((row["id"], json.dumps(fields | content).encode() + b"\n"))
-        return found
-
     def close(self) -> None:
         """Close all files, and release the lock."""
         self.disconnect()
@@ -438,34 +397,3 @@ def _locked(handle: int) -> bool:
         else:
             return True
     return False
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o600)
-
-
-def last_logged(file: IO[bytes]) -> tuple[int | None, bytes]:
-    """Number of the last complete event of a log file, None where it has none; and the incomplete line after it."""
-    file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-    *lines, rest = file.read().split(b"\n")
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["id"]), rest
-        except (ValueError, LookupError, TypeError, RecursionError):
-            continue
-    return None, rest
-
-
-def _cut(file: IO[bytes], noted: int) -> int:
-    """Cut an incomplete line off the log file; the number of the last event before it.
-
-    In a file without a complete line, as after its rotation, that is the event before the incomplete one, or the one
-    that was ``noted``.
-    """
-    last, rest = last_logged(file)
-    if rest:
-        file.truncate(file.seek(0, os.SEEK_END) - len(rest))
-    if last is not None:
-        return last
-    begun = re.match(rb'\{"id": (\d+),', rest)
-    return int(begun[1]) - 1 if begun else noted
