@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -160,7 +160,9 @@ def run(
                 f"{driver.settings.policy} schedules the jobs of {database.folder} on {engine}; Ctrl-C ends it"
             )
             driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(asked))
-            left = bool(driver.manager.leases())
+            left = True
+            with suppress(UnusableFile):  # a database that was removed: its leases go on
+                left = bool(driver.manager.leases())
     if asked:
         goes_on = f"; jobs go on for {live:g} s, and `hetopt run` takes them over until then"
         console.note("stopped" + goes_on * left)

@@ -52,11 +52,11 @@ def check_folder(folder: Path, *, make: bool) -> None:
         if make:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()
-    except FileNotFoundError:
-        raise no_state(folder) from None
     except (FileExistsError, NotADirectoryError):
         raise UnusableFile("is not a folder").in_file(str(folder)) from None
     except OSError as problem:
+        if isinstance(problem, FileNotFoundError) and not make:
+            raise no_state(folder) from None
         raise UnusableFile.of(problem, folder, "made" if make else "read") from None
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableFile("is not a folder").in_file(str(folder))
