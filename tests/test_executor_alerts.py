@@ -1,4 +1,4 @@
-"""Who looks at a cluster that cannot go on is told why: on the terminal, on the page, by the metrics."""
+"""Why a cluster cannot continue is shown on the terminal, on the page, and by the metrics."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from executor_lab import Run
@@ -128,6 +130,20 @@ def test_a_state_that_was_only_begun_is_finished(tmp_path: Path, how: str) -> No
         assert submit(database, spec("a")) == "a"
     with StateDatabase(folder, make=False) as database:
         assert [row["name"] for row in rows(database)] == ["a"]
+
+
+def test_many_may_make_a_state_at_once(tmp_path: Path) -> None:
+    """Whatever each sees of what the others have just made, all have the same cluster."""
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(10):
+            folder, ready = tmp_path / str(number), Barrier(6)
+
+            def make(folder: Path = folder, ready: Barrier = ready) -> str:
+                ready.wait()
+                with StateDatabase(folder) as database:
+                    return database.cluster
+
+            assert len({found.result() for found in [pool.submit(make) for _ in range(6)]}) == 1
 
 
 # -- facts

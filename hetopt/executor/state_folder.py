@@ -84,7 +84,9 @@ def check_not_lost(folder: Path) -> None:
     UnusableFile
         There are such files.
     """
-    found = [name for name in (EVENTS, LOGGED, f"{DATABASE}-wal") if file_size(folder / name)]
+    log = f"{DATABASE}-wal"
+    found = [log] * bool(file_size(folder / log) and not file_size(folder / DATABASE))  # else one is just being made
+    found += [name for name in (EVENTS, LOGGED) if file_size(folder / name)]
     found += [LEASES] * any(path.is_dir() for path in folder.glob(f"{LEASES}/*"))
     if found:
         raise UnusableFile(
