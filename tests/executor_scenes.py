@@ -49,7 +49,7 @@ def opened(database: StateDatabase) -> list[OpenLease]:
 
 
 def granted(database: StateDatabase, job: int, seats: Sequence[Seat]) -> str | None:
-    """LeaseRecord a lease in a transaction of its own; its tag, or None where that cannot be."""
+    """OpenLease a lease in a transaction of its own; its tag, or None where that cannot be."""
     with database.writing() as connection:
         return grant(connection, database, job, seats)
 

@@ -11,7 +11,7 @@ from executor_scenes import rows
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase
+from hetopt.executor.engines.engine import EngineDown, Node, Phase
 from hetopt.executor.lease_record import PROFILE, LeaseTimeouts
 from hetopt.executor.leases import OpenLease
 from hetopt.executor.starting import driving
@@ -43,7 +43,7 @@ class Puppet:
     def __init__(self, *hosts: Node) -> None:
         self.hosts, self.down, self.exact_slots = list(hosts), "", False
         self.waits, self.stuck, self.fails, self.strays = set[str](), set[str](), set[str](), set[str]()
-        self.live: dict[str, LeaseRecord] = {}
+        self.live: dict[str, OpenLease] = {}
 
     def _answer(self) -> None:
         if self.down:
@@ -54,12 +54,12 @@ class Puppet:
         self._answer()
         return tuple(self.hosts)
 
-    def start(self, grant: LeaseRecord) -> None:
+    def start(self, grant: OpenLease) -> None:
         """It is in the queue."""
         self._answer()
         self.live[grant.tag] = grant
 
-    def begins(self, grant: LeaseRecord) -> bool:
+    def begins(self, grant: OpenLease) -> bool:
         """Whether it begins where it was granted."""
         return self.waits.isdisjoint(grant.nodes)
 

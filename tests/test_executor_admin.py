@@ -17,7 +17,7 @@ from waiting import until
 from hetopt.errors import InvalidOption
 from hetopt.executor import leases
 from hetopt.executor.cache import Cache
-from hetopt.executor.controller import check_same
+from hetopt.executor.controller import lease_facts
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import retry
@@ -55,7 +55,9 @@ def test_another_engine_does_not_take_leases_over(lab: Path, run: Run) -> None:
     """It knows nothing of their processes, and would take them for dead."""
     run("submit", job_file(lab))
     with StateDatabase(lab / "state") as database:
-        check_same(database, "slurm", None)
+        with database.writing() as connection:
+            for key, value in lease_facts(database, "slurm", None).items():
+                database.set_meta(connection, key, value)
         granted(database, 1, [Seat("a", "slow", 0)])
     code, _, err = run("run", *QUICK)
     assert code == 2
@@ -64,8 +66,8 @@ def test_another_engine_does_not_take_leases_over(lab: Path, run: Run) -> None:
         with pytest.raises(
             InvalidOption, match="--leases is /elsewhere, but leases that run are of --leases by default"
         ):
-            check_same(database, "slurm", Path("/elsewhere"))
-        check_same(database, "slurm", None)
+            lease_facts(database, "slurm", Path("/elsewhere"))
+        lease_facts(database, "slurm", None)
 
 
 def test_who_comes_second_is_told_so_whatever_he_says(lab: Path, run: Run) -> None:

@@ -350,7 +350,7 @@ def test_damaged_books_are_told_of(driven: Driven) -> None:
     for more in ("-wal", "-shm"):
         path.with_name(path.name + more).unlink(missing_ok=True)
     path.write_bytes(b"rubbish" * 4096)
-    driven.controller.manager.cache._store._watching = None
+    driven.controller.manager.cache._database._watching = None
     driven.controller.step()
     assert "state.db" in driven.said[0]
     assert not driven.controller._is_idle()

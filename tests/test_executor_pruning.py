@@ -26,6 +26,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning
 from hetopt.executor.cache import Cache
 from hetopt.executor.dashboard import reader
+from hetopt.executor.event_log import EventLog
 from hetopt.executor.job_logs import printed
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.losses import losses
@@ -111,7 +112,7 @@ class Histories(RuleBasedStateMachine):
         """All that must hold after it."""
         database, limit = self.database, self.database.now() - older
         if log:
-            database.write_events()
+            EventLog(database).write()
         before, told = tree(self.leases), [row["id"] for row in events(database)]
         needed = self.needed()
         metrics, engine = vars(log_of(database)), self.engine()
@@ -192,7 +193,7 @@ class Histories(RuleBasedStateMachine):
         path = self.database.folder / EVENTS
         logged = [json.loads(line)["id"] for line in path.read_text().splitlines()] if path.exists() else []
         assert set(logged) | set(left) == set(range(1, before[-1] + 1))
-        self.database.write_events()
+        EventLog(self.database).write()
         assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == list(range(1, before[-1] + 1))
 
 
@@ -248,7 +249,7 @@ def test_leases_may_lie_elsewhere(database: StateDatabase, tmp_path: Path) -> No
     """Unless the folder is not there as it was."""
     first, _ = two_leases(database)
     shared = tmp_path / "shared"
-    shared.mkdir()
+    shared.mkdir(mode=0o700)
     first.rename(shared / first.name)
     with database.writing() as connection:
         connection.update("leases", {"folder": str(shared)}, "tag = :tag", tag=first.name)

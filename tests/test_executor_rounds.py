@@ -127,7 +127,7 @@ def test_tiresias_goes_on_where_a_type_is_gone(stage: Make) -> None:
 
 
 def test_a_policy_that_ends_drives_no_cluster() -> None:
-    with pytest.raises(InvalidOption, match="for a number of rounds, and after them to nobody"):
+    with pytest.raises(InvalidOption, match="for a number of rounds, and gives no job GPUs after them"):
         driving("hadar-commit", {}, None)
 
 

@@ -18,7 +18,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.dashboard.page import lease_tip, page, runs, tenants
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.prometheus import metrics_of
-from hetopt.executor.snapshot import DAMAGED, LEASE_EXPIRED, Snapshot, snapshot
+from hetopt.executor.snapshot import LEASE_EXPIRED, Snapshot, snapshot
 from hetopt.executor.status_view import MOST_FINISHED, show, status_of
 from hetopt.presentation.terminal import OUT
 
@@ -186,46 +186,6 @@ def test_the_status_of_the_newest_jobs_is_that_of_all(tmp_path: Path) -> None:
 
 
 # -- damage
-
-
-@pytest.mark.parametrize("spec", ["{", "", "[]", "3", '{"steps": "many", "workers": 1}', '{"steps": 5}', "[" * 100_000])
-@pytest.mark.parametrize("state", ["queued", "done"])
-def test_a_damaged_specification_is_the_jobs_reason(books: Books, spec: str, state: str) -> None:
-    books.job("bad", 9500.0, state=state, finished=None if state == "queued" else 9900.0)
-    books.job("good", 9600.0)
-    with books.writing() as connection:
-        connection.update("jobs", {"spec": spec}, "name = 'bad'")
-    now = snapshot(books.database)
-    assert [(job["name"], job["state"], job["reason"]) for job in now.jobs] == [
-        ("train", "running", None), ("bad", state, DAMAGED), ("good", "queued", None),
-    ]  # fmt: skip
-    assert DAMAGED in shown(now)
-    assert metrics(now)["hetopt_jobs", state] == 1.0 + (state == "queued")
-    text = page(seen(books))
-    assert DAMAGED in text
-    assert "good" in text
-
-
-def test_a_running_job_with_a_damaged_specification_is_shown(books: Books) -> None:
-    with books.writing() as connection:
-        connection.update("jobs", {"spec": "{"})
-    for age, state in ((0.0, "running"), (OVER + 500.0, "stopped")):
-        books.renew(lease_of(snapshot(books.database))["tag"], age)
-        (job,) = snapshot(books.database).jobs
-        assert (job["state"], job["reason"]) == (state, DAMAGED)
-        assert DAMAGED in page(seen(books)) or state == "running"
-
-
-@pytest.mark.parametrize(
-    "content", ["{", "[]", '{"gpus": 3, "up": true, "note": ""}', '{"gpus": {"K80": "x"}}', "[" * 100_000]
-)
-def test_a_damaged_node_is_down(books: Books, content: str) -> None:
-    with books.writing() as connection:
-        connection.update("nodes", {"content": content})
-    (found,) = snapshot(books.database).nodes
-    assert (found["state"], found["gpus"]) == ("down", {})
-    assert "its stored description is damaged" in shown(snapshot(books.database))
-    assert "its stored description is damaged" in page(seen(books))
 
 
 @pytest.mark.parametrize("fact", ["alerts", "round", "round_seconds", "next_round"])

@@ -30,9 +30,12 @@ class Alerts:
             self._show(" ".join(text.split()))
 
     def set(self, subject: str, text: str) -> None:
-        """Print an alert unless it is active already."""
-        if self.active.get(subject) != text:
-            self.active[subject] = text
+        """Print an alert unless it is active already, also about another subject; an empty text ends it."""
+        new = text not in self.active.values()
+        self.active[subject] = text
+        if not text:
+            self.clear(subject)
+        elif new:
             self.report(text)
 
     def clear(self, subject: str) -> None:

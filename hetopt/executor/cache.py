@@ -1,4 +1,4 @@
-"""What was read of the books, kept until somebody changes them: a controller looks often, and mostly nothing is new."""
+"""Results of queries until the database changes: a controller asks often, and mostly nothing is new."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Remembers results as long as the books stay the same.
+    """Stores results until the database changes.
 
     Parameters
     ----------
     database:
-        The books.
+        The state database.
     """
 
     def __init__(self, database: StateDatabase) -> None:
-        self._store = database
-        self._version: int | None = None
+        self._database = database
+        self._version: object = None
         self._found: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What ``read`` returns, or has returned since the last change."""
-        if (version := self._store.version()) != self._version:
+        """The result of ``read``, or its result since the last change."""
+        if (version := self._database.version()) != self._version:
             self._found.clear()
             self._version = version
         if key not in self._found:

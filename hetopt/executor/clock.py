@@ -1,21 +1,21 @@
-"""The cluster's clock: seconds since its state was made, never set back or forth."""
+"""The cluster's clock: seconds since its state was made; setting the wall clock does not change it."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from hetopt.executor.lease_directory import boot_id, now
 
 JUMP_SECONDS = 5.0
-"""The clock on the wall is said to have jumped if it goes by more beside the machine's own."""
+"""A jump of the wall clock is reported from this many seconds beside the machine's own clock."""
 
 
 @dataclass
 class Clock:
-    """Runs with the machine's own clock, which nobody sets; over a restart of the machine it stands still.
+    """Runs with the machine's time since boot; over a restart of the machine it stands still.
 
     Attributes
     ----------
@@ -36,24 +36,29 @@ class Clock:
 
     @classmethod
     def of(cls, text: str, latest: float) -> Clock:
-        """The clock that :meth:`text` has told of; after a restart of the machine it goes on from ``latest``."""
-        said = json.loads(text)
-        if said["boot"] == boot_id():
-            return cls(said["boot"], said["base"], said["at"])
-        return cls.begin(max(latest, said["base"]))
+        """The clock with this :attr:`text`; after a restart of the machine it continues from ``latest``.
+
+        Raises
+        ------
+        ValueError, LookupError, TypeError
+            The text is not one of a clock.
+        """
+        content = json.loads(text)
+        clock = cls(str(content["boot"]), float(content["base"]), float(content["at"]))
+        return clock if clock.boot == boot_id() else cls.begin(max(latest, clock.base))
 
     @property
     def text(self) -> str:
-        """To be kept."""
-        return json.dumps({"boot": self.boot, "base": self.base, "at": self.at})
+        """For the database."""
+        return json.dumps(asdict(self))
 
     def now(self) -> float:
         """The cluster's seconds."""
-        return self.base + (now() - self.at)  # so that rounding does not go by the machine's uptime
+        return self.base + (now() - self.at)  # so that rounding does not depend on the machine's uptime
 
 
 class Wall:
-    """Watches the clock on the wall, by which nothing is decided, for jumps."""
+    """Watches the wall clock, on which no decision depends, for jumps."""
 
     def __init__(self) -> None:
         self._offset = time.time() - now()
@@ -66,5 +71,5 @@ class Wall:
 
 
 def today() -> str:
-    """Date and time, for people."""
+    """Date and time, for display."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor.state_folder import DATABASE, default_folder
 from hetopt.executor.units import seconds
 from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
@@ -156,7 +156,9 @@ def run(
                 f"{driver.settings.policy} schedules the jobs of {database.folder} on {engine}; Ctrl-C ends it"
             )
             driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(signals))
-            left = bool(driver.manager.leases())
+            left = True
+            with suppress(UnusableFile):  # the database was removed: its leases continue
+                left = bool(driver.manager.leases())
     if signals:
         continued = f"; jobs continue for {live:g} s, and `hetopt run` takes them over until then"
         console.note("stopped" + continued * left)

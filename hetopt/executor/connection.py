@@ -1,9 +1,10 @@
-"""Connections to the state database: SQL as text, values by name, rows as mappings."""
+"""Connections to the state database: SQL as text, values by name, rows as dictionaries."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +14,12 @@ from hetopt.executor.schema import DEFAULTS
 Row = dict[str, Any]
 """Column -> value."""
 
+
+def uri(path: Path) -> str:
+    """Address of a database that SQLite is not to make."""
+    return f"{path.absolute().as_uri()}?mode=rw"
+
+
 sqlite3.register_converter("BOOLEAN", lambda text: text != b"0")
 
 
@@ -21,7 +28,14 @@ class Connection(sqlite3.Connection):
 
     Values are given by name: ``rows("SELECT * FROM jobs WHERE id = :job", job=3)``. A list or set is given as JSON, for
     ``IN (SELECT value FROM json_each(:jobs))``. Columns of type BOOLEAN are read as bool.
+
+    Attributes
+    ----------
+    copied:
+        Whether it is to a copy of the state database, for one transaction that reads.
     """
+
+    copied = False
 
     @classmethod
     def open(cls, path: Path, wait_seconds: float, *, read_only: bool = False) -> Self:
@@ -30,7 +44,7 @@ class Connection(sqlite3.Connection):
         Parameters
         ----------
         path:
-            Its file, which is made where it is absent.
+            Its file, which must be there: SQLite would make an empty one, and remove the log of one that was moved.
         wait_seconds:
             How long a transaction waits for that of another process.
         read_only:
@@ -42,7 +56,8 @@ class Connection(sqlite3.Connection):
             It is a database of another program, or cannot be opened.
         """
         own = sqlite3.connect(
-            path,
+            uri(path),
+            uri=True,
             timeout=wait_seconds,
             detect_types=sqlite3.PARSE_DECLTYPES,
             isolation_level=None,  # transactions begin where the database says
@@ -52,13 +67,26 @@ class Connection(sqlite3.Connection):
         try:
             own._check_origin()  # before anything is changed, such as the mode of the journal
             own.execute(f"PRAGMA query_only = {read_only:d}")
-            own.execute("PRAGMA journal_mode = WAL")
+            own._log_ahead(wait_seconds)
             own.execute("PRAGMA synchronous = FULL")
             own.execute("PRAGMA foreign_keys = ON")
         except Exception:
             own.close()
             raise
         return own
+
+    def _log_ahead(self, wait_seconds: float) -> None:
+        """Write ahead; SQLite itself does not wait here for another process that makes the same database."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            try:
+                self.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as problem:
+                if problem.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def _check_origin(self) -> None:
         tables = self.column("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -88,7 +116,7 @@ class Connection(sqlite3.Connection):
         return next(iter(self.column(sql, **values)), None)
 
     def change(self, sql: str, **values: Any) -> int:
-        """Run a statement that is no query; the number of rows that it has changed."""
+        """Run a statement; the number of rows that it has changed."""
         return self.execute(sql, _bound(values)).rowcount
 
     def insert(self, table: str, **values: Any) -> int:
@@ -104,11 +132,11 @@ class Connection(sqlite3.Connection):
         if every:
             self.executemany(_insertion(table, every[0]), every)
 
-    def update(self, table: str, values: Mapping[str, Any], where: str = "TRUE", **wanted: Any) -> int:
-        """Give columns new values in the rows ``where`` a condition holds; the number of those rows."""
+    def update(self, table: str, values: Mapping[str, Any], where: str = "TRUE", **named: Any) -> int:
+        """Give columns new values in the rows ``where`` a condition on ``named`` values holds; the number of rows."""
         changes = ", ".join(f"{column} = :new_{column}" for column in values)
         new = {f"new_{column}": value for column, value in values.items()}
-        return self.change(f"UPDATE {table} SET {changes} WHERE {where}", **new, **wanted)
+        return self.change(f"UPDATE {table} SET {changes} WHERE {where}", **new, **named)
 
 
 def _insertion(table: str, row: Iterable[str]) -> str:

@@ -7,36 +7,40 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from hetopt.decisions.system import System
-from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.alerts import Alerts
 from hetopt.executor.clock import Wall
+from hetopt.executor.damaged_rows import DamagedRow, damaged_rows
 from hetopt.executor.engines.engine import Engine, EngineDown
+from hetopt.executor.event_log import EventLog
 from hetopt.executor.lease_manager import LeaseManager
-from hetopt.executor.lease_record import LeaseTimeouts
+from hetopt.executor.lease_record import INTENT, LeaseTimeouts
 from hetopt.executor.leases import directory
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
 from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.profiler import Profiler
+from hetopt.executor.queue import FAILED
 from hetopt.executor.reconciler import Reconciler, read_targets
 from hetopt.executor.round_decision import RoundDecider, Target
 from hetopt.executor.scheduler import UNDECIDED, WAITS, Scheduler
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_folder import UnwritableDisk, disk_problem
 
 POLL_SECONDS = 1.0
-"""How often the controller looks by default."""
+"""Time between two steps of the controller by default."""
 
 STOP_SECONDS = 0.5
-"""How soon it sees that it shall end."""
+"""How soon the controller sees the request to end."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,19 @@ class Settings:
     Parameters
     ----------
     policy:
-        Its name with its settings, under which its memory is kept.
+        Its name with its settings, under which its memory is stored.
     round_seconds:
         Length of a round; None: decisions when jobs or nodes come or go.
     profile:
-        Run new jobs for a short time on each GPU type first; otherwise estimates stand until ticks come.
+        Run new jobs for a short time on each GPU type first; otherwise estimates hold until ticks come.
     timeouts:
-        Times of the leases.
+        Of the leases, in seconds.
     leases:
-        Where lease directories lie; None: with the state.
+        Folder of the lease directories; None: with the state.
     strict_rounds:
-        Whoever comes waits for the next round, as in simulations, also where nothing runs.
+        New jobs wait for the next round, as in simulations, also where nothing runs.
+    facts:
+        Further rows of table meta, see :func:`lease_facts`.
     """
 
     policy: str
@@ -65,17 +71,18 @@ class Settings:
     timeouts: LeaseTimeouts = field(default_factory=LeaseTimeouts)
     leases: Path | None = None
     strict_rounds: bool = False
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Controller:
-    """Drives a cluster with a policy.
+    """Drives a cluster with a policy. On a disk that is full or read-only it renews leases, and waits for room.
 
     Parameters
     ----------
     database:
-        The books; this process becomes the one controller of them.
+        The state database; this process becomes its one controller.
     engine:
-        Who runs processes.
+        Runs the processes.
     system:
         The policy, rounding and placement.
     estimator:
@@ -83,7 +90,14 @@ class Controller:
     settings:
         See :class:`Settings`.
     say:
-        Told what people should know, a line at a time.
+        Prints a message of one line.
+
+    Raises
+    ------
+    InvalidOption
+        Another process is the controller.
+    UnusableFile
+        The folder of lease directories is not there, or the state database cannot be written though its disk can.
     """
 
     def __init__(
@@ -99,29 +113,41 @@ class Controller:
         self.database, self.engine, self.settings = database, engine, settings
         self.alerts, self._alerts = Alerts(say), list[str]()
         self.manager = LeaseManager(database, engine, settings.timeouts, settings.leases)
-        make_leases_folder(database, self.manager.folder)
         self.reconciler = Reconciler(database, self.manager)
         self.merges = Merges(database, self.manager.folder, self.manager.cache)
         often, decider = (settings.round_seconds, settings.strict_rounds), RoundDecider(system, estimator)
         self.scheduler = Scheduler(database, decider, settings.policy, *often, self.alerts)
-        self.wall = Wall()
+        self.wall, self.log = Wall(), EventLog(database)
         self.monitor = NodeMonitor(database, engine, self.manager.cache)
         self.profiler = Profiler(database, self.manager.cache, self.monitor, profile=settings.profile)
         self._asked = -math.inf
+        self._resumed = False
+        try:
+            self._resume()
+        except OSError as problem:
+            if not self._is_of_disk(problem):
+                raise
+
+    def _resume(self) -> None:
+        """Continue from the database, and write to it what other processes read of this controller."""
+        make_leases_folder(self.database, self.manager.folder)
         self.scheduler.resume()
-        with database.writing() as connection:
-            database.set_meta(connection, "alerts", "[]")
-            database.set_meta(connection, "ttl_seconds", repr(settings.timeouts.ttl_seconds))
-            database.record_event(connection, "controller", policy=settings.policy, engine=engine.name)
+        with self.database.writing() as connection:
+            ttl = repr(self.settings.timeouts.ttl_seconds)
+            facts = {"alerts": "[]", "clock": self.database.clock.text, "ttl_seconds": ttl, **self.settings.facts}
+            for key, value in facts.items():
+                self.database.set_meta(connection, key, value)
+            self.database.record_event(connection, "controller", policy=self.settings.policy, engine=self.engine.name)
+        self._resumed = True
 
     # -- life
 
     def run(
         self, *, until_idle: bool = False, poll: float = POLL_SECONDS, stop: Callable[[], bool] = lambda: False
     ) -> None:
-        """Look again and again until ``stop`` says so, or, with ``until_idle``, nothing is left to do."""
+        """Repeat :meth:`step` every ``poll`` seconds until ``stop()``, or until :meth:`idle` where that is wanted."""
         gc.collect()
-        gc.freeze()  # what is there by now stays: it need not be searched for garbage for ever
+        gc.freeze()  # what is there by now stays: it need not be searched for garbage again
         while not stop():
             self.step()
             if until_idle and self._is_idle():
@@ -131,39 +157,51 @@ class Controller:
                 time.sleep(min(left, STOP_SECONDS))
 
     def step(self) -> None:
-        """Look once. What goes wrong for a while is told once, and tried again at the next look."""
-        self._try("look", self._look)
-        self._try("log", self.database.write_events)
-        if self.manager.problems:
+        """Observe, decide and act once. A lasting problem is reported once, and tried again at the next step."""
+        done = [self._try("look", self._look), self._try("log", self.log.write)]
+        if "disk" not in self.alerts.active:
             self.alerts.set("leases", "; ".join(self.manager.problems[:3]))
-        else:
-            self.alerts.clear("leases")
-        self._keep_troubles()
+        elif all(done):
+            self.alerts.clear("disk")
+            self.alerts.report(f"{self.database.folder} can be written again")
+        self._write_alerts()
 
     def _try(self, what: str, do: Callable[[], object]) -> bool:
-        """Whether that went well; what did not is told."""
+        """Whether that succeeded; else there is an alert. A disk that cannot be written is one alert for all."""
         try:
             do()
         except EngineDown as problem:
             self.alerts.clear(what)
-            self._try("down", partial(self._tell_down, problem))
-        except UnusableFile as problem:
-            self.alerts.set(what, str(problem))
-        except OSError as problem:
-            self.alerts.set(what, f"{problem.filename or self.database.folder}: {problem.strerror or problem}")
+            self._try("down", partial(self._report_down, problem))
+        except (DamagedRow, OSError) as problem:
+            folder = self.database.folder
+            if self._is_of_disk(problem):
+                disk = disk_problem(folder) or f"the disk of {folder} is full"
+                self.alerts.set("disk", f"{disk}: leases are renewed, and nothing is decided until it can be written")
+            elif isinstance(problem, HetoptError):
+                self.alerts.set(what, str(problem))
+            else:
+                self.alerts.set(what, f"{problem.filename or folder}: {problem.strerror or problem}")
         else:
             self.alerts.clear(what)
             return True
         return False
 
+    def _is_of_disk(self, problem: Exception) -> bool:
+        """Whether the disk of the state is full or read-only."""
+        return isinstance(problem, UnwritableDisk) or disk_problem(self.database.folder) is not None
+
     def _look(self) -> None:
+        leases, now = self.manager.leases(), files.now()
+        self.manager.renew(leases)
+        if not self._resumed:
+            self._resume()
         if jump := self.wall.jumped():
+            self.alerts.report(f"the wall clock was set by {jump:+.0f} s; nothing here depends on it")
             with self.database.writing() as connection:
                 self.database.record_event(connection, "clock", jumped=jump)
-            self.alerts.report(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
-        leases, now = self.manager.leases(), files.now()
+        self.alerts.set("rows", self.manager.cache.get("damaged", self._handle_damage))
         ask = now - self._asked >= self.engine.look_seconds
-        self.manager.renew(leases)
         if ask:
             self.monitor.observe(leases)
         self.manager.advance(leases, self.monitor.nodes, ask=ask)
@@ -184,17 +222,30 @@ class Controller:
         usable = self.monitor.usable(leases)
         self.reconciler.stop(leases, targets, self.scheduler.number, self.monitor.to_stop(leases))
         blocked = self.reconciler.profile(runs, leases, usable, pause=True)
-        self.reconciler.start(
-            targets, self.manager.leases(), usable, blocked=blocked, round_number=self.scheduler.number
-        )
-        fresh = [lease for lease in self.manager.leases() if lease.state == "intent"]
-        self.manager.start(fresh)
+        number = self.scheduler.number
+        self.reconciler.start(targets, self.manager.leases(), usable, blocked=blocked, round_number=number)
+        self.manager.start([lease for lease in self.manager.leases() if lease.state == INTENT])
         self._clear_away()
 
     def _targets(self) -> list[Target]:
         return self.manager.cache.get("targets", lambda: read_targets(self.database))
 
     # -- the rest
+
+    def _handle_damage(self) -> str:
+        """Fail jobs whose specification cannot be read, and drop targets that cannot; the alert about all damage."""
+        with self.database.reading() as connection:
+            damaged = damaged_rows(connection)
+        if failed := [one for one in damaged if one.table in ("jobs", "targets")]:
+            with self.database.writing() as connection:
+                for one in failed:
+                    connection.change("DELETE FROM targets WHERE job = :job", job=one.job)
+                    self.database.record_event(connection, "damaged", row=str(one))
+                    if one.table == "jobs":
+                        values = {"state": FAILED, "finished": self.database.now(), "reason": str(one)}
+                        connection.update("jobs", values, "id = :job", job=one.job)
+            self.scheduler.next = 0.0  # decide again: a job that lost its targets is not to stop for it
+        return "; ".join(map(str, damaged[:3]))
 
     def idle(self) -> bool:
         """Whether nothing is left to do."""
@@ -208,10 +259,10 @@ class Controller:
     def _is_idle(self) -> bool:
         """Whether certainly nothing is left to do."""
         found: list[bool] = []
-        return self._try("books", lambda: found.append(self.idle())) and found[0]
+        return self._try("idle", lambda: found.append(self.idle())) and found[0]
 
     def _clear_away(self) -> None:
-        """Remove checkpoints that nothing will be resumed from any more."""
+        """Remove checkpoints from which no job will be resumed."""
         self.merges.clear_away()
         for number, folder in self.manager.cache.get("passed", self._passed):
             shutil.rmtree(folder / files.CHECKPOINTS, ignore_errors=True)
@@ -227,8 +278,8 @@ class Controller:
             )
         return [(row["id"], directory(row, self.manager.folder)) for row in rows]
 
-    def _tell_down(self, problem: EngineDown) -> None:
-        self._asked = -math.inf  # at the next look, whether it answers again
+    def _report_down(self, problem: EngineDown) -> None:
+        self._asked = -math.inf  # so that it is asked again at the next step
         if "engine" not in self.alerts.active:  # each of its commands may put it differently
             what = "does not answer, so nothing is decided and what runs goes on"
             self.alerts.set("engine", f"{self.engine.name} {what}: {problem}")
@@ -236,38 +287,46 @@ class Controller:
                 self.database.record_event(connection, "engine", down=str(problem))
         self.manager.outages.failed()
 
-    def _keep_troubles(self) -> None:
-        """For whoever looks at the books, without what stands there anyway."""
-        told = [text for about, text in self.alerts.active.items() if about not in (UNDECIDED, WAITS)]
-        if told != self._alerts:
+    def _write_alerts(self) -> None:
+        """For status views; without the alerts that they derive from other rows."""
+        active = {text: subject for subject, text in self.alerts.active.items()}
+        texts = [text for text, subject in active.items() if subject not in (UNDECIDED, WAITS)]
+        if texts != self._alerts:
             with suppress(OSError), self.database.writing() as connection:
-                self.database.set_meta(connection, "alerts", json.dumps(told))
-                self._alerts = told
+                self.database.set_meta(connection, "alerts", json.dumps(texts))
+                self._alerts = texts
 
     def close(self) -> None:
-        """Stop looking; leases go on until they run out, and another controller takes them over before."""
+        """End; leases run until they time out, unless another controller takes them over before."""
         self.manager.heartbeat.close()
         self.merges.close()
         self.engine.close()
         self.database.close()
 
 
-def check_same(database: StateDatabase, engine: str, leases: Path | None) -> None:
-    """Raise :class:`InvalidOption` where open leases are another engine's, or have their directories elsewhere.
+def lease_facts(database: StateDatabase, engine: str, leases: Path | None) -> dict[str, str]:
+    """Rows of table meta by which the next controller sees the engine and the folder of open leases.
 
-    An engine knows nothing of the processes of another, and would take them for dead.
+    Parameters
+    ----------
+    engine, leases:
+        As given on the command line; the folder is absolute.
+
+    Raises
+    ------
+    InvalidOption
+        Open leases are another engine's, which would take their processes for dead, or have another folder.
     """
-    wanted = {"engine": engine, "leases": "" if leases is None else str(leases.absolute())}
-    with database.writing() as connection:
-        before = {key: database.meta(connection, key) for key in wanted}
+    facts = {"engine": engine, "leases": "" if leases is None else str(leases)}
+    with database.reading() as connection:
+        before = {key: database.meta(connection, key) for key in facts}
         if connection.rows("SELECT id FROM leases WHERE state != 'sealed'"):
-            for key, value in wanted.items():
+            for key, value in facts.items():
                 if before[key] is not None and before[key] != value:
                     raise InvalidOption(
                         f"is {value or 'the default'}, but leases that run are of --{key} "
                         f"{before[key] or 'by default'}; let them end with that first",
                         f"--{key}",
                     )
-        for key, value in wanted.items():
-            database.set_meta(connection, key, value)
-    database.leases = wanted["leases"] or None
+    database.leases = facts["leases"] or None
+    return facts

@@ -18,6 +18,7 @@ from typing import Any
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
+from hetopt.executor.damaged_rows import DamagedRow
 from hetopt.executor.engine_outages import EngineOutages
 from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
 from hetopt.executor.heartbeat import Heartbeat
@@ -176,6 +177,8 @@ class LeaseManager:
             self.problems.append(f"{lease.job}: {problem}")
         except UnusableFile:
             raise  # of the state database
+        except DamagedRow as problem:
+            self.problems.append(str(problem))
         except OSError as problem:
             self.problems.append(f"{lease.job}: {problem.filename or lease.folder}: {problem.strerror or problem}")
         self._failed.add(lease.tag)
@@ -197,6 +200,8 @@ class LeaseManager:
     def _start(self, lease: OpenLease) -> bool:
         """Whether the engine has accepted it."""
         report = LeaseReport(lease)
+        if not lease.command and report.revoke():  # its specification is damaged
+            return self._refuse(lease, LeaseResult("refused"))
         lease.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not _is_written(lease.folder):
             self._complete(lease).write()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.executor.connection import Connection, Row
+from hetopt.executor.damaged_rows import DamagedRow, spec_fields
 from hetopt.executor.lease_record import INTENT, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.schema import HELD_DEVICE, HELD_NUMBER
@@ -126,24 +126,27 @@ def open_leases(connection: Connection, folder: Path) -> list[OpenLease]:
 
 
 def _open_lease(row: Row, job: Row, seats: Iterable[Seat], folder: Path) -> OpenLease:
-    spec = json.loads(job["spec"])
+    try:
+        spec = spec_fields(job)
+    except DamagedRow:
+        spec = {}
     return OpenLease(
         **{column: row[column] for column in STATE_COLUMNS},
         job_id=row["job"],
         folder=folder,
         seats=tuple(seats),
-        command=tuple(spec["command"]),
-        cwd=spec["cwd"] or str(folder),
-        environment=spec["environment"],
-        launch=spec["launch"],
+        command=tuple(spec.get("command", ())),
+        cwd=spec.get("cwd") or str(folder),
+        environment=spec.get("environment", {}),
+        launch=spec.get("launch", "worker"),
         job=job["name"],
         failures=job["failures"],
         cancelled=job["cancelled"],
         port=PORTS[row["id"] % len(PORTS)],
         resume_step=row["from_step"],
-        total_steps=spec["steps"],
-        checkpoint_seconds=spec["checkpoint"],
-        grace_seconds=spec["grace"],
+        total_steps=spec.get("steps"),
+        checkpoint_seconds=spec.get("checkpoint", LeaseRecord.checkpoint_seconds),
+        grace_seconds=spec.get("grace", LeaseRecord.grace_seconds),
         log_bytes=int(spec.get("log", 0)),
     )
 
@@ -327,7 +330,7 @@ def seal(
         start, ticked = row["from_step"], result.ticked
         end = start if result.step is None else max(start, min(result.step, row["until_step"]))
         if result.finished and not row["forked"]:
-            end = steps_of(job)
+            end = row["until_step"]
         checkpoint = None if result.checkpoint is None else str(result.checkpoint)
         values = {"state": SEALED, "sealed": database.now(), "outcome": result.outcome, "end_step": end}
         values |= {"ticked_step": ticked, "checkpoint": checkpoint}
@@ -404,4 +407,4 @@ def failed_before(job: Mapping[str, Any]) -> str:
 
 def steps_of(job: Mapping[str, Any]) -> int:
     """Training steps of the whole job."""
-    return int(json.loads(job["spec"])["steps"])
+    return int(spec_fields(job)["steps"])

@@ -14,6 +14,7 @@ from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
 from hetopt.executor.connection import Connection, Row
+from hetopt.executor.damaged_rows import DamagedRow, merge_parts
 from hetopt.executor.leases import job_numbered, steps_of
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
@@ -56,7 +57,9 @@ class Merges:
             try:
                 self._advance(row)
             except UnusableFile:
-                raise  # of the books
+                raise  # of the state database
+            except DamagedRow as problem:
+                self._later(row, str(problem))
             except OSError as problem:
                 self._later(row, f"{problem.filename or row['folder']}: {problem.strerror or problem}")
 
@@ -107,6 +110,7 @@ class Merges:
         elif row["job_state"] == CANCELLED and row["id"] in self._failures:
             self._give_up(row, "")
         else:
+            merge_parts(row["id"], row["job"], row["parts"])
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             words = [sys.executable, "-P", "-m", "hetopt.executor.merge_checkpoints", row["parts"], row["folder"]]
             words.append(str(os.getpid()))

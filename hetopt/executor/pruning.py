@@ -1,13 +1,11 @@
 """Removes what a cluster that runs for long leaves behind: directories of old leases, and events that the log file has.
 
-A directory goes in two steps, so that a crash at any moment leaves nothing half-removed under a name that somebody
-reads: it is renamed, and then removed; what is left of that the next run removes. Rows of jobs, leases, speeds and
-rounds stay: metrics are of all that ever happened.
+A directory is renamed before it is removed, so that a crash leaves nothing incomplete under a name that others read;
+the next run removes the rest. Rows of jobs, leases, speeds and rounds stay: metrics are over all of them.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,31 +13,34 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hetopt.errors import UnusableFile
 from hetopt.executor.connection import Connection
+from hetopt.executor.damaged_rows import merge_parts
+from hetopt.executor.event_log import last_logged
 from hetopt.executor.lease_directory import sync_folder
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.measured_log import KINDS
-from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase, last_logged
+from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase
 
 ASIDE = ".pruned-"
-"""What stands before the name of a directory that is being removed."""
+"""Begins the name of a directory that is being removed."""
 
 AT_ONCE = 10000
-"""Events that go in one transaction: others wait for it."""
+"""Events that are removed in one transaction, for which others wait."""
 
 
 @dataclass
 class Pruned:
-    """What went, or would go.
+    """What was removed, or would be.
 
     Attributes
     ----------
     directories, bytes:
         Of leases and of merges.
     events:
-        Rows of the books.
+        Rows of the database.
     problems:
-        Of directories that could not be removed; the next run tries it again.
+        Messages about what could not be removed; the next run tries it again.
     """
 
     directories: int = 0
@@ -49,88 +50,99 @@ class Pruned:
 
 
 def prune(database: StateDatabase, older: float, *, dry_run: bool = False) -> Pruned:
-    """Remove directories of leases, and of merged checkpoints, that nobody needs any more, and events.
+    """Remove directories of leases and of merged checkpoints that are not read any more, and old events.
 
-    A lease's goes once it is sealed for ``older`` seconds, and its job, unless it is still queued or running, is over
-    for as long. A job's committed checkpoint stays with all that lies beside it, and so do copies and merges whose
-    steps are not committed yet. Anybody may drive or change the cluster meanwhile.
+    A lease's directory goes once the lease is sealed for ``older`` seconds, and its job, unless it is still queued or
+    running, finished for as long. A job's committed checkpoint stays with all that is beside it, and so do copies and
+    merges whose steps are not committed yet. The cluster may run and change meanwhile. Directories of leases go first,
+    and need no room on the disk; what needs some is a problem where there is still none.
 
     Parameters
     ----------
     older:
         Seconds of the cluster, which stand still while its machine is off.
     dry_run:
-        Only look.
+        Only count.
+
+    Raises
+    ------
+    DamagedRow
+        It cannot be read which checkpoints are being merged.
     """
-    limit, found = database.now() - older, Pruned()
+    limit, found, merged = database.now() - older, Pruned(), list[Path]()
     with database.reading() as connection:
         # All of these stay so: what is sealed and merged is never resumed from, unless it is committed already.
         leases = old_leases(connection, limit)
         merges = old_merges(connection, database.cluster, limit)
-        told = connection.column("SELECT DISTINCT folder FROM leases")
-        folders = sorted({Path(folder) for folder in told if folder} | {database.folder / LEASES})
-    for folder in folders:
-        names = _directories(folder, found)
-        left = [name for name in names if re.fullmatch(rf"{re.escape(ASIDE)}\w+-{database.cluster}-[\d-]+", name)]
-        own = [name for name in names if name in leases]
-        merged = [name for name in names if name in merges]
-        if dry_run:
-            found.directories += len(left) + len(own) + len(merged)
-            found.bytes += sum(_size(folder / name) for name in left + own + merged)
-            continue
-        for name in left:
-            _remove(folder / name, found)
-        for name in own:
-            if _set_aside(folder, name, found):
-                _remove(folder / (ASIDE + name), found)
+        named = connection.column("SELECT DISTINCT folder FROM leases WHERE folder != ''")
+    rest = re.compile(rf"{re.escape(ASIDE)}\w+-{database.cluster}-[\d-]+")
+    for folder in sorted({*map(Path, named), database.folder / LEASES}):
+        for name in _directories(folder, found):
+            if dry_run and (name in leases or name in merges or rest.fullmatch(name)):
+                found.directories += 1
+                found.bytes += _size(folder / name)
+            elif rest.fullmatch(name):
+                _remove(folder / name, found)
+            elif name in leases:
+                _remove(_set_aside(folder / name, found), found)
+            elif name in merges:
+                merged.append(folder / name)
+    if dry_run:
+        found.events = len(_old_events(database, limit))
+        return found
+    try:
         if merged:
-            with database.writing() as connection:  # a job that is tried again merges under the same name
+            with database.writing() as connection:  # a job that is retried merges under the same name
                 still = old_merges(connection, database.cluster, limit)
-                gone = [name for name in merged if name in still and _set_aside(folder, name, found)]
-            for name in gone:
-                _remove(folder / (ASIDE + name), found)
-    found.events = _forget_events(database, limit, dry_run=dry_run)
+                gone = [_set_aside(path, found) for path in merged if path.name in still]
+            for aside in gone:
+                _remove(aside, found)
+        old = _old_events(database, limit)
+        for begin in range(0, len(old), AT_ONCE):
+            with database.writing() as connection:
+                part = old[begin : begin + AT_ONCE]
+                connection.change("DELETE FROM events WHERE id IN (SELECT value FROM json_each(:part))", part=part)
+                found.events += len(part)
+    except UnusableFile as problem:
+        found.problems.append(str(problem))
     return found
 
 
 def old_leases(connection: Connection, limit: float) -> set[str]:
-    """Tags of the leases whose directories nobody needs any more, by the books."""
+    """Tags of the leases whose directories are not read any more, by the database."""
     query = """
         SELECT leases.tag FROM leases JOIN jobs ON jobs.id = leases.job
         WHERE leases.state = 'sealed' AND leases.sealed <= :limit AND (leases.forked = 0 OR leases.merged = 1)
             AND (jobs.state = 'queued' OR jobs.finished <= :limit)"""
-    return set(connection.column(query, limit=limit)) - _needed(connection)
+    return set(connection.column(query, limit=limit)) - _required(connection)
 
 
 def old_merges(connection: Connection, cluster: str, limit: float) -> set[str]:
-    """Names that folders of merged checkpoints have, of which the same is true; a job that may run on keeps its own."""
+    """Names of folders of merged checkpoints for which that holds; a job that may still run is not among them."""
     query = """
         SELECT id FROM jobs
         WHERE state != 'queued' AND finished <= :limit
             AND id NOT IN (SELECT job FROM leases WHERE state != 'sealed' OR forked = 1 AND merged = 0)
             AND id NOT IN (SELECT job FROM merges WHERE done = 0)"""
-    return {f"merged-{cluster}-{job}" for job in connection.column(query, limit=limit)} - _needed(connection)
+    return {f"merged-{cluster}-{job}" for job in connection.column(query, limit=limit)} - _required(connection)
 
 
-def _needed(connection: Connection) -> set[str]:
-    """Names on the paths of all checkpoints that somebody may still read.
+def _required(connection: Connection) -> set[str]:
+    """Names on the paths of all checkpoints that may still be read.
 
-    Names, not paths: the state may have been called by another path when they were written.
+    Names, not paths: the state may have had another path when they were written.
     """
     paths = connection.column("""
         SELECT checkpoint FROM jobs WHERE checkpoint IS NOT NULL
         UNION ALL SELECT resume_dir FROM leases WHERE state != 'sealed' AND resume_dir IS NOT NULL
         UNION ALL SELECT folder FROM merges WHERE done = 0""")
-    for parts in connection.column("SELECT parts FROM merges WHERE done = 0"):
-        paths += [path for path, _ in json.loads(parts)]
+    for merge in connection.tuples("SELECT id, job, parts FROM merges WHERE done = 0"):
+        paths += [path for path, _ in merge_parts(*merge)]
     return {name for path in paths for name in Path(path).parts}
 
 
-# -- directories
-
-
 def _directories(folder: Path, found: Pruned) -> list[str]:
-    """What lies in a folder of lease directories, without links; nothing where it is not there as it was."""
+    """Names in a folder of lease directories, without links; none where the folder is not there as it was."""
     if not os.path.exists(folder / MARK):
         return []
     try:
@@ -141,26 +153,29 @@ def _directories(folder: Path, found: Pruned) -> list[str]:
         return []
 
 
-def _set_aside(folder: Path, name: str, found: Pruned) -> bool:
-    """Whether it has another name now, under which nobody looks for it."""
+def _set_aside(path: Path, found: Pruned) -> Path | None:
+    """Give a directory a name under which it is not read; None where that failed, or another process removes it."""
+    aside = path.with_name(ASIDE + path.name)
     try:
-        os.rename(folder / name, folder / (ASIDE + name))
-    except FileNotFoundError:  # somebody else removes it
-        return False
+        os.rename(path, aside)
+    except FileNotFoundError:
+        return None
     except OSError as problem:
-        found.problems.append(f"{folder / name}: {problem.strerror or problem}")
-        return False
-    return True
+        found.problems.append(f"{path}: {problem.strerror or problem}")
+        return None
+    return aside
 
 
-def _remove(folder: Path, found: Pruned) -> None:
-    size = _size(folder)
+def _remove(path: Path | None, found: Pruned) -> None:
+    if path is None:
+        return
+    size = _size(path)
     try:
-        shutil.rmtree(folder)  # which follows no link
-    except FileNotFoundError:  # somebody else removes it, too
+        shutil.rmtree(path)  # which follows no link
+    except FileNotFoundError:  # another process removes it, too
         return
     except OSError as problem:
-        found.problems.append(f"{folder}: {problem.strerror or problem}")
+        found.problems.append(f"{path}: {problem.strerror or problem}")
         return
     found.directories += 1
     found.bytes += size
@@ -176,38 +191,24 @@ def _size(folder: Path) -> int:
     return size
 
 
-# -- events
+def _old_events(database: StateDatabase, limit: float) -> list[int]:
+    """Numbers of old events that the log file has, in order.
 
-
-def _forget_events(database: StateDatabase, limit: float, *, dry_run: bool) -> int:
-    """Remove old events that the log file has; how many.
-
-    Those stay that :func:`~hetopt.executor.measured_log.log_of` reads; the newest, by which the clock goes on after a
-    restart of the machine; and the newest of a controller, which names the engine.
+    Without those that :func:`~hetopt.executor.measured_log.log_of` reads; the newest, by which the clock continues
+    after a restart of the machine; and the newest of a controller, which names the engine.
     """
     query = """
         SELECT id FROM events
-        WHERE time <= :limit AND kind NOT IN (SELECT value FROM json_each(:kept)) AND id <= :logged
+        WHERE time <= :limit AND kind NOT IN (SELECT value FROM json_each(:read)) AND id <= :logged
             AND id < (SELECT max(id) FROM events) AND time < (SELECT max(time) FROM events)
             AND id != (SELECT coalesce(max(id), 0) FROM events WHERE kind = 'controller')
         ORDER BY id"""
-    logged = _logged(database.folder)
-    with database.reading() as connection:
-        old = connection.column(query, limit=limit, kept=list(KINDS), logged=logged)
-    gone = "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:old))"
-    for begin in range(0, 0 if dry_run else len(old), AT_ONCE):
-        with database.writing() as connection:
-            connection.change(gone, old=old[begin : begin + AT_ONCE])
-    return len(old)
-
-
-def _logged(folder: Path) -> int:
-    """Number of the last event that the log file has whole, and on the disk; 0 where it has none."""
     try:
-        with open(folder / EVENTS, "rb") as file:
-            last, _ = last_logged(file)
-            os.fsync(file.fileno())
-        sync_folder(folder)
+        with open(database.folder / EVENTS, "rb") as file:
+            logged, _ = last_logged(file)
+            os.fsync(file.fileno())  # before the rows go, the lines are on the disk
+        sync_folder(database.folder)
     except OSError:
-        return 0
-    return last or 0
+        return []
+    with database.reading() as connection:
+        return connection.column(query, limit=limit, read=list(KINDS), logged=logged or 0)

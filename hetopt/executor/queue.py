@@ -1,11 +1,11 @@
-"""What people ask of the cluster: submit, cancel, drain; each is a transaction, which the controller sees later."""
+"""Requests of users: submit, cancel, retry, drain; each is one transaction, which the controller reads later."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor.clock import today
 from hetopt.executor.connection import Connection, Row
+from hetopt.executor.damaged_rows import DamagedRow, node_fields
 from hetopt.executor.names import check_name, is_name
 from hetopt.executor.state_database import StateDatabase
 
@@ -26,12 +27,12 @@ FINISHED = (DONE, FAILED, CANCELLED)
 
 
 def submit(database: StateDatabase, spec: JobSpec, *, again: bool = False) -> str:
-    """Take in a job; its name.
+    """Add a job to the queue; its name.
 
     Parameters
     ----------
     again:
-        Where the name is taken, give it the next number: ``train``, ``train.2``, ``train.3``, ….
+        Where the name is taken, add the next number: ``train``, ``train.2``, ``train.3``, ….
 
     Raises
     ------
@@ -64,24 +65,30 @@ def submit(database: StateDatabase, spec: JobSpec, *, again: bool = False) -> st
 
 
 def known_nodes(connection: Connection) -> dict[str, dict[str, Any]]:
-    """Node -> what an engine has last told of it: ``gpus`` (type -> number), ``memory_bytes`` (type -> of one), …."""
-    rows = connection.execute("SELECT name, content FROM nodes")
-    return {name: json.loads(content) for name, content in rows if content}
+    """Node -> what its engine last reported: ``gpus`` (type -> number), ``memory_bytes`` (type -> of one), ….
+
+    Without nodes whose row is damaged: the controller writes it again.
+    """
+    known = {}
+    for name, content in connection.tuples("SELECT name, content FROM nodes WHERE content IS NOT NULL"):
+        with suppress(DamagedRow):
+            known[name] = node_fields(name, content)
+    return known
 
 
 def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """GPU type -> GPUs."""
     capacity: dict[str, int] = {}
-    for told in nodes.values():
-        for gpu_type, number in told["gpus"].items():
+    for fields in nodes.values():
+        for gpu_type, number in fields["gpus"].items():
             capacity[gpu_type] = capacity.get(gpu_type, 0) + number
     return capacity
 
 
 def check_runnable(spec: JobSpec, nodes: Mapping[str, Mapping[str, Any]], *, mixes: bool = True) -> None:
-    """Raise :class:`InvalidOption` where no placement on these nodes, all of them up, could have the job.
+    """Raise :class:`InvalidOption` where the job could not be placed on these nodes if all were free and up.
 
-    Without any node nothing is known, and nothing refused.
+    Without any node the cluster is unknown, and nothing is refused.
 
     Parameters
     ----------
@@ -91,8 +98,8 @@ def check_runnable(spec: JobSpec, nodes: Mapping[str, Mapping[str, Any]], *, mix
     if not nodes:
         return
     capacity, memory = capacity_of(nodes), dict[str, float]()
-    for told in nodes.values():
-        for gpu_type, size in told.get("memory_bytes", {}).items():
+    for fields in nodes.values():
+        for gpu_type, size in fields.get("memory_bytes", {}).items():
             memory[gpu_type] = max(size, memory.get(gpu_type, 0.0))
     for gpu_type in spec.gpu_types or ():
         if gpu_type not in capacity:
@@ -125,7 +132,7 @@ def cancel(database: StateDatabase, name: str) -> str:
     UnknownName
         There is no such job.
     InvalidOption
-        It is over.
+        It has finished.
     """
     with database.writing() as connection:
         row = job_row(connection, name)
@@ -135,8 +142,8 @@ def cancel(database: StateDatabase, name: str) -> str:
             )
         job = row["id"]
         runs = bool(connection.rows("SELECT id FROM leases WHERE job = :job AND state != 'sealed'", job=job))
-        over = {"state": CANCELLED, "finished": database.now(), "reason": "cancelled"}
-        connection.update("jobs", {"cancelled": True} | ({} if runs else over), "id = :job", job=job)
+        finished = {"state": CANCELLED, "finished": database.now(), "reason": "cancelled"}
+        connection.update("jobs", {"cancelled": True} | ({} if runs else finished), "id = :job", job=job)
         if not runs:
             connection.change("DELETE FROM targets WHERE job = :job", job=job)
         database.record_event(connection, "cancelled", name, running=runs)
@@ -144,7 +151,7 @@ def cancel(database: StateDatabase, name: str) -> str:
 
 
 def retry(database: StateDatabase, name: str) -> int:
-    """Let a failed job run again, from where it was; the steps that are committed.
+    """Put a failed job back into the queue; the steps that are committed.
 
     Raises
     ------
@@ -166,12 +173,12 @@ def retry(database: StateDatabase, name: str) -> int:
 
 
 def drain(database: StateDatabase, node: str, *, undo: bool = False) -> None:
-    """Let nothing new start on a node, and have what runs there moved away (or undo that).
+    """Start no more jobs on a node, and move away what runs there (or undo that).
 
     Raises
     ------
     UnknownName
-        No engine has told of such a node.
+        No engine has reported such a node.
     """
     with database.writing() as connection:
         known = known_nodes(connection)
@@ -179,7 +186,7 @@ def drain(database: StateDatabase, node: str, *, undo: bool = False) -> None:
             raise UnknownName(
                 f"there is no node {node!r}; {choices(node, known)}"
                 if known
-                else f"there is no node {node!r}: no engine has told of any yet; `hetopt run` asks it"
+                else f"there is no node {node!r}: no engine has reported any yet; `hetopt run` asks it"
             )
         connection.update("nodes", {"drained": not undo}, "name = :node", node=node)
         database.record_event(connection, "undrained" if undo else "drained", node=node)
@@ -200,13 +207,22 @@ def job_row(connection: Connection, name: str) -> Row:
 
 
 def spec_of(row: Row) -> JobSpec:
-    """The job's file as it was submitted."""
-    return _spec(row["spec"])
+    """The job's file as it was submitted.
+
+    Raises
+    ------
+    DamagedRow
+        It was changed since, and is none.
+    """
+    try:
+        return _spec(row["spec"])
+    except ValueError as problem:
+        raise DamagedRow("jobs", "spec", f"job {row['name']!r}", problem, row["id"]) from None
 
 
 @lru_cache(maxsize=4096)
 def _spec(text: str) -> JobSpec:
-    from hetopt.executor.job_file import JobSpec  # not needed to look at the cluster
+    from hetopt.executor.job_file import JobSpec  # views of the cluster do not need it
 
     return JobSpec.model_validate_json(text, strict=False)
 

@@ -142,7 +142,7 @@ class Reconciler:
         blocked: Collection[str],
         round_number: int,
     ) -> None:
-        """LeaseRecord every target that has no lease yet, and whose GPUs are free.
+        """OpenLease every target that has no lease yet, and whose GPUs are free.
 
         A target on a node that is no longer usable gets as many GPUs of the same types elsewhere, of those that no
         other target needs: the rest of the round is not lost for it.
@@ -186,7 +186,7 @@ class Reconciler:
             return dict(connection.execute("SELECT id, not_before FROM jobs WHERE state = 'queued' AND not_before > 0"))
 
     def _grant(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> None:
-        """LeaseRecord a target if that is possible; what it takes is ``free`` no longer."""
+        """OpenLease a target if that is possible; what it takes is ``free`` no longer."""
         if (chosen := exactly(free, target.seats)) is None:
             return
         until = self._until(connection, target.job, target.copy) if target.forked else None

@@ -1,16 +1,18 @@
-"""The executor's tables in SQLite. Seconds are those of the cluster's clock (:mod:`hetopt.executor.clock`)."""
+"""Tables of the state database. Seconds are those of the cluster's clock (:mod:`hetopt.executor.clock`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 VERSION = 3
-"""Of these tables."""
+"""Version of these tables."""
 
 MIGRATIONS = {
     "2": (
         "ALTER TABLE jobs RENAME COLUMN form TO spec",
         "ALTER TABLE jobs ADD COLUMN failure TEXT",
+        """UPDATE jobs SET failure = substr(reason, instr(reason, ' times: ') + 8), reason = NULL
+        WHERE state = 'queued' AND failures > 0 AND reason LIKE 'failed % of % times: %'""",
         "UPDATE meta SET value = '3' WHERE key = 'version'",
     ),
 }
@@ -18,10 +20,10 @@ MIGRATIONS = {
 
 HELD_NUMBER = "held = 1 AND device = ''"
 HELD_DEVICE = "held = 1 AND device != ''"
-"""Seats by their number, and by their device: a GPU's number changes where another one is lost, or split."""
+"""Seats by number, and by device: a GPU's number changes where another one is lost or split."""
 
 HELD_UUID = "held = 1 AND (device GLOB 'GPU-*' OR device GLOB 'MIG-*')"
-"""A UUID is that of one GPU in the world, whatever its host is called by now; an engine may also report numbers."""
+"""A UUID is unique, whatever name its host has by now; an engine may also report numbers, which are not."""
 
 TABLES = {
     "meta": """ -- single facts: the version, the cluster's name, the clock, the policy
@@ -36,7 +38,7 @@ TABLES = {
         reason TEXT, -- why it waits, or how it ended
         failure TEXT, -- why its last lease failed, until it has another
         submitted FLOAT NOT NULL,
-        submitted_at TEXT NOT NULL, -- date and time, for people
+        submitted_at TEXT NOT NULL, -- date and time, for display
         started FLOAT, -- when it first ran
         finished FLOAT,
         committed INTEGER NOT NULL, -- steps that will never be done again
@@ -46,8 +48,8 @@ TABLES = {
         epoch INTEGER NOT NULL, -- of its newest lease
         failures INTEGER NOT NULL, -- in a row
         losses INTEGER NOT NULL, -- in a row: leases that ended early without a request
-        not_before FLOAT NOT NULL, -- it rests until then
-        cancelled BOOLEAN NOT NULL -- asked for""",
+        not_before FLOAT NOT NULL, -- it backs off until then
+        cancelled BOOLEAN NOT NULL -- requested""",
     "leases": """
         id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
         tag TEXT NOT NULL UNIQUE,
@@ -68,13 +70,13 @@ TABLES = {
         first_tick FLOAT, -- when the first step was done
         stop_asked FLOAT,
         stop_reason TEXT,
-        lost_since FLOAT, -- no longer renewed: given up, but not certainly dead
+        lost_since FLOAT, -- no longer renewed: given up, but perhaps alive
         sealed FLOAT,
         outcome TEXT,
         ticked_step INTEGER, -- as far as the job got
         end_step INTEGER, -- as far as its last checkpoint is
         checkpoint TEXT,
-        steps_timed FLOAT, -- steps and seconds that tell its speed
+        steps_timed FLOAT, -- steps and seconds of which its speed is the ratio
         seconds_timed FLOAT,
         merged BOOLEAN NOT NULL, -- of a copy: its steps are committed
         UNIQUE (job, id) -- comes with the table: of two indexes that serve, SQLite takes the later one""",
@@ -86,7 +88,7 @@ TABLES = {
         device TEXT NOT NULL,
         held BOOLEAN NOT NULL,
         PRIMARY KEY (lease, node, gpu_type, number)""",
-    "targets": """ -- what the last decision wants to run
+    "targets": """ -- what the last decision is to run
         job INTEGER NOT NULL REFERENCES jobs (id),
         copy INTEGER NOT NULL,
         seats TEXT NOT NULL, -- JSON: node -> GPU type -> how many
@@ -105,7 +107,7 @@ TABLES = {
     "nodes": """
         name TEXT PRIMARY KEY NOT NULL,
         drained BOOLEAN NOT NULL,
-        content TEXT -- JSON: what the engine last said of it""",
+        content TEXT -- JSON: what the engine last reported of it""",
     "rounds": """
         number INTEGER PRIMARY KEY NOT NULL,
         time FLOAT NOT NULL,
@@ -122,13 +124,13 @@ TABLES = {
         parts TEXT NOT NULL, -- JSON: list of [folder, weight]
         folder TEXT NOT NULL,
         done BOOLEAN NOT NULL""",
-    "memories": """ -- what a policy wants to remember, under its name and settings
+    "memories": """ -- state of policies, under their names and settings
         policy TEXT PRIMARY KEY NOT NULL,
         state BLOB NOT NULL""",
-    "events": """ -- what happened, in the same transaction; from here it goes to the log file
+    "events": """ -- in the transaction of the change; from here they go to the log file
         id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
         time FLOAT NOT NULL,
-        at TEXT NOT NULL, -- date and time, for people
+        at TEXT NOT NULL, -- date and time, for display
         kind TEXT NOT NULL,
         job TEXT,
         content TEXT NOT NULL -- JSON""",
@@ -145,12 +147,14 @@ UNIQUE_INDEXES = {
 INDEXES = {
     "jobs_of_a_state": "jobs (state)",
     "open_leases": "leases (state) WHERE state != 'sealed'",
-    # so that a look costs the same however many leases there have been:
+    # so that a step costs the same however many leases there have been:
     "leases_with_checkpoints": "leases (job) WHERE checkpoint IS NOT NULL",
     "unmerged_leases": "leases (job) WHERE forked = 1 AND merged = 0",
     "stopped_leases": "leases (outcome, stop_reason, sealed) WHERE sealed IS NOT NULL",
     "begun_leases": "leases (first_tick) WHERE first_tick IS NOT NULL",
 }
+NAMES = {*TABLES, *UNIQUE_INDEXES, *INDEXES}
+"""All tables and indexes."""
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "jobs": {
@@ -167,7 +171,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "nodes": {"drained": False},
     "merges": {"done": False},
 }
-"""Table -> values of a new row; they are not in the columns, since older databases do not have them there."""
+"""Table -> values of a new row; not in the columns, since older databases do not have them there."""
 
 
 def statements() -> list[str]:

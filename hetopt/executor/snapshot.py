@@ -14,13 +14,14 @@ from typing import Any
 from hetopt.errors import HetoptError, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.connection import Row
+from hetopt.executor.damaged_rows import DamagedRow, node_fields, spec_fields
 from hetopt.executor.lease_record import PROFILE, LeaseTimeouts
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import OpenLease, directory, failed_before, open_leases
 from hetopt.executor.queue import QUEUED, job_row
 from hetopt.executor.speeds import read_speeds
-from hetopt.executor.state_database import LEASES, StateDatabase, is_full
-from hetopt.executor.state_folder import DATABASE
+from hetopt.executor.state_database import LEASES, StateDatabase
+from hetopt.executor.state_folder import DATABASE, disk_problem
 
 SAME = ("name", "tenant", "committed", "lost", "submitted", "submitted_at", "started", "finished", "failures", "losses")
 """Columns of jobs that are shown as they are."""
@@ -34,7 +35,6 @@ STOPPED, EXPIRED = "stopped", "expired"
 NOT_YET = "is not decided on yet, or waits for profiling runs"
 GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
 LEASE_EXPIRED = "its lease expired, as no controller renewed it; hetopt run continues it from its last checkpoint"
-DAMAGED = "its stored specification is damaged"
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
             if row["id"] in given - by_job.keys() and not row["reason"]:
                 job["reason"] = GIVEN
     alerts = [str(text) for text in json.loads(facts.get("alerts") or "[]")] if controller is not None else []
-    if is_full(database.folder):
-        alerts = [f"the disk of {database.folder} is full"]  # which cannot be in the database
+    if (problem := disk_problem(database.folder)) is not None:
+        alerts = [problem]  # which cannot be in the database
     seconds = json.loads(facts.get("round_seconds") or "null")
     seconds = None if seconds is None else float(seconds)
     running = [row for row in rows if row["state"] != EXPIRED]
@@ -199,11 +199,12 @@ def _expiry(database: StateDatabase, lease: OpenLease, facts: Mapping[str, str])
 
 
 def _node(row: Row, leases: list[dict[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {"gpus": {}, "up": False, "note": "no engine knows it now"}
     try:
-        content = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
-        gpus, up, note = {str(t): int(n) for t, n in content["gpus"].items()}, bool(content["up"]), str(content["note"])
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        gpus, up, note = {}, False, "its stored description is damaged; the next report of the engine replaces it"
+        content |= node_fields(row["name"], row["content"]) if row["content"] else {}
+    except DamagedRow as problem:
+        content["note"] = str(problem)
+    gpus, up, note = content["gpus"], content["up"], content["note"]
     used = Counter[str]()
     for lease in leases:
         used.update(lease["seats"].get(row["name"], {}))
@@ -211,20 +212,13 @@ def _node(row: Row, leases: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": row["name"], "state": state, "gpus": gpus, "used": dict(used), "note": note}
 
 
-def specification(row: Row) -> dict[str, Any] | None:
-    """The specification of a job, which needs pydantic to be read in full; None if it is damaged."""
-    with suppress(ValueError, RecursionError):
-        spec = json.loads(row["spec"])
-        if isinstance(spec, dict) and all(isinstance(spec.get(key), int) for key in ("steps", "workers")):
-            return spec
-    return None
-
-
 def _job(
     row: Row, own: Sequence[tuple[dict[str, Any], LeaseReport]], rates: Mapping[str, float], now: float
 ) -> dict[str, Any]:
-    known = specification(row)
-    spec = known or {"steps": 0, "workers": 0}
+    try:
+        spec, damage = spec_fields(row), None
+    except DamagedRow as problem:
+        spec, damage = {"steps": 0, "workers": 0}, str(problem)
     running = [report.lease for lease, report in own if lease["state"] != EXPIRED]
     state, reason, step = row["state"], row["reason"], row["committed"]
     for lease, report in own:
@@ -255,7 +249,7 @@ def _job(
         "speed": speed,
         "left_seconds": left / speed if speed and state == "running" else None,
         "seconds": (now if row["finished"] is None else row["finished"]) - row["submitted"],
-        "reason": reason if known else DAMAGED,
+        "reason": damage or reason,
     }
 
 

@@ -183,7 +183,8 @@ def measured_of(connection: Connection, kind: Kind) -> dict[str, Row]:
     tenant, model, workers = kind
     rows = connection.rows(
         """SELECT speeds.* FROM speeds JOIN jobs ON jobs.id = speeds.job WHERE tenant = :tenant AND feasible = 1
-        AND json_extract(spec, '$.model') = :model AND json_extract(spec, '$.workers') = :workers ORDER BY job""",
+        AND CASE WHEN json_valid(spec) THEN json_extract(spec, '$.model') = :model
+        AND json_extract(spec, '$.workers') = :workers END ORDER BY job""",
         tenant=tenant,
         model=model,
         workers=workers,

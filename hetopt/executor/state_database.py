@@ -1,235 +1,316 @@
-"""The state on disk: where it lies, its transactions, the lock of the one controller, the event log."""
+"""The state database: its transactions, and the lock of the one controller."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import re
 import secrets
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import schema
 from hetopt.executor.clock import Clock, today
-from hetopt.executor.connection import Connection, Row
-from hetopt.executor.state_folder import DATABASE
+from hetopt.executor.connection import Connection, uri
+from hetopt.executor.state_folder import (
+    DATABASE,
+    EVENTS,
+    LEASES,
+    LOCK,
+    LOGGED,
+    UnwritableDisk,
+    check_folder,
+    check_not_lost,
+    disk_problem,
+    file_size,
+    no_state,
+)
 
-LOCK, EVENTS, LEASES = "controller.lock", "events.jsonl", "leases"
-
-LOGGED = "events.logged"
-"""Number of the last event that was ever in the log file: an administrator may have taken that away."""
-
-TAIL = 65536
-"""Bytes at the end of the log file in which its last event is looked for."""
-
-PORTION = 1000
-"""Events that are read at once."""
+__all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "StateDatabase"]
 
 WAIT_SECONDS = 30.0
-"""How long a transaction waits for another process's."""
+"""How long a transaction waits for that of another process."""
 
-LEAST_ROOM = 65536
-"""Bytes: with less on the disk not even a reader of the database can begin."""
+MEMORY = Path("/dev/shm")
 
-NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "fuse.sshfs", "9p", "afs"}
-"""File systems on which SQLite's locks are not to be trusted."""
+UNUSABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+"""Errors of SQLite where it cannot make its index of the write-ahead log, which even a reader must."""
 
 
 class StateDatabase:
-    """A folder with the state of one cluster.
+    """The state of one cluster, in a folder. Where it is of this version, opening it writes nothing.
 
     Parameters
     ----------
     folder:
-        On a local disk; made, for its owner alone, where it is absent.
+        On a local disk.
     make:
-        Make it where it is absent; otherwise that is an error.
+        Make it, for its owner alone, where it is absent; otherwise that is an error.
 
     Raises
     ------
     UnusableFile
-        It cannot be made or written, others may read it, or it lies on a file server.
+        It cannot be made or read, belongs to another user, is open to others, is on a file server, is damaged, or its
+        database was lost.
     InvalidOption
         It is of another version of hetopt.
     """
 
     def __init__(self, folder: Path, *, make: bool = True) -> None:
         self.folder = folder.expanduser().absolute()
-        path = self.folder / DATABASE
-        if not make and not path.is_file():
-            raise UnusableFile(
-                f"{self.folder} has no state of a cluster; `hetopt submit` and `hetopt run` make it, --state names it"
-            )
-        self._make_folder()
+        self.path = self.folder / DATABASE
+        check_folder(self.folder, make=make)
+        size = file_size(self.path)
+        if not size:
+            check_not_lost(self.folder)
+        if size is None:
+            if not make:
+                raise no_state(self.folder)
+            self._make_file()
         self._read_only, self._wait_seconds = False, WAIT_SECONDS
         self._free: list[Connection] = []
+        self._watching: sqlite3.Connection | None = None
+        self._watchers = 0
+        self._file: tuple[int, int] | None = None  # device and inode
+        self._lock: int | None = None
+        self.leases: str | None = None  # folder of the directories of new leases; None: with the state
+        facts, latest = self._facts() if size else (None, 0.0)
+        if facts is None or facts.get("version") in schema.MIGRATIONS:
+            self._make_tables()
+            facts, latest = self._facts()
+        assert facts is not None, "the tables were made above"
+        version, self.cluster = self._fact(facts, "version"), self._fact(facts, "cluster")
+        if version != str(schema.VERSION):
+            raise InvalidOption(f"{self.path} is of version {version}; this hetopt reads {schema.VERSION}")
+        try:
+            self.clock = Clock.of(self._fact(facts, "clock"), latest)
+        except (ValueError, LookupError, TypeError):
+            raise UnusableFile(f"{self.path} is damaged: row 'clock' of table meta is {facts['clock']!r}") from None
+        self._file = self._identity()
+
+    def _facts(self) -> tuple[dict[str, str] | None, float]:
+        """The rows of table meta, None where tables are missing; and the time of the newest event in seconds."""
+        with self.reading() as connection:
+            names = set(connection.column("SELECT name FROM sqlite_master"))
+            if "meta" not in names:
+                check_not_lost(self.folder)
+                return None, 0.0
+            facts = dict(connection.tuples("SELECT key, value FROM meta"))
+            if facts.get("version") == str(schema.VERSION) and not names.issuperset(schema.NAMES):
+                return None, 0.0
+            return facts, float(connection.value("SELECT max(time) FROM events") or 0.0 if "events" in names else 0.0)
+
+    def _fact(self, facts: Mapping[str, str], key: str) -> str:
+        if key not in facts:
+            raise UnusableFile(f"{self.path} is damaged: table meta has no row {key!r}; restore it from a backup")
+        return facts[key]
+
+    def _make_file(self) -> None:
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as problem:
+            raise UnusableFile.of(problem, self.path, "made") from None
+
+    def _make_tables(self) -> None:
+        """Make what is missing, and bring the tables of an earlier version to this one."""
         with self.writing() as connection:
-            self._migrate(connection)
+            known = connection.value("SELECT name FROM sqlite_master WHERE name = 'meta'") is not None
+            while known and (changes := schema.MIGRATIONS.get(self.meta(connection, "version") or "")):
+                if (process := self.controller()) is not None:
+                    raise InvalidOption(
+                        f"{self.folder} is of an earlier version of hetopt, and process {process} is its controller: "
+                        "stop that first, and start `hetopt run` of this version soon, which takes its jobs over"
+                    )
+                for statement in changes:
+                    connection.execute(statement)
             for statement in schema.statements():
                 connection.execute(statement)
-            self._begin(connection)
-            rows = dict(connection.execute("SELECT key, value FROM meta"))
-            latest = connection.value("SELECT max(time) FROM events") or 0.0
-        if rows["version"] != str(schema.VERSION):
-            raise InvalidOption(f"{path} is of version {rows['version']}; this hetopt reads {schema.VERSION}")
-        self.cluster = rows["cluster"]
-        self.leases: str | None = None  # folder of the directories of new leases; None: with the state
-        self.clock = Clock.of(rows["clock"], float(latest))
-        self._lock: int | None = None
-        self._watching: sqlite3.Connection | None = None
-        self._logged: int | None = None
-
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            mode = self.folder.stat().st_mode & 0o777
-        except (FileExistsError, NotADirectoryError):
-            raise UnusableFile("is not a folder").in_file(str(self.folder)) from None
-        except OSError as problem:
-            raise UnusableFile.of(problem, self.folder, "made") from None
-        if mode & 0o077:
-            raise UnusableFile(
-                f"{self.folder} may be entered by others (mode {mode:o}); it must be 700: chmod 700 {self.folder}"
-            )
-        if not os.access(self.folder, os.W_OK | os.X_OK):
-            raise UnusableFile("cannot be written").in_file(str(self.folder))
-        if (kind := file_system(self.folder)) in NETWORKED:
-            raise UnusableFile(
-                f"{self.folder} lies on {kind}; the state must be on a local disk (lease directories may be shared, "
-                "see --leases)"
-            )
-
-    def _migrate(self, connection: Connection) -> None:
-        """Bring the tables of an earlier version to this one."""
-        if not connection.value("SELECT name FROM sqlite_master WHERE name = 'meta'"):
-            return
-        while changes := schema.MIGRATIONS.get(self.meta(connection, "version") or ""):
-            if (process := self.controller()) is not None:
-                raise InvalidOption(
-                    f"{self.folder} is of an earlier version of hetopt, and process {process} is its controller: stop "
-                    "that first, and start `hetopt run` of this version soon, which takes its jobs over"
-                )
-            for statement in changes:
-                connection.execute(statement)
-
-    @staticmethod
-    def _begin(connection: Connection) -> None:
-        """The facts of a new state."""
-        if connection.value("SELECT count(*) FROM meta"):
-            return
-        facts = {"version": str(schema.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
-        connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
+            if not known:
+                facts = {"version": str(schema.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
+                connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
 
     # -- transactions
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One transaction that keeps others from writing until it ends, so that what is read in it stays true.
+        """One transaction during which no other writes, so that what is read in it stays true.
 
         Raises
         ------
         UnusableFile
-            The disk is full or the file damaged; then nothing of it has happened.
+            The disk is full or read-only (:class:`UnwritableDisk`), or the file damaged, removed or replaced; then
+            nothing has been changed.
         """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One transaction that sees one state of the database, and waits for no other.
+        """One transaction that sees one state of the database, waits for no other, and needs no room on the disk.
 
         Raises
         ------
         UnusableFile
-            The file is damaged.
+            The file is damaged, removed or replaced.
         """
         with self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Connection]:
-        """On a connection of its own; rolled back if anything is raised."""
-        path = self.folder / DATABASE
+        """On a separate connection; rolled back if anything is raised."""
         try:
+            self._check_file()
             try:
                 connection = self._free.pop()
             except IndexError:
-                connection = Connection.open(path, self._wait_seconds, read_only=self._read_only)
+                connection = self._connect(copied=begin == "BEGIN")
             try:
                 connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
+                self._check_file()  # a commit to a file that was removed is none
             except BaseException:
                 connection.close()  # which rolls back
                 raise
-            self._free.append(connection)
+            if connection.copied:
+                connection.close()
+            else:
+                self._free.append(connection)
         except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
             raise
         except sqlite3.OperationalError as problem:
-            if is_full(self.folder):  # SQLite often calls it an I/O error
-                raise UnusableFile(f"the disk of {self.folder} is full; nothing has been changed") from None
-            raise UnusableFile(f"{path}: {problem}; nothing has been changed") from None
+            self.disconnect()  # what was opened while the disk was read-only stays so
+            why = disk_problem(self.folder)  # which SQLite often calls an I/O error
+            if why is None and _code(problem) == sqlite3.SQLITE_FULL:
+                why = f"the disk of {self.folder} is full"
+            if why is not None:
+                raise UnwritableDisk(f"{why}; nothing has been changed") from None
+            raise UnusableFile(f"{self.path}: {problem}; nothing has been changed") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
-            raise UnusableFile(f"{path} is damaged: {problem}") from None
+            raise UnusableFile(f"{self.path} is damaged: {problem}") from None
+
+    def _connect(self, *, copied: bool) -> Connection:
+        """A connection to the database; to a copy in memory where allowed and SQLite cannot open it on this disk."""
+        while True:
+            try:
+                return Connection.open(self.path, self._wait_seconds, read_only=self._read_only)
+            except sqlite3.OperationalError as problem:
+                if not copied or _code(problem) not in UNUSABLE:
+                    raise
+            if (connection := self._open_copy()) is not None:
+                return connection
+
+    def _open_copy(self) -> Connection | None:
+        """A connection to a copy in memory, which is removed with it; None where the database has just changed."""
+        from tempfile import TemporaryDirectory
+
+        before = self._signature()
+        try:
+            with TemporaryDirectory(prefix="hetopt-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
+                for ending in ("", "-wal"):
+                    with suppress(FileNotFoundError):
+                        shutil.copyfile(f"{self.path}{ending}", f"{folder}/{DATABASE}{ending}")
+                if self._signature() != before:
+                    return None
+                connection = Connection.open(Path(folder) / DATABASE, self._wait_seconds, read_only=True)
+        except OSError as problem:
+            raise UnusableFile.of(problem, self.path, "copied to memory") from None
+        connection.copied = True
+        return connection
+
+    def _signature(self) -> tuple[object, ...]:
+        """Changes when the files of the database do."""
+        found: list[object] = []
+        for ending in ("", "-wal"):
+            with suppress(OSError):
+                status = os.stat(f"{self.path}{ending}")
+                found.append((ending, status.st_ino, status.st_size, status.st_mtime_ns))
+        return tuple(found)
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _check_file(self) -> None:
+        """Raise :class:`UnusableFile` where the database is no longer the file that was opened."""
+        if self._file is not None and self._identity() != self._file:
+            raise UnusableFile(
+                f"{self.path} was removed or replaced while in use: move the same file back, or restore a backup and "
+                "restart `hetopt run`; until then nothing is decided, and leases are renewed"
+            )
 
     def make_read_only(self, wait_seconds: float) -> None:
-        """Change nothing from now on, when no transaction is open, and wait for others for so long at most."""
+        """Change nothing from now on, when no transaction is open; wait for others for ``wait_seconds`` at most."""
         self._read_only, self._wait_seconds = True, wait_seconds
+        self._file = None  # a view shows a backup that was restored, too
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Close the connections that are not in use; they are opened again when they are needed."""
+        """Close the connections that are not in use; they are opened again when they are required."""
         free, self._free = self._free, []
         for connection in free:
             connection.close()
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.close()
 
-    def version(self) -> int:
-        """A number that is another one as soon as anybody has changed the books.
+    def version(self) -> object:
+        """Another value as soon as a transaction of any process has changed the database.
 
         Raises
         ------
         UnusableFile
-            The file is damaged.
+            The file is damaged, removed or replaced.
         """
+        self._check_file()
         try:
             if self._watching is None:
-                self._watching = sqlite3.connect(self.folder / DATABASE, timeout=WAIT_SECONDS, check_same_thread=False)
-            return int(self._watching.execute("PRAGMA data_version").fetchone()[0])
+                self._watching = sqlite3.connect(
+                    uri(self.path), uri=True, timeout=WAIT_SECONDS, check_same_thread=False
+                )
+                self._watchers += 1  # numbers of different connections cannot be compared
+            return self._watchers, self._watching.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.OperationalError:
+            self.disconnect()
+            return self._signature()
         except sqlite3.Error as problem:
-            raise UnusableFile.of(problem, self.folder / DATABASE, "read") from None
+            raise UnusableFile.of(problem, self.path, "read") from None
 
     def now(self) -> float:
         """The cluster's seconds."""
         return self.clock.now()
 
+    # -- rows
+
     def record_event(self, connection: Connection, kind: str, job: str | None = None, **content: Any) -> None:
-        """An event, in the transaction of what it tells of."""
+        """An event, in the transaction of the change that it is about."""
         self.record_events(connection, [(kind, job, content)])
 
     def record_events(
         self, connection: Connection, events: Sequence[tuple[str, str | None, Mapping[str, Any]]]
     ) -> None:
         """Events (kind, job, content), one after another."""
-        now, at = self.now(), today()
-        rows = [
-            {"time": now, "at": at, "kind": kind, "job": job, "content": json.dumps(content)}
-            for kind, job, content in events
-        ]
+        common = {"time": self.now(), "at": today()}
+        rows = [{**common, "kind": kind, "job": job, "content": json.dumps(content)} for kind, job, content in events]
         connection.insert_all("events", rows)
 
     def meta(self, connection: Connection, key: str) -> str | None:
-        """A single fact, None where it was never said."""
+        """A single fact; None where it was never set."""
         found = connection.value("SELECT value FROM meta WHERE key = :key", key=key)
         return None if found is None else str(found)
 
     def set_meta(self, connection: Connection, key: str, value: str) -> None:
-        """Keep a single fact."""
+        """Set a single fact."""
         connection.change("INSERT OR REPLACE INTO meta (key, value) VALUES (:key, :value)", key=key, value=value)
 
     # -- the one controller
@@ -241,72 +322,40 @@ class StateDatabase:
         ------
         InvalidOption
             Another process is.
+        UnusableFile
+            The lock's file can be neither made nor opened.
         """
         if self._lock is not None:
             return
-        handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = _open_lock(self.folder / LOCK)
         if not _locked(handle):
-            who = os.read(handle, 100).decode(errors="replace").strip()
+            process = _process(handle)
             os.close(handle)
             raise InvalidOption(
-                f"{self.folder} has a controller already (process {who or '?'}); a cluster has one at a time"
+                f"{self.folder} has a controller already (process {process or '?'}); a cluster has one at a time"
             )
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # a disk that is full or read-only: the lock holds, its number is not shown
+            os.pwrite(handle, b"%-19d\n" % os.getpid(), 0)
         self._lock = handle
-        with self.writing() as connection:
-            self.set_meta(connection, "clock", self.clock.text)
 
     def controller(self) -> int | None:
-        """Number of the process that is the controller now; None where there is none."""
+        """Number of the process that is the controller now, -1 if it is unknown; None where there is none."""
         try:
-            handle = os.open(self.folder / LOCK, os.O_RDWR)
+            handle = os.open(self.folder / LOCK, os.O_RDONLY)
         except OSError:
             return None
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = os.read(handle, 100).decode(errors="replace").strip()
-            return int(text) if text.isdecimal() else -1
+            return _process(handle) or -1
         else:
             return None
         finally:
             os.close(handle)
 
-    # -- the event log
-
-    def write_events(self) -> None:
-        """Append to the log file what was not there yet; each event once, whatever was interrupted or taken away."""
-        path, version = self.folder / EVENTS, self.version()
-        if version == self._logged and path.exists():
-            return
-        with open(self.folder / LOGGED, "rb+", buffering=0, opener=_private) as number:
-            noted = number.read(20)
-            before = int(noted) if noted.isdigit() else 0
-            with open(path, "ab+", opener=_private) as file:
-                last = _cut(file, before)
-                while rows := self._events_after(last):
-                    for row in rows:
-                        said = {key: row[key] for key in ("id", "time", "at", "kind", "job") if row[key] is not None}
-                        file.write(json.dumps(said | json.loads(row["content"])).encode() + b"\n")
-                    last = rows[-1]["id"]
-                if last != before:
-                    file.flush()
-                    os.fsync(file.fileno())  # the number may not survive a crash of the machine without the lines
-                    os.pwrite(number.fileno(), b"%020d\n" % last, 0)
-        self._logged = version
-
-    def _events_after(self, last: int) -> list[Row]:
-        query = "SELECT * FROM events WHERE id > :last ORDER BY id LIMIT :portion"
-        with self.reading() as connection:
-            return connection.rows(query, last=last, portion=PORTION)
-
     def close(self) -> None:
-        """Let go of the files, and of the lock."""
+        """Close all files, and release the lock."""
         self.disconnect()
-        if self._watching is not None:
-            self._watching.close()
-            self._watching = None
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -318,8 +367,28 @@ class StateDatabase:
         self.close()
 
 
+def _code(problem: sqlite3.OperationalError) -> int:
+    """SQLite's primary error code; 0 for an error of this package."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as problem:
+        with suppress(OSError):  # on a read-only disk a file can be locked, too
+            return os.open(path, os.O_RDONLY)
+        raise UnusableFile.of(problem, path, "opened") from None
+
+
+def _process(handle: int) -> int | None:
+    """The process in the lock's file; None where there is none."""
+    text = os.pread(handle, 100, 0).decode(errors="replace").strip()
+    return int(text) if text.isdecimal() else None
+
+
 def _locked(handle: int) -> bool:
-    """Whether the lock could be taken; who only looks for the controller holds it for a moment."""
+    """Whether the lock could be taken; :meth:`StateDatabase.controller` of another process holds it for a moment."""
     for pause in (0.001, 0.01, 0.05, 0.2, 0.0):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -328,59 +397,3 @@ def _locked(handle: int) -> bool:
         else:
             return True
     return False
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o600)
-
-
-def last_logged(file: IO[bytes]) -> tuple[int | None, bytes]:
-    """Number of the last event that a log file has whole (None: it has none), and what is half-written behind it."""
-    file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-    *lines, rest = file.read().split(b"\n")
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["id"]), rest
-        except (ValueError, LookupError, TypeError, RecursionError):
-            continue
-    return None, rest
-
-
-def _cut(file: IO[bytes], noted: int) -> int:
-    """Cut off what a crash left half-written at the end of the log file; the number of the last event before it.
-
-    In a file that has no whole line, as after its rotation, it is the event before the one that was half-written, or
-    the one that was ``noted``.
-    """
-    last, rest = last_logged(file)
-    if rest:
-        file.truncate(file.seek(0, os.SEEK_END) - len(rest))
-    if last is not None:
-        return last
-    begun = re.match(rb'\{"id": (\d+),', rest)
-    return int(begun[1]) - 1 if begun else noted
-
-
-def is_full(folder: Path) -> bool:
-    """Whether there is no room left on the disk of a folder."""
-    try:
-        there = os.statvfs(folder)
-    except OSError:
-        return False
-    if not there.f_blocks:  # it does not tell
-        return False
-    blocks = there.f_bavail if os.geteuid() else there.f_bfree  # some blocks are kept for root
-    return blocks * there.f_frsize < LEAST_ROOM
-
-
-def file_system(path: Path) -> str:
-    """Kind of the file system on which a folder lies, such as ``ext4``."""
-    best, kind = "", ""
-    target = os.path.realpath(path)
-    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
-        for line in mounts:
-            _, where, what, *_ = line.split(" ")
-            where = where.encode().decode("unicode_escape")
-            if (target == where or target.startswith(where.rstrip("/") + "/")) and len(where) >= len(best):
-                best, kind = where, what
-    return kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -17,10 +18,11 @@ from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import schema
 from hetopt.executor.clock import Clock
 from hetopt.executor.connection import Connection, Row
+from hetopt.executor.damaged_rows import DamagedRow, spec_fields
 from hetopt.executor.lease_directory import boot_id
 from hetopt.executor.losses import newest_curves
 from hetopt.executor.queue import DONE, FINISHED, capacity_of
-from hetopt.executor.snapshot import Snapshot, reports_damage, snapshot, specification
+from hetopt.executor.snapshot import Snapshot, reports_damage, snapshot
 from hetopt.executor.state_database import LEASES, StateDatabase
 from hetopt.executor.state_folder import DATABASE
 from hetopt.metrics.finish_time import mean_present, seconds_in_own_part
@@ -252,7 +254,8 @@ def unmeasured(connection: Connection, capacity: Mapping[str, int]) -> set[str]:
     measured = set(connection.execute("SELECT job, gpu_type FROM speeds"))
     found = set()
     for row in connection.rows("SELECT id, name, spec FROM jobs"):
-        if (spec := specification(row)) is not None:
+        with suppress(DamagedRow):
+            spec = spec_fields(row)
             usable = [t for t in spec.get("gpu_types") or capacity if capacity.get(t, 0) >= spec["workers"]]
             if any((row["id"], t) not in measured for t in usable):
                 found.add(row["name"])

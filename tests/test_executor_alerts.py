@@ -1,4 +1,4 @@
-"""Who looks at a cluster that cannot go on is told why: on the terminal, on the page, by the metrics."""
+"""Why a cluster cannot continue is shown on the terminal, on the page, and by the metrics."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_round_that_is_late_is_said_to_be(stage: Make) -> None:
 def test_a_full_disk_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite often calls it an I/O error; for root, blocks are free that others may not have."""
     with StateDatabase(tmp_path / "state") as database:
-        room = SimpleNamespace(f_bavail=0, f_bfree=1000, f_blocks=9000, f_frsize=4096)
+        room = SimpleNamespace(f_bavail=0, f_bfree=1000, f_blocks=9000, f_frsize=4096, f_flag=0)
         monkeypatch.setattr(os, "statvfs", lambda _: room)
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
         told = f"the disk of {database.folder} is full"

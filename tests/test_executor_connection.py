@@ -107,11 +107,8 @@ def test_rows_and_what_a_query_without_rows_gives(database: StateDatabase) -> No
 )
 def test_a_list_is_given_as_one_value(texts: list[str], kind: type) -> None:
     """SQLite ends texts in JSON at a zero character, which no name has."""
-    connection = Connection.open(Path(":memory:"), 0.0)
-    try:
+    with closing(sqlite3.connect(":memory:", factory=Connection)) as connection:
         found = connection.column("SELECT value FROM json_each(:texts)", texts=kind(texts))
-    finally:
-        connection.close()
     assert found == texts if kind in (list, tuple) else sorted(found) == sorted(set(texts))
 
 

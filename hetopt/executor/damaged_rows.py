@@ -1,0 +1,114 @@
+"""JSON in rows of the state database. One that was changed by hand and cannot be read concerns its row alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hetopt.errors import HetoptError
+from hetopt.executor.connection import Connection
+
+
+class DamagedRow(HetoptError, ValueError):
+    """JSON in a row of the state database cannot be read.
+
+    Attributes
+    ----------
+    table, job:
+        The table, and the number of the job that the row belongs to; None for a node.
+    """
+
+    def __init__(self, table: str, column: str, row: str, problem: object, job: int | None = None) -> None:
+        short = " ".join(str(problem).split())[:200]
+        super().__init__(f"state.db is damaged: {column} of {row} in table {table} cannot be read: {short}")
+        self.table, self.job = table, job
+
+
+def spec_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification of a job (columns id, name, spec) without a full check, which would need pydantic.
+
+    Raises
+    ------
+    DamagedRow
+        It has no ``steps`` or ``workers``, or is no JSON at all.
+    """
+    where = ("jobs", "spec", f"job {row['name']!r}")
+    found: dict[str, Any] = _read(row["spec"], lambda spec: range(spec["steps"] + spec["workers"]), *where, row["id"])
+    return found
+
+
+def node_fields(name: str, content: str) -> dict[str, Any]:
+    """What the engine last reported of a node: ``gpus`` (type -> number), ``up``, ``note``, ``memory_bytes``.
+
+    Raises
+    ------
+    DamagedRow
+        It is something else.
+    """
+    found: dict[str, Any] = _read(content, _use_node, "nodes", "content", f"node {name!r}")
+    return found
+
+
+def merge_parts(merge: int, job: int, parts: str) -> list[tuple[str, float]]:
+    """(folder, weight) of the checkpoints that are merged.
+
+    Raises
+    ------
+    DamagedRow
+        It is something else.
+    """
+    found: list[tuple[str, float]] = _read(parts, _use_parts, "merges", "parts", f"merge {merge} of job {job}", job)
+    return found
+
+
+def damaged_rows(connection: Connection) -> list[DamagedRow]:
+    """Damage of rows on which decisions depend: of jobs that are queued, targets, merges that run, and nodes."""
+    from hetopt.executor.queue import spec_of
+
+    found: list[DamagedRow] = []
+
+    def check(read: Callable[..., object], *values: Any) -> None:
+        try:
+            read(*values)
+        except DamagedRow as problem:
+            found.append(problem)
+
+    for row in connection.rows("SELECT id, name, spec FROM jobs WHERE state = 'queued'"):
+        check(spec_of, row)
+    for job, copy, seats in connection.tuples("SELECT job, copy, seats FROM targets"):
+        check(_read, seats, _use_seats, "targets", "seats", f"copy {copy} of job {job}", job)
+    for merge in connection.tuples("SELECT id, job, parts FROM merges WHERE done = 0"):
+        check(merge_parts, *merge)
+    for node in connection.tuples("SELECT name, content FROM nodes WHERE content IS NOT NULL"):
+        check(node_fields, *node)
+    return found
+
+
+def _read(text: str, use: Callable[[Any], object], table: str, column: str, row: str, job: int | None = None) -> Any:
+    """The content of a column, if it can be used."""
+    try:
+        content = json.loads(text)
+        use(content)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
+        why = f"{type(problem).__name__}: {problem}"
+        raise DamagedRow(table, column, row, f"{text[:60]!r} ({why})", job) from None
+    return content
+
+
+def _use_node(content: Any) -> None:
+    math.fsum(content["gpus"].values())
+    math.fsum(content.get("memory_bytes", {}).values())
+    str.isprintable(content.get("note", ""))
+
+
+def _use_seats(seats: Any) -> None:
+    for gpus in seats.values():
+        range(sum(gpus.values()))
+
+
+def _use_parts(parts: Any) -> None:
+    for folder, weight in parts:
+        Path(folder), float(weight)

@@ -1,0 +1,100 @@
+"""The event log: a file with a line for each event of the state database, exactly once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import IO
+
+from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_folder import EVENTS, LOGGED
+
+TAIL_BYTES = 65536
+"""End of the file in which its last event is searched for."""
+
+PORTION = 1000
+"""Events that are read at once."""
+
+
+@dataclass
+class EventLog:
+    """Writes the events of a state database to its file.
+
+    Parameters
+    ----------
+    database:
+        The state database; this process is its controller.
+    """
+
+    database: StateDatabase
+    _version: object = None  # of the database, when its events were written
+
+    def write(self) -> None:
+        """Append new events, each once, also after a crash, and if the file was rotated or removed.
+
+        Raises
+        ------
+        OSError
+            The disk is full, or the file cannot be written; the next call continues.
+        """
+        folder, version = self.database.folder, self.database.version()
+        if version == self._version and (folder / EVENTS).exists():
+            return
+        with open(folder / LOGGED, "rb+", buffering=0, opener=_private) as number:
+            digits = number.read(20)
+            before = int(digits) if digits.isdigit() else 0
+            with open(folder / EVENTS, "ab+", opener=_private) as file:
+                last = _cut(file, before)
+                while lines := self._lines_after(last):
+                    file.writelines(line for _, line in lines)
+                    last = lines[-1][0]
+                if last != before:
+                    file.flush()
+                    os.fsync(file.fileno())  # the number must not survive a crash of the machine without the lines
+                    os.pwrite(number.fileno(), b"%020d\n" % last, 0)
+        self._version = version
+
+    def _lines_after(self, last: int) -> list[tuple[int, bytes]]:
+        """(number, line) of the next events."""
+        query = "SELECT id, time, at, kind, job, content FROM events WHERE id > :last ORDER BY id LIMIT :portion"
+        with self.database.reading() as connection:
+            rows = connection.rows(query, last=last, portion=PORTION)
+        found = []
+        for row in rows:
+            content = json.loads(row.pop("content"))
+            fields = {key: value for key, value in row.items() if value is not None}
+            found.append((row["id"], json.dumps(fields | content).encode() + b"\n"))
+        return found
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o600)
+
+
+def last_logged(file: IO[bytes]) -> tuple[int | None, bytes]:
+    """Number of the last complete event of a log file, None where it has none; and the incomplete line after it."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+    *lines, rest = file.read().split(b"\n")
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["id"]), rest
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue
+    return None, rest
+
+
+def _cut(file: IO[bytes], noted: int) -> int:
+    """Cut an incomplete line off the log file; the number of the last event before it.
+
+    In a file without a complete line, as after its rotation, that is the event before the incomplete one, or the one
+    that was ``noted``.
+    """
+    last, rest = last_logged(file)
+    if rest:
+        file.truncate(file.seek(0, os.SEEK_END) - len(rest))
+    if last is not None:
+        return last
+    begun = re.match(rb'\{"id": (\d+),', rest)
+    return int(begun[1]) - 1 if begun else noted

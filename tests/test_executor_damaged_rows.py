@@ -1,0 +1,216 @@
+"""JSON that was changed by hand in a row of the state database: it is marked and named, and the others go on."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_lab import Run
+from executor_old_leases import a_store, granted, sealed
+from executor_scenes import node, spec
+from executor_stage import Stage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetopt.executor.damaged_rows import DamagedRow, merge_parts, node_fields, spec_fields
+from hetopt.executor.pruning import prune
+from hetopt.executor.queue import retry, spec_of, submit
+from hetopt.executor.snapshot import snapshot
+from hetopt.executor.state_database import StateDatabase
+
+Make = Callable[..., Stage]
+
+NO_SPEC = ["", "{", "[]", "null", "{}", '{"steps": "many", "workers": 1}', '{"steps": 5', "[" * 100_000]
+
+
+def change(database: StateDatabase, statement: str, *values: Any) -> None:
+    """As another program does it."""
+    with closing(sqlite3.connect(database.path)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def in_rows(lab: Stage) -> list[str]:
+    """Messages about damage."""
+    return [line for line in lab.said if "is damaged" in line]
+
+
+@pytest.mark.parametrize("text", NO_SPEC)
+@pytest.mark.parametrize("profile", [True, False])
+def test_a_damaged_job_that_waits_fails_and_the_others_go_on(stage: Make, text: str, profile: bool) -> None:
+    lab = stage(node("n", {"V100": 1}), profile=profile)
+    for name in "abc":
+        submit(lab.database, spec(name, model="m"))
+    lab.play(2)
+    change(lab.database, "UPDATE jobs SET spec = ? WHERE name = 'b'", text)
+    jobs = {job["name"]: job for job in snapshot(lab.database).jobs}
+    assert set(jobs) == {"a", "b", "c"}
+    assert "spec of job 'b' in table jobs cannot be read" in jobs["b"]["reason"]
+    assert jobs["a"]["reason"] is None
+    lab.play(40)
+    assert lab.states() == {"a": "done", "b": "failed", "c": "done"}
+    (line,) = in_rows(lab)
+    assert "spec of job 'b' in table jobs" in line
+    assert "spec of job 'b' in table jobs" in snapshot(lab.database).jobs[1]["reason"]
+    change(lab.database, "UPDATE jobs SET spec = ? WHERE name = 'b'", spec("b").model_dump_json())
+    retry(lab.database, "b")
+    lab.play(20)
+    assert lab.states()["b"] == "done"
+
+
+@pytest.mark.parametrize("state", ["running", "starting", "intent"])
+def test_a_damaged_job_that_runs_is_stopped_and_the_others_go_on(stage: Make, state: str) -> None:
+    """It has the time for a checkpoint that is usual; its GPU is free afterwards."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.looks = float("inf")
+    submit(lab.database, spec("a"))
+    if state == "starting":
+        lab.engine.waits.add("n")
+    if state == "intent":
+        lab.engine.fails_to_start = True  # type: ignore[attr-defined]
+        lab.engine.start = refuse  # type: ignore[method-assign]
+    lab.play(1 if state == "intent" else 4)
+    assert len(lab.leases()) == 1
+    if state == "intent":
+        del lab.engine.start
+        (lab.leases()[0].folder / "lease.json").unlink()
+    change(lab.database, "UPDATE jobs SET spec = '{' WHERE name = 'a'")
+    submit(lab.database, spec("b"))
+    lab.looks = 3 if state != "running" else float("inf")
+    lab.play(3)
+    lab.engine.waits.clear()
+    lab.looks = 3
+    lab.play(60, 30.0)
+    assert lab.states() == {"a": "failed", "b": "done"}
+    assert len([line for line in in_rows(lab) if "'a'" in line]) == 1
+    with lab.database.reading() as connection:
+        assert connection.value("SELECT count(*) FROM seats WHERE held") == 0
+
+
+def refuse(_: object) -> None:
+    from hetopt.executor.engines.engine import EngineDown
+
+    raise EngineDown("not now")
+
+
+def test_a_damaged_job_that_does_not_stop_is_given_up(stage: Make) -> None:
+    """After the usual time for a checkpoint."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.looks = float("inf")
+    submit(lab.database, spec("a", grace=1000.0))
+    lab.play(3)
+    (lease,) = lab.leases()
+    assert lease.grace_seconds == 1000.0
+    lab.engine.stuck.add(lease.tag)
+    change(lab.database, "UPDATE jobs SET spec = '{' WHERE name = 'a'")
+    lab.play(2)
+    assert lab.leases()[0].grace_seconds == 30.0
+    lab.play(3, 25.0)
+    assert lab.leases()[0].lost_since is not None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"n": 1}', '{"n": {"V100": "x"}}', '{"n": {"V100": 0.5}}'])
+def test_damaged_targets_are_decided_again(stage: Make, text: str) -> None:
+    """What runs is not stopped for it."""
+    lab = stage(node("n", {"V100": 2}), seconds=1000.0)
+    lab.looks = float("inf")
+    submit(lab.database, spec("a"))
+    submit(lab.database, spec("b"))
+    lab.play(4)
+    before = {lease.tag for lease in lab.leases()}
+    assert len(before) == 2
+    change(lab.database, "UPDATE targets SET seats = ? WHERE job = 1", text)
+    lab.play(3)
+    assert {lease.tag for lease in lab.leases() if lease.stop_asked is None} == before
+    (line,) = in_rows(lab)
+    assert "seats of copy 0 of job 1 in table targets" in line
+    lab.looks = 3
+    lab.play(10)
+    assert lab.states() == {"a": "done", "b": "done"}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"gpus": 3}', '{"gpus": {"V100": "x"}, "up": true, "note": ""}'])
+def test_a_damaged_node_is_marked_and_written_again(stage: Make, content: str) -> None:
+    lab = stage(node("m", {"V100": 1}), node("n", {"V100": 1}))
+    lab.looks = float("inf")
+    submit(lab.database, spec("a"))
+    lab.play(2)
+    change(lab.database, "UPDATE nodes SET content = ? WHERE name = 'm'", content)
+    shown = {one["name"]: one for one in snapshot(lab.database).nodes}
+    assert (shown["m"]["state"], shown["n"]["state"]) == ("down", "up")
+    assert "content of node 'm' in table nodes cannot be read" in shown["m"]["note"]
+    submit(lab.database, spec("b", workers=1))  # checked against the nodes that can be read
+    lab.play(3)
+    assert [one["state"] for one in snapshot(lab.database).nodes] == ["up", "up"]
+    assert len(in_rows(lab)) == 1
+    assert len(lab.leases()) == 2
+
+
+def test_a_damaged_merge_waits_and_the_others_go_on(stage: Make, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = stage(node("n", {"V100": 1}))
+    submit(lab.database, spec("forked", fork=True))
+    submit(lab.database, spec("b"))
+    folder = str(lab.database.folder / "leases" / "merged-x-1" / "step-5")
+    with lab.database.writing() as connection:
+        connection.insert("merges", job=1, step=5, parts="[[1", folder=folder)
+    lab.play(10)
+    assert lab.states() == {"forked": "queued", "b": "done"}
+    (line,) = in_rows(lab)
+    assert "parts of merge 1 of job 1 in table merges" in line
+    assert snapshot(lab.database).alerts == [line]
+    with pytest.raises(DamagedRow, match="parts of merge 1"):
+        prune(lab.database, 1.0)
+    monkeypatch.setenv("HETOPT_STATE", str(lab.database.folder))
+    code, out, err = run("prune", "--older", "1d")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    change(lab.database, "UPDATE merges SET parts = '[]'")
+    lab.play(1)
+    assert snapshot(lab.database).alerts == []
+
+
+def test_status_shows_the_rest(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of jobs in any state, on the terminal and on the page."""
+    with a_store(tmp_path) as database:
+        for name in ("alpha", "beta", "gamma"):
+            submit(database, spec(name))
+        for job in (1, 2):
+            granted(database, job)
+        sealed(database, 1, 100, finished=True)
+        change(database, "UPDATE jobs SET spec = '{' WHERE name != 'gamma'")
+    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
+    code, out, err = run("status", "--all")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in ("alpha", "beta", "gamma"))
+    assert len(re.findall(r"is\s+damaged", out)) == 1, "of the one that waits or has ended"
+    jobs = json.loads(run("status", "--json")[1])["jobs"]
+    assert ["spec of job" in (job["reason"] or "") for job in jobs] == [True, True, False]
+    code, out, err = run("dashboard", "--once", "-")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in ("alpha", "beta", "gamma"))
+    assert run("cancel", "beta")[0] == 0
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(ANY.map(json.dumps) | st.text())
+def test_whatever_a_row_has_is_read_or_named(text: str) -> None:
+    """No other error is raised."""
+    row = {"id": 1, "name": "a", "spec": text, "committed": 0}
+    for read in (
+        lambda: spec_fields(row),
+        lambda: spec_of(row),
+        lambda: node_fields("n", text),
+        lambda: merge_parts(1, 1, text),
+    ):
+        with suppress(DamagedRow):
+            read()

@@ -1,0 +1,159 @@
+"""Databases of version 2 under this version: whatever was going on goes on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_leases import checkpoint
+from executor_scenes import node, rows, spec
+from executor_stage import Stage
+from waiting import until
+
+from hetopt.errors import InvalidOption
+from hetopt.executor import lease_directory as files
+from hetopt.executor import schema
+from hetopt.executor.job_side import list_files
+from hetopt.executor.leases import OpenLease
+from hetopt.executor.queue import submit
+from hetopt.executor.snapshot import snapshot
+from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_folder import DATABASE
+
+Make = Callable[..., Stage]
+STEPS = 40
+
+DOWNGRADE = """
+UPDATE jobs SET reason = 'failed ' || failures || ' of 3 times: ' || failure WHERE failure IS NOT NULL;
+ALTER TABLE jobs DROP COLUMN failure;
+ALTER TABLE jobs RENAME COLUMN spec TO form;
+UPDATE meta SET value = '2' WHERE key = 'version';
+"""
+"""What was another in version 2: one column had another name, and the text of a failure was in the reason to wait."""
+
+
+def downgrade(folder: Path) -> None:
+    """Make a database one of version 2."""
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.executescript(DOWNGRADE)
+        names = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info('jobs')")]
+        assert " ".join(names) == COLUMNS
+
+
+COLUMNS = (
+    "id name tenant form state reason submitted submitted_at started finished committed checkpoint checkpoint_bytes "
+    "lost epoch failures losses not_before cancelled"
+)
+"""Of table jobs in version 2, in order."""
+
+
+def content(database: StateDatabase) -> dict[str, Any]:
+    """All rows, without the events, the alerts and the version."""
+    with database.reading() as connection:
+        found: dict[str, Any] = {
+            table: connection.rows(f"SELECT * FROM {table}") for table in schema.TABLES if table != "events"
+        }
+    found["meta"] = [row for row in found["meta"] if row["key"] not in ("alerts", "clock", "version")]
+    found["jobs"] = [dict(sorted(row.items())) for row in found["jobs"]]
+    return found
+
+
+def fail_once(lab: Stage, name: str) -> None:
+    """The lease of a job ends with an error."""
+    (lease,) = [one for one in lab.leases() if one.job == name]
+    lab.end(lease, "failed", 1)
+    lab.controller.manager.advance(lab.leases(), lab.engine.hosts)
+
+
+def train(lab: Stage, lease: OpenLease) -> None:
+    """A copy does all its steps, and leaves a checkpoint."""
+    step = lease.until_step
+    made = checkpoint(lease.folder, {"model.json": b"{}"}, f"step-{step}")
+    list_files(made)
+    progress = {"step": step, "first_step": 1, "seconds": 1.0, "time": 1.0}
+    files.write_json(lease.folder / files.PROGRESS, progress, durable=False)
+    lab.end(lease, "ended")
+
+
+def test_whatever_was_going_on_goes_on(stage: Make) -> None:
+    """A job that has failed once, one that runs, one of which copies run, and one that waits."""
+    hosts = node("a", {"V100": 1}), node("b", {"K80": 1}), node("c", {"V100": 1, "K80": 1})
+    lab = stage(*hosts, policy="hadare", seconds=30.0)
+    lab.looks = float("inf")
+    submit(lab.database, spec("forked", steps=STEPS, fork=True))
+    lab.play(2)
+    copies = [lease for lease in lab.leases() if lease.forked]
+    assert len(copies) > 1
+    for name in ("fails", "runs", "waits"):
+        submit(lab.database, spec(name, steps=STEPS))
+    while {"fails", "runs"} - {lease.job for lease in lab.leases()}:
+        lab.play(1, 10.0)
+    fail_once(lab, "fails")
+    running = {lease.tag for lease in lab.leases()}
+    before, now = content(lab.database), lab.database.now()
+    (failed,) = [row for row in rows(lab.database) if row["name"] == "fails"]
+    lab.controller.close()
+    downgrade(lab.folder)
+
+    lab.database = StateDatabase(lab.folder)
+    assert content(lab.database) == before
+    assert next(job for job in snapshot(lab.database).jobs if job["name"] == "fails")["reason"] == (
+        f"failed 1 of 3 times: {failed['failure']}"
+    )
+    lab.database.clock.base += now - lab.database.now()
+    lab.controller = lab._controller()
+    assert {lease.tag for lease in lab.leases()} == running
+    lab.controller.step()
+    stopped = [lease.tag for lease in lab.leases() if lease.lost_since is not None]
+    assert stopped == []
+    lab.looks = 3
+
+    def over() -> bool:
+        for lease in lab.leases():
+            if lease.forked and lease.tag in lab.engine.live and lease.stop_asked is None:
+                train(lab, lease)
+        lab.play(2, 10.0)
+        return set(lab.states().values()) == {"done"}
+
+    until(over, "all are done")
+    jobs = {row["name"]: row for row in rows(lab.database)}
+    assert {row["committed"] for row in jobs.values()} == {STEPS}
+    with lab.database.reading() as connection:
+        assert connection.value("SELECT count(*) FROM seats WHERE held") == 0
+        assert connection.value("SELECT count(*) FROM leases WHERE state != 'sealed'") == 0
+        spans = connection.tuples(
+            "SELECT name, sum(end_step - from_step) FROM leases JOIN jobs ON jobs.id = job GROUP BY name"
+        )
+    assert dict(spans) == dict.fromkeys(jobs, STEPS), "each step was committed once"
+
+
+def test_a_database_whose_controller_lives_is_left_as_it_is(tmp_path: Path) -> None:
+    with StateDatabase(tmp_path / "state") as database:
+        submit(database, spec("a"))
+        database.lock()
+        downgrade(database.folder)
+        for make in (True, False):
+            with pytest.raises(
+                InvalidOption, match=r"is of an earlier version of hetopt, and process .* stop that first"
+            ):
+                StateDatabase(database.folder, make=make)
+        with closing(sqlite3.connect(database.path)) as connection:
+            assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("2",)
+            connection.execute("SELECT form FROM jobs")
+
+
+def test_a_crash_in_the_middle_of_a_migration_leaves_the_version_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    StateDatabase(tmp_path / "state").close()
+    downgrade(tmp_path / "state")
+    with monkeypatch.context() as patch:
+        patch.setitem(schema.MIGRATIONS, "2", (*schema.MIGRATIONS["2"], "SELECT * FROM nowhere"))
+        with pytest.raises(OSError, match="no such table: nowhere; nothing has been changed"):
+            StateDatabase(tmp_path / "state")
+    with StateDatabase(tmp_path / "state") as database:
+        submit(database, spec("a"))

@@ -1,0 +1,243 @@
+"""The state folder: whose it is, what is checked before it is read, and what is never taken for a new cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from executor_lab import Run
+from executor_scenes import lab_of_jobs, node, opened, rows, spec
+from executor_stage import Stage
+
+from hetopt.errors import UnusableFile
+from hetopt.executor import lease_directory as files
+from hetopt.executor.event_log import EventLog
+from hetopt.executor.queue import submit
+from hetopt.executor.state_database import EVENTS, LEASES, LOGGED, StateDatabase
+from hetopt.executor.state_folder import DATABASE
+
+Make = Callable[..., Stage]
+
+
+# -- before anything is read
+
+
+@pytest.mark.parametrize("make", [True, False])
+def test_a_folder_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: bool) -> None:
+    """Root is no exception. A database that is a pipe would block whatever opens it."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    os.mkfifo(folder / DATABASE)
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if own else 54321)
+    with pytest.raises(UnusableFile, match=r"belongs to user \S+, and this process runs as \S+: .* --state") as error:
+        StateDatabase(folder, make=make)
+    names = str(error.value).split("belongs to user ")[1]
+    assert "root" in names
+    assert own or "54321" in names
+
+
+@pytest.mark.parametrize("make", [True, False])
+def test_a_folder_that_others_may_enter_is_not_read(tmp_path: Path, make: bool) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(0o750)
+    os.mkfifo(folder / DATABASE)
+    with pytest.raises(UnusableFile, match=r"mode 750.*chmod 700"):
+        StateDatabase(folder, make=make)
+
+
+def test_every_command_refuses_a_folder_of_another_user(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    StateDatabase(tmp_path / "state").close()
+    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    commands = (["status"], ["logs", "a"], ["losses", "a"], ["cancel", "a"], ["dashboard", "--once", "-"])
+    for words in (*commands, ["prune", "--older", "1d"], ["run", "--engine", "local"]):
+        code, out, err = run(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1), (words, out, err)
+        assert "belongs to user" in err
+
+
+# -- a database that was lost
+
+
+def left_behind(folder: Path, what: str) -> None:
+    """What there is of a cluster beside its database."""
+    if what == "a lease":
+        (folder / LEASES / "hetopt-abcdef-1-0-1").mkdir(parents=True)
+    else:
+        (folder / what).write_text('{"id": 1}\n')
+
+
+@pytest.mark.parametrize("make", [True, False])
+@pytest.mark.parametrize("database", [None, b""])
+@pytest.mark.parametrize("what", ["a lease", EVENTS, LOGGED, f"{DATABASE}-wal"])
+def test_a_lost_database_is_no_new_cluster(tmp_path: Path, what: str, database: bytes | None, make: bool) -> None:
+    """It is refused as often as it is tried, and nothing is changed."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    left_behind(folder, what)
+    if database is not None:
+        (folder / DATABASE).write_bytes(database)
+    before = sorted((str(path), path.stat().st_size) for path in folder.rglob("*"))
+    for _ in range(2):
+        with pytest.raises(
+            UnusableFile, match=r"is empty or absent, but .* restore state\.db from a backup, or"
+        ) as one:
+            StateDatabase(folder, make=make)
+        assert "\n" not in str(one.value)
+    assert sorted((str(path), path.stat().st_size) for path in folder.rglob("*")) == before
+
+
+def test_tables_that_are_gone_beside_leases_are_no_new_cluster(tmp_path: Path) -> None:
+    """A database without any, as of a backup that was restored by halves."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    left_behind(folder, "a lease")
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(UnusableFile, match="no new cluster is begun"):
+        StateDatabase(folder)
+
+
+@pytest.mark.parametrize("how", ["folder", "empty file", "no tables", "empty leases", "empty log"])
+def test_a_state_that_was_only_begun_is_finished(tmp_path: Path, how: str) -> None:
+    """A crash right after the folder, the file, or its header was made."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    if how in ("empty file", "empty leases"):
+        (folder / DATABASE).touch()
+    if how == "no tables":
+        with closing(sqlite3.connect(folder / DATABASE)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+        assert (folder / DATABASE).stat().st_size
+    if how == "empty leases":
+        (folder / LEASES).mkdir()
+        (folder / LEASES / ".hetopt").touch()
+    if how == "empty log":
+        (folder / EVENTS).touch()
+    with StateDatabase(folder, make=True) as database:
+        assert submit(database, spec("a")) == "a"
+    with StateDatabase(folder, make=False) as database:
+        assert [row["name"] for row in rows(database)] == ["a"]
+
+
+def test_many_may_make_a_state_at_once(tmp_path: Path) -> None:
+    """Whatever each sees of what the others have just made, all have the same cluster."""
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(10):
+            folder, ready = tmp_path / str(number), Barrier(6)
+
+            def make(folder: Path = folder, ready: Barrier = ready) -> str:
+                ready.wait()
+                with StateDatabase(folder) as database:
+                    return database.cluster
+
+            assert len({found.result() for found in [pool.submit(make) for _ in range(6)]}) == 1
+
+
+# -- facts
+
+
+@pytest.mark.parametrize("key", ["version", "cluster", "clock"])
+def test_a_fact_that_is_missing_is_named(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    StateDatabase(tmp_path / "state").close()
+    with closing(sqlite3.connect(tmp_path / "state" / DATABASE)) as connection, connection:
+        connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
+    for words in (["status"], ["dashboard", "--once", "-"], ["prune", "--older", "1d"]):
+        code, out, err = run(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"state.db is damaged: table meta has no row '{key}'" in err
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"boot": "", "base": "x", "at": 0}', '{"boot": "", "base": 1}'])
+def test_a_clock_that_cannot_be_read_is_damage(tmp_path: Path, text: str) -> None:
+    StateDatabase(tmp_path / "state").close()
+    with closing(sqlite3.connect(tmp_path / "state" / DATABASE)) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'clock'", (text,))
+    with pytest.raises(UnusableFile, match=r"state\.db is damaged: row 'clock' of table meta"):
+        StateDatabase(tmp_path / "state")
+
+
+def test_opening_writes_nothing(tmp_path: Path) -> None:
+    """The version that any transaction changes stays."""
+    with StateDatabase(tmp_path / "state") as database:
+        before = database.version()
+        StateDatabase(database.folder, make=True).close()
+        StateDatabase(database.folder, make=False).close()
+        assert database.version() == before
+        submit(database, spec("a"))
+        assert database.version() != before
+
+
+def test_an_index_that_is_missing_is_made(tmp_path: Path) -> None:
+    """Indexes may be added within a version."""
+    with StateDatabase(tmp_path / "state") as database, database.writing() as connection:
+        connection.execute("DROP INDEX open_leases")
+    with StateDatabase(tmp_path / "state") as database, database.reading() as connection:
+        assert connection.value("SELECT count(*) FROM sqlite_master WHERE name = 'open_leases'") == 1
+
+
+# -- a database that is removed or replaced under a controller
+
+
+@pytest.mark.parametrize("how", ["moved", "replaced", "emptied folder"])
+def test_a_database_that_is_taken_away_is_noticed(stage: Make, tmp_path: Path, how: str) -> None:
+    """Nothing is decided, leases are renewed; once the same file is back, all goes on."""
+    lab = stage(node("n", {"V100": 2}))
+    lab.looks = float("inf")
+    submit(lab.database, spec("a"))
+    lab.play(3)
+    (lease,) = lab.leases()
+    submit(lab.database, spec("b"))
+    path = lab.database.folder / DATABASE
+    away = tmp_path / "away.db"
+    os.rename(path, away)
+    if how == "replaced":
+        shutil.copyfile(away, path)
+    for _ in range(3):
+        lab.controller.step()
+    (line,) = lab.said
+    assert line.startswith(f"{path} was removed or replaced while in use: ")
+    assert lab.engine.live.keys() == {lease.tag}
+    assert lab.controller.manager.heartbeat._folders == {lease.tag: lease.folder}
+    before = files.read_text(lease.folder / files.RENEWED) or ""
+    lab.controller.manager.heartbeat.remove(lease.tag)
+    lab.controller.manager.heartbeat.add(lease.tag, lease.folder)
+    assert (files.read_text(lease.folder / files.RENEWED) or "") > before
+    if how == "emptied folder":
+        with pytest.raises(UnusableFile, match="no new cluster is begun"):
+            StateDatabase(lab.database.folder)
+    os.rename(away, path)
+    lab.looks = 3
+    lab.play(12)
+    assert lab.states() == {"a": "done", "b": "done"}
+    assert len(lab.said) == 1
+
+
+def test_a_commit_to_a_file_that_was_removed_is_none(tmp_path: Path) -> None:
+    """Also where it is removed between the first and the last statement."""
+
+    def remove() -> None:
+        with database.writing() as connection:
+            connection.insert("nodes", name="a")
+            os.rename(database.path, tmp_path / "away")
+
+    with StateDatabase(tmp_path / "state") as database:
+        lab_of_jobs(database, [spec("a")])
+        with pytest.raises(UnusableFile, match="was removed or replaced"):
+            remove()
+        for use in (lambda: rows(database), lambda: opened(database), database.version, EventLog(database).write):
+            with pytest.raises(UnusableFile, match="was removed or replaced"):
+                use()

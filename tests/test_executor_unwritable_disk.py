@@ -1,0 +1,239 @@
+"""A disk that is full or read-only: the state can be read, a controller begins and waits, and pruning makes room."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_lab import Run
+from executor_old_leases import a_store, granted, sealed, tree
+from executor_scenes import node, rows, spec
+from executor_stage import Stage
+
+from hetopt.errors import UnusableFile
+from hetopt.executor import lease_directory as files
+from hetopt.executor.event_log import EventLog
+from hetopt.executor.pruning import prune
+from hetopt.executor.queue import submit
+from hetopt.executor.snapshot import snapshot
+from hetopt.executor.state_database import LOCK, StateDatabase
+from hetopt.executor.state_folder import DATABASE
+
+ENDS = ["clean", "killed", "killed, index gone"]
+"""How the last controller has ended: cleanly, without -wal and -shm; or killed, with a -wal and perhaps a -shm."""
+
+
+class Disk:
+    """A small disk of its own.
+
+    Attributes
+    ----------
+    state:
+        A state folder on it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder, folder / "state"
+
+    def spoil(self, how: str) -> None:
+        """Make it full, or read-only."""
+        if how == "read-only":
+            self._mount("remount,ro")
+            return
+        with open(self.folder / "fill", "wb", buffering=0) as file, suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+
+    def repair(self) -> None:
+        """There is room again."""
+        self._mount("remount,rw")
+        (self.folder / "fill").unlink(missing_ok=True)
+
+    def _mount(self, options: str) -> None:
+        subprocess.run(["mount", "-o", options, self.folder], check=True)
+
+    def take(self, database: StateDatabase, end: str) -> None:
+        """Copy a state to it as its last controller has left it."""
+        if end == "clean":
+            database.close()
+        shutil.copytree(database.folder, self.state)
+        assert (self.state / f"{DATABASE}-wal").exists() == (end != "clean")
+        if end == "killed, index gone":
+            (self.state / f"{DATABASE}-shm").unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a test's own disk cannot be mounted: {mounted.stderr.strip()}")
+    yield Disk(folder)
+    subprocess.run(["umount", folder], check=True)
+
+
+def files_of(folder: Path) -> dict[str, bytes | None]:
+    """All but the database, whose log SQLite may move into it."""
+    return {name: content for name, content in tree(folder).items() if not name.startswith(DATABASE)}
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+@pytest.mark.parametrize("end", ENDS)
+def test_all_views_can_be_read(
+    tmp_path: Path, disk: Disk, run: Run, monkeypatch: pytest.MonkeyPatch, end: str, how: str
+) -> None:
+    """They show what was committed last, and change nothing."""
+    with a_store(tmp_path) as database:
+        submit(database, spec("first"))
+        granted(database, 1)
+        submit(database, spec("last"))
+        disk.take(database, end)
+    disk.spoil(how)
+    before = files_of(disk.state)
+    monkeypatch.setenv("HETOPT_STATE", str(disk.state))
+    code, out, err = run("status", "--json")
+    assert (code, err) == (0, "")
+    status = json.loads(out)
+    assert [job["name"] for job in status["jobs"]] == ["first", "last"]
+    assert [lease["job"] for lease in status["leases"]] == ["first"]
+    assert status["alerts"] == [f"the disk of {disk.state} is {how}"]
+    assert run("logs", "first")[1].endswith("hello\n")
+    assert json.loads(run("losses", "first", "--json")[1])
+    code, out, err = run("dashboard", "--once", "-")
+    assert (code, err) == (0, "")
+    assert "last" in out
+    code, _, err = run("cancel", "last")
+    assert (code, err) == (2, f"hetopt: the disk of {disk.state} is {how}; nothing has been changed\n")
+    assert files_of(disk.state) == before
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_controller_begins_and_goes_on_once_there_is_room(tmp_path: Path, disk: Disk, end: str, how: str) -> None:
+    """It is the one controller, renews the leases that run, and says once what is wrong."""
+    first = Stage(tmp_path / "state", node("n", {"V100": 1}))
+    first.looks = float("inf")
+    submit(first.database, spec("a"))
+    first.play(3)
+    submit(first.database, spec("b"))
+    disk.take(first.database, end)
+    first.close()
+    disk.spoil(how)
+    lab = Stage(disk.state, node("n", {"V100": 1}))
+    try:
+        lab.engine.live = first.engine.live
+        lab.database.clock.base += 100.0  # the cluster's second stays
+        for _ in range(3):
+            lab.controller.step()
+        waits = "leases are renewed, and nothing is decided until it can be written"
+        assert lab.said == [f"the disk of {disk.state} is {how}: {waits}"]
+        with StateDatabase(disk.state) as other:
+            assert other.controller() is not None
+            (lease,) = snapshot(other).leases
+        renewed = int((disk.state / "leases" / lease["tag"] / files.RENEWED).read_text())
+        assert (renewed > int((first.folder / "leases" / lease["tag"] / files.RENEWED).read_text())) == (how == "full")
+        assert lab.engine.live.keys() == {lease["tag"]}
+        disk.repair()
+        lab.looks = 3
+        lab.play(12)
+        assert lab.states() == {"a": "done", "b": "done"}, rows(lab.database)
+        assert lab.said[1:] == [f"{disk.state} can be written again"]
+    finally:
+        lab.close()
+
+
+def test_a_disk_that_is_full_for_a_while_under_a_controller(disk: Disk) -> None:
+    lab = Stage(disk.state, node("n", {"V100": 1}))
+    try:
+        lab.looks = float("inf")
+        submit(lab.database, spec("a"))
+        lab.play(3)
+        (lease,) = lab.leases()
+        with lab.database.writing() as connection:  # which the controller is to take up
+            connection.update("jobs", {"cancelled": True})
+        disk.spoil("full")
+        for _ in range(3):
+            lab.controller.step()
+        assert len(lab.said) == 1
+        before = (lease.folder / files.RENEWED).read_text()
+        lab.controller.manager.heartbeat.remove(lease.tag)
+        lab.controller.step()
+        assert (lease.folder / files.RENEWED).read_text() > before
+        disk.repair()
+        lab.play(5)
+        assert lab.states() == {"a": "cancelled"}
+        assert lab.said[1:] == [f"{disk.state} can be written again"]
+    finally:
+        lab.close()
+
+
+def test_a_state_that_never_had_a_controller_has_none_on_a_read_only_disk(tmp_path: Path, disk: Disk) -> None:
+    with a_store(tmp_path) as database:
+        disk.take(database, "clean")
+    disk.spoil("read-only")
+    with StateDatabase(disk.state) as database:
+        with pytest.raises(UnusableFile, match=f"{LOCK}: cannot be opened: Read-only file system"):
+            database.lock()
+        assert database.controller() is None
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_pruning_makes_room_on_a_full_disk(tmp_path: Path, disk: Disk, end: str) -> None:
+    """Directories of leases first; then there is room to remove events, too."""
+    with a_store(tmp_path) as database:
+        submit(database, spec("a"))
+        for step in (10, 20):
+            granted(database, 1)
+            sealed(database, 1, step)
+            database.clock.base += 1.0
+        for path in (database.folder / "leases").glob("*/log-0"):
+            path.write_bytes(bytes(500_000))
+        EventLog(database).write()
+        disk.take(database, end)
+    disk.spoil("full")
+    with StateDatabase(disk.state) as database:
+        database.clock.base += 1000.0
+        found = prune(database, 500.0)
+        assert (found.directories, found.problems) == (1, [])
+        assert found.bytes > 500_000
+        assert found.events > 0
+        assert rows(database)[0]["committed"] == 20
+    assert os.statvfs(disk.folder).f_bfree * 4096 > 400_000
+
+
+@pytest.mark.parametrize("wrong", ["merged", "events"])
+def test_what_cannot_be_pruned_on_a_full_disk_is_a_problem_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """Lease directories go all the same."""
+    with a_store(tmp_path) as database:
+        submit(database, spec("a"))
+        for step in (10, 20):
+            granted(database, 1)
+            sealed(database, 1, step)
+            database.clock.base += 1.0
+        submit(database, spec("b"))
+        (database.folder / "leases" / f"merged-{database.cluster}-2").mkdir()
+        with database.writing() as connection:
+            connection.update("jobs", {"state": "done", "finished": 0.0}, "id = 2")
+        if wrong == "merged":
+            (database.folder / "events.jsonl").unlink(missing_ok=True)
+        else:
+            EventLog(database).write()
+            (database.folder / "leases" / f"merged-{database.cluster}-2").rmdir()
+        database.clock.base = 1000.0
+
+        def full() -> Any:
+            raise UnusableFile("the disk is full")
+
+        monkeypatch.setattr(database, "writing", full)
+        found = prune(database, 500.0)
+        assert (found.directories, found.events, found.problems) == (1, 0, ["the disk is full"])
