@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.executor.connection import Connection, Row
-from hetopt.executor.lease_record import INTENT, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
+from hetopt.executor.lease_record import INTENT, LOG_BYTES, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.schema import HELD_DEVICE, HELD_NUMBER
 from hetopt.executor.state_database import StateDatabase
@@ -142,7 +142,7 @@ def _open_lease(row: Row, job: Row, seats: Iterable[Seat], folder: Path) -> Open
         total_steps=spec["steps"],
         checkpoint_seconds=spec["checkpoint"],
         grace_seconds=spec["grace"],
-        log_bytes=int(spec.get("log", 0)),
+        log_bytes=int(spec.get("log", LOG_BYTES)),
     )
 
 
