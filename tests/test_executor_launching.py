@@ -245,7 +245,7 @@ def test_how_long_it_may_run(
     clock, folder = Clock(), make_lease(tmp_path, **settings)
     monkeypatch.setattr(files, "now", clock)
     own = Runner(recorded(folder), 0)
-    for name in ("_urge", "_reap"):
+    for name in ("_signal", "_reap"):
         monkeypatch.setattr(own, name, lambda: None)
     for second in range(lives + 2):
         clock.time = 1000.0 + second
@@ -253,7 +253,7 @@ def test_how_long_it_may_run(
             own.watch.progress = clock.time
         if second == rate:
             own.watch.rate = clock.time
-        own._look()
+        own._check()
         assert own.reason == (reason if second > lives else None), f"after {second} s"
 
 

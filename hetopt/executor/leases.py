@@ -289,8 +289,8 @@ class LeaseResult:
         Why it counts as a failure of the job itself; None where it does not.
     fatal:
         Another attempt is useless.
-    trouble:
-        Of a host that could not start it.
+    host_problem:
+        Problem of a host that could not start it.
     out_of_memory:
         The GPU has too little memory, or the host.
     """
@@ -303,7 +303,7 @@ class LeaseResult:
     finished: bool = False
     failure: str | None = None
     fatal: bool = False
-    trouble: str | None = None
+    host_problem: str | None = None
     out_of_memory: bool = False
 
 
@@ -380,7 +380,7 @@ def _state_after(
         return progressed
     if result.outcome == "profiled" and result.ticked is not None:
         return {}  # the purpose of the lease
-    losses, last = job["losses"] + 1, result.trouble or result.outcome
+    losses, last = job["losses"] + 1, result.host_problem or result.outcome
     text = f"{losses} leases in a row ended early, without a request or a checkpoint (the last one: {last})"
     return _retry(now, losses, text, f"{text}; events.jsonl has more", losses - LOSSES_AT_ONCE)
 
