@@ -28,7 +28,7 @@ from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
 from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.profiler import Profiler
-from hetopt.executor.queue import FAILED
+from hetopt.executor.queue import FAILED, spec_of
 from hetopt.executor.reconciler import Reconciler, read_targets
 from hetopt.executor.round_decision import RoundDecider, Target
 from hetopt.executor.scheduler import UNDECIDED, WAITS, Scheduler
@@ -235,7 +235,7 @@ class Controller:
     def _handle_damage(self) -> str:
         """Fail jobs whose specification cannot be read, and drop targets that cannot; the alert about all damage."""
         with self.database.reading() as connection:
-            damaged = damaged_rows(connection)
+            damaged = damaged_rows(connection, spec_of)
         if failed := [one for one in damaged if one.table in ("jobs", "targets")]:
             with self.database.writing() as connection:
                 for one in failed:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.errors import HetoptError
-from hetopt.executor.connection import Connection
+from hetopt.executor.connection import Connection, Row
 
 
 class DamagedRow(HetoptError, ValueError):
@@ -64,10 +64,14 @@ def merge_parts(merge: int, job: int, parts: str) -> list[tuple[str, float]]:
     return found
 
 
-def damaged_rows(connection: Connection) -> list[DamagedRow]:
-    """Damage of rows on which decisions depend: of jobs that are queued, targets, merges that run, and nodes."""
-    from hetopt.executor.queue import spec_of
+def damaged_rows(connection: Connection, spec_of: Callable[[Row], object]) -> list[DamagedRow]:
+    """Damage of rows on which decisions depend: of queued jobs, targets, merges that run, and nodes.
 
+    Parameters
+    ----------
+    spec_of:
+        Reads the specification of a job.
+    """
     found: list[DamagedRow] = []
 
     def check(read: Callable[..., object], *values: Any) -> None:
