@@ -126,7 +126,7 @@ class Reconciler:
         for lease in leases:
             number = sum(seat.gpu_type == run.gpu_type and seat.place in usable for seat in lease.seats)
             if number and (lease.kind == PROFILE or lease.stop_asked is not None):
-                coming += number  # free soon by itself
+                coming += number  # free soon anyway
             elif number:
                 holders.append((lease, float(number)))
         numbered = [(i, number) for i, (_, number) in enumerate(holders)]
