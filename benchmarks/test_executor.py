@@ -35,7 +35,7 @@ from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from executor_scenes import node, rows, spec, with_speeds
+from executor_cluster import node, rows, spec, with_speeds
 from slurm_cluster import SlurmCluster, missing
 
 SPEEDS = {"K80": 1.0, "P100": 2.0, "V100": 4.0, "A100": 8.0, "H100": 12.0}
@@ -60,12 +60,12 @@ class Tireless:
         return self.hosts
 
     def start(self, grant: LeaseRecord) -> None:
-        """Its nodes are claimed, and it has told of its first steps."""
+        """Its nodes are claimed, and it has reported its first steps."""
         self.live[grant.tag] = grant
         for rank in range(len(grant.nodes)):
             (grant.folder / files.claim_file(rank)).write_text("{}")  # what runners do is not the controller's work
-        told = {"step": 5, "first_step": 1, "seconds": 4.0, "time": 1.0}
-        files.write_json(grant.folder / files.PROGRESS, told, durable=False)
+        progress = {"step": 5, "first_step": 1, "seconds": 4.0, "time": 1.0}
+        files.write_json(grant.folder / files.PROGRESS, progress, durable=False)
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """All that were started and not stopped run."""
@@ -322,9 +322,9 @@ def test_latencies(
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ) -> None:
-    """From the decision until the job's own first line has run, and from the stop until the books have its GPUs free.
+    """From the decision until the job's first line has run, and from the stop until its GPUs are free.
 
-    The controller looks all the time here; one that looks each second adds up to that. The peer has one GPU always.
+    The controller makes passes without a pause here; one pass per second adds up to a second. The peer has one GPU always.
     """
     running, free, cost, peer = [], [], [], []
     with StateDatabase(tmp_path / "state") as database:

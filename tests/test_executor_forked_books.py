@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from effort import examples
-from executor_scenes import opened, rows, spec
+from executor_cluster import opened, rows, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import COUNT, told
-from executor_scenes import rows, spec
+from executor_cluster import rows, spec
+from executor_leases import COUNT, lines_of
 from waiting import PATIENCE, until
 
 from hetopt.executor.controller import Controller, Settings
@@ -121,7 +121,7 @@ def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_
     """The second job waits, and the node's note says for what; it runs once the GPU is free."""
     first, second = two
     first.submit("a", tmp_path / "a")
-    first.until(lambda: told(tmp_path / "a"))
+    first.until(lambda: lines_of(tmp_path / "a"))
     second.submit("b", tmp_path / "b")
     (device,) = (seat.device for seat in first.node.seats)
     (holder,) = (lease.tag for lease in first.controller.manager.leases())
@@ -132,8 +132,8 @@ def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_
     assert node.note == f"{device} is in use by lease {holder}"
     assert rows(second.database)[0]["reason"].startswith("no GPU that is up can be had now")
     cancel(first.database, "a")
-    second.until(lambda: told(tmp_path / "b"), first)
-    assert told(tmp_path / "a")[-1][2] == "stops"
+    second.until(lambda: lines_of(tmp_path / "b"), first)
+    assert lines_of(tmp_path / "a")[-1][2] == "stops"
 
 
 def test_a_lock_outlives_controller_and_runner(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_lock_outlives_controller_and_runner(two: tuple[Cluster, Cluster], tmp
     program = f"{left}; __import__('time').sleep(1000)"
     command = [sys.executable, "-c", program, str(tmp_path / "a"), COUNT]
     submit(first.database, spec("a", command=command))
-    first.until(lambda: told(tmp_path / "a"))
-    child = int(told(tmp_path / "a")[0][1])
+    first.until(lambda: lines_of(tmp_path / "a"))
+    child = int(lines_of(tmp_path / "a")[0][1])
     (lease,) = first.controller.manager.leases()
     first.controller.close()
     others = [pid for pid, tag in tagged() if tag.startswith(lease.tag) and pid != child]
@@ -157,7 +157,7 @@ def test_a_lock_outlives_controller_and_runner(two: tuple[Cluster, Cluster], tmp
         second.controller.step()
     assert second.controller.manager.leases() == []
     os.kill(child, signal.SIGKILL)
-    second.until(lambda: told(tmp_path / "b"))
+    second.until(lambda: lines_of(tmp_path / "b"))
 
 
 def test_of_two_starts_at_once_one_waits(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
@@ -168,13 +168,13 @@ def test_of_two_starts_at_once_one_waits(two: tuple[Cluster, Cluster], tmp_path:
         one.controller.engine.start = _later  # type: ignore[method-assign]
         one.until(one.controller.manager.leases)
         del one.controller.engine.start  # type: ignore[method-assign]
-    first.until(lambda: told(tmp_path / "a"))
+    first.until(lambda: lines_of(tmp_path / "a"))
     second.until(lambda: second.controller.manager.leases() == [])
-    assert told(tmp_path / "b") == []
+    assert lines_of(tmp_path / "b") == []
     assert rows(second.database)[0]["state"] == "queued"
     assert rows(second.database)[0]["losses"] == 0
     cancel(first.database, "a")
-    second.until(lambda: told(tmp_path / "b"), first)
+    second.until(lambda: lines_of(tmp_path / "b"), first)
 
 
 def _later(_: object) -> None:
@@ -185,11 +185,11 @@ def test_the_next_controller_starts_the_same_lease_again(two: tuple[Cluster, Clu
     """Its own lock does not keep a lease away that was started before it could be recorded."""
     first, _ = two
     first.submit("a", tmp_path / "a")
-    first.until(lambda: told(tmp_path / "a"))
+    first.until(lambda: lines_of(tmp_path / "a"))
     with first.database.writing() as connection:
         connection.update("leases", {"state": "intent"})
     first.controller.close()
     first.database = StateDatabase(first.folder)
     first.control()
     first.until(lambda: [lease.state for lease in first.controller.manager.leases()] == ["started"])
-    assert len(told(tmp_path / "a")) == 1
+    assert len(lines_of(tmp_path / "a")) == 1

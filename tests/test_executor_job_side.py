@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from executor_leases import Clock, Python, full_disk, hidden, make_lease, model, said, steps_of, under
+from executor_leases import Clock, Python, content_of, full_disk, hidden, make_lease, model, steps_of, under
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,9 +85,9 @@ def test_it_goes_on_where_the_lease_says(tmp_path: Path, monkeypatch: pytest.Mon
         job.done(step >= 20)
     assert step == 10, "a copy ends with its share"
     assert steps_of(folder) == [10]
-    outcome = said(folder, files.OUTCOME)
+    outcome = content_of(folder, files.OUTCOME)
     assert outcome == {"step": 10, "finished": False, "asked": False}
-    progress = said(folder, files.PROGRESS)
+    progress = content_of(folder, files.PROGRESS)
     assert (progress["step"], progress["first_step"]) == (10, 8)
     losses = [json.loads(line) for line in (folder / files.LOSSES).read_text().splitlines()]
     assert losses[-1] == {"step": 10, "loss": 10.0, "copy": 3, "base": 7}, "the last of the share is always told"
@@ -134,10 +134,10 @@ def test_speed_is_of_training_alone(
                     job.save(step, write)
             time.time += after
             job.save(100, model())
-    progress = said(folder, files.PROGRESS)
+    progress = content_of(folder, files.PROGRESS)
     assert progress["step"] - progress["first_step"] == len(steps) - 1
     assert progress["seconds"] == pytest.approx(sum(seconds for seconds, _ in steps[1:]))
-    assert said(folder, files.OUTCOME)["step"] == len(steps)
+    assert content_of(folder, files.OUTCOME)["step"] == len(steps)
 
 
 def test_progress_is_told_now_and_then(folder: Path, clock: Clock) -> None:
@@ -145,15 +145,15 @@ def test_progress_is_told_now_and_then(folder: Path, clock: Clock) -> None:
         job.tick(0)
         assert not (folder / files.PROGRESS).exists(), "nothing is done yet"
         job.tick(1, memory_bytes=7)
-        assert said(folder, files.PROGRESS) == {
+        assert content_of(folder, files.PROGRESS) == {
             "step": 1, "first_step": 1, "seconds": 0.0, "time": 1000.0, "memory_bytes": 7.0,
         }  # fmt: skip
         clock.time += REPORT_SECONDS / 2
         job.tick(2, memory_bytes=9)
-        assert said(folder, files.PROGRESS)["step"] == 1
+        assert content_of(folder, files.PROGRESS)["step"] == 1
         clock.time += REPORT_SECONDS
         job.tick(3, memory_bytes=8)
-        assert said(folder, files.PROGRESS) == {
+        assert content_of(folder, files.PROGRESS) == {
             "step": 3, "first_step": 1, "seconds": 1.5 * REPORT_SECONDS, "time": clock.time, "memory_bytes": 9.0,
         }  # fmt: skip
 
@@ -172,7 +172,7 @@ def test_losses_are_kept_not_all_of_them(folder: Path, clock: Clock) -> None:
 
 
 def test_other_ranks_tell_nothing_but_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = under(make_lease(tmp_path, checkpoint_seconds=0.0), monkeypatch, rank=1, world=2)
+    folder = under(make_lease(tmp_path, checkpoint_seconds=0.0), monkeypatch, rank=1, size=2)
     before = sorted(folder.iterdir())
     with lease() as job:
         job.tick(1, loss=1.0)
@@ -194,7 +194,7 @@ def test_a_full_disk_does_not_stop_the_training(folder: Path, clock: Clock) -> N
         clock.time += REPORT_SECONDS
         job.tick(2, loss=0.5)
         job.save(2, model())
-    assert said(folder, files.PROGRESS)["step"] == 2
+    assert content_of(folder, files.PROGRESS)["step"] == 2
     assert steps_of(folder) == [2]
     assert hidden(folder) == []
 
@@ -205,7 +205,7 @@ def test_it_says_whether_it_is_done(finished: bool | None, folder: Path) -> None
         job.tick(4)
         if finished is not None:
             job.done(finished)
-    assert said(folder, files.OUTCOME) == {"step": 4, "finished": finished, "asked": False}
+    assert content_of(folder, files.OUTCOME) == {"step": 4, "finished": finished, "asked": False}
 
 
 class OutOfMemoryError(RuntimeError):
@@ -229,14 +229,14 @@ class OutOfMemoryError(RuntimeError):
 def test_what_went_wrong_is_told(problem: BaseException, told: str, memory: bool, folder: Path) -> None:
     with pytest.raises(type(problem)):
         fails(problem, done=True)
-    outcome = said(folder, files.OUTCOME)
+    outcome = content_of(folder, files.OUTCOME)
     assert outcome["problem"] == told
     assert outcome["out_of_memory"] is memory
 
 
 def test_a_problem_of_any_rank_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 was only stopped for its sake; ranks that end in order say nothing."""
-    folder = under(make_lease(tmp_path), monkeypatch, rank=0, world=3)
+    folder = under(make_lease(tmp_path), monkeypatch, rank=0, size=3)
     fine = LeaseReport(cast(OpenLease, SimpleNamespace(folder=folder)))
     with lease() as job:
         job.tick(1)
@@ -247,9 +247,9 @@ def test_a_problem_of_any_rank_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("RANK", "2")
     with pytest.raises(MemoryError):
         fails(MemoryError("too small"))
-    assert said(folder, files.problem_file(2))["problem"] == "MemoryError: too small"
+    assert content_of(folder, files.problem_file(2))["problem"] == "MemoryError: too small"
     assert not (folder / files.problem_file(1)).exists()
-    assert said(folder, files.OUTCOME) == {"step": 1, "finished": None, "asked": False}
+    assert content_of(folder, files.OUTCOME) == {"step": 1, "finished": None, "asked": False}
     assert fine.out_of_memory
 
 
@@ -257,7 +257,7 @@ def test_an_exit_in_order_is_no_problem(folder: Path) -> None:
     for code in (0, None):
         with pytest.raises(SystemExit):
             fails(SystemExit(code), done=True)
-        assert said(folder, files.OUTCOME) == {"step": 0, "finished": True, "asked": False}
+        assert content_of(folder, files.OUTCOME) == {"step": 0, "finished": True, "asked": False}
 
 
 def test_the_jobs_own_problem_goes_before_a_full_disk(folder: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_checkpoint_is_published_as_a_whole(folder: Path) -> None:
         job.save(5, write)
         ((step, made),) = files.published(folder)
         assert (step, made.name) == (5, "step-5")
-        assert said(made, LIST) == {"bytes": {"parts/a": 3, "link": 3}}
+        assert content_of(made, LIST) == {"bytes": {"parts/a": 3, "link": 3}}
         job.save(5, never)
         assert hidden(folder) == []
 
@@ -342,7 +342,7 @@ def test_a_list_that_was_copied_is_replaced(folder: Path) -> None:
         job.save(1, model())
         job.save(2, copied)
         assert steps_of(folder) == [2, 1]
-        assert said(folder / files.CHECKPOINTS / "step-2", LIST) == {"bytes": {"model.txt": 7, "more.txt": 4}}
+        assert content_of(folder / files.CHECKPOINTS / "step-2", LIST) == {"bytes": {"model.txt": 7, "more.txt": 4}}
         with pytest.raises(FileExistsError, match=r"must have no files\.json of its own"):
             job.save(3, lambda folder: (folder / LIST).write_text('{"train": ["a", "b"]}'))
     assert steps_of(folder) == [2, 1]
@@ -365,12 +365,12 @@ def test_a_death_while_saving_leaves_the_checkpoint_before(tmp_path: Path) -> No
     folder = make_lease(tmp_path)
     for _ in range(2):
         with Python(SAVE, HETOPT_LEASE=str(folder)) as job:
-            assert Path(job.says()).name.startswith(".step-2.")
+            assert Path(job.read()).name.startswith(".step-2.")
             job.process.kill()
         assert steps_of(folder) == [1]
     with Python(SAVE, HETOPT_LEASE=str(folder)) as job:
-        job.says()
-        job.tell()
+        job.read()
+        job.send()
         assert job.process.wait() == 0
     assert steps_of(folder) == [2, 1]
 

@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import COUNT, Clock, Runners, alive, ended, make_lease, recorded, said, seats, steps_of, told
+from executor_leases import (
+    COUNT,
+    Clock,
+    Runners,
+    alive,
+    content_of,
+    ended,
+    lines_of,
+    make_lease,
+    recorded,
+    seats,
+    steps_of,
+)
 from waiting import until
 
 from hetopt.executor import lease_directory as files
@@ -97,7 +109,7 @@ def test_two_nodes_of_a_lease_on_this_machine(launch: str, runners: Runners, tmp
     for rank, mine in enumerate(environments(tmp_path, world)):
         node = int(rank == world - 1)
         number = 1 if launch == "node" or node == 1 else 2
-        tag = f"{said(folder, files.LEASE)['tag']}.{node}"
+        tag = f"{content_of(folder, files.LEASE)['tag']}.{node}"
         expected = {
             "HETOPT_LEASE": str(folder), "HETOPT_TAG": tag, "HETOPT_GPU_TYPES": "fast", "MINE": "yes", "KEPT": "yes",
             "HETOPT_WORKERS_HERE": "21"[node], "HETOPT_NODE_RANK": str(node), "HETOPT_NODES": "2", "RANK": str(rank),
@@ -115,9 +127,9 @@ def test_the_end_of_one_node_is_not_that_of_another(runners: Runners, tmp_path: 
     folder = runners.lease(program, book, own=seats(a=1, b=1))
     assert runners.run(folder, 0)["reason"] == "ended"
     other = runners.start(folder, 1)
-    until(lambda: told(book), "node 1 lives")
-    assert [line[2] for line in told(book)] == ["begins"]
-    assert alive(told(book)[0][1])
+    until(lambda: lines_of(book), "node 1 lives")
+    assert [line[2] for line in lines_of(book)] == ["begins"]
+    assert alive(lines_of(book)[0][1])
     other.terminate()
     assert ended(other, folder, 1)["reason"] == "stopped"
 
@@ -187,7 +199,7 @@ def test_gpus_that_the_engine_picks(visible: str, problem: str | None, runners: 
 def test_a_profiling_run_lasts_from_its_first_step(runners: Runners) -> None:
     folder = runners.lease(TRAIN, 1.0, 0.02, kind="profile", most_seconds=1.0)
     assert runners.run(folder) == {"reason": "profiled", "codes": [0], "problem": None, "left": []}
-    progress = said(folder, files.PROGRESS)
+    progress = content_of(folder, files.PROGRESS)
     assert progress["step"] > progress["first_step"] == 1
     assert progress["seconds"] > 0.9
     assert steps_of(folder) == [progress["step"]]
@@ -242,4 +254,4 @@ def test_other_runs_may_be_silent(runners: Runners) -> None:
 def test_a_job_that_is_done(runners: Runners) -> None:
     folder = runners.lease(TRAIN, 0, 0, total_steps=5, until_step=5)
     assert runners.run(folder) == {"reason": "ended", "codes": [0], "problem": None, "left": []}
-    assert said(folder, files.OUTCOME) == {"step": 5, "finished": True, "asked": False}
+    assert content_of(folder, files.OUTCOME) == {"step": 5, "finished": True, "asked": False}

@@ -39,14 +39,14 @@ def test_of_many_processes_one_claims_a_node(tmp_path: Path) -> None:
     ranks, seen = 60, 0
     with ExitStack() as stack:
         racers = [stack.enter_context(Python(RACE, tmp_path, ranks)) for _ in range(5)]
-        assert [racer.says() for racer in racers] == ["ready"] * 5
+        assert [racer.read() for racer in racers] == ["ready"] * 5
         for racer in racers:
-            racer.tell()
+            racer.send()
         while any(racer.process.poll() is None for racer in racers):
             for path in tmp_path.glob("claim-*"):
                 assert json.loads(path.read_bytes())["boot"] == files.boot_id()
                 seen += 1
-        won = {racer.process.pid: racer.says().split() for racer in racers}
+        won = {racer.process.pid: racer.read().split() for racer in racers}
     assert sorted(int(rank) for own in won.values() for rank in own) == list(range(ranks)), "each once"
     for pid, own in won.items():
         for rank in own:
@@ -116,7 +116,7 @@ def test_who_a_process_is() -> None:
 def test_a_process_may_be_called_as_it_likes(name: bytes) -> None:
     program = "import ctypes, sys; ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[1])); print(flush=True); input()"
     with Python(program, name.hex()) as child:
-        child.says()
+        child.read()
         assert name in Path(f"/proc/{child.process.pid}/stat").read_bytes()
         assert files.parent(child.process.pid) == os.getpid()
         assert files.is_alive(files.identity(child.process.pid))
@@ -129,7 +129,7 @@ def test_a_process_lives_as_long_as_one_of_its_threads() -> None:
     )
     with Python(program) as child:
         pid = child.process.pid
-        child.says()
+        child.read()
         until(lambda: "State:\tZ" in Path(f"/proc/{pid}/status").read_text(), "its first thread has ended")
         assert files.is_alive(files.identity(pid))
         assert files.parent(pid) == os.getpid()

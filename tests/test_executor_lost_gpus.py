@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import cards, rows, spec
 from executor_nvml import some_nvml  # noqa: F401 - a fixture
-from executor_scenes import cards, rows, spec
 from executor_stage import Stage
 from waiting import PATIENCE, until
 
@@ -291,7 +291,7 @@ def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
 ) -> None:
     """The process may live on, in a driver in which it hangs; but one wrong answer of NVML stops nobody."""
     lab = stage(cards("n", "0", "1"), seconds=seconds)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
         lab.play(3, 1.0 if seconds is None else seconds)
@@ -309,7 +309,7 @@ def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
 
 def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Callable[..., Stage]) -> None:
     lab = stage(cards("n", "0", "1"), profile=True)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
         lab.play(8)
@@ -321,7 +321,7 @@ def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Cal
 
 def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., Stage]) -> None:
     lab = stage(cards("n", "0", "1"))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     start, lab.engine.start = lab.engine.start, _fails  # type: ignore[method-assign]
     lab.play()
@@ -339,7 +339,7 @@ def _fails(grant: LeaseRecord) -> None:
 def test_a_gpu_that_others_use_is_not_free(stage: Callable[..., Stage]) -> None:
     """Who trains there goes on, who has not begun looks for another, and who comes takes what is left."""
     lab = stage(cards("n", "0", "1", "2"))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3)
     start, lab.engine.start = lab.engine.start, _fails  # type: ignore[method-assign]
@@ -392,7 +392,7 @@ def test_a_job_goes_to_a_gpu_that_no_other_process_uses(machine: Machine, tmp_pa
 def test_a_gpu_that_others_are_counted_before_is_not_taken_for_another(stage: Callable[..., Stage]) -> None:
     """They are counted anew where one is gone, is back, or a controller is started; who is there stays where it is."""
     lab = stage(cards("n", "0", "1", "2"))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
         lab.play(2)

@@ -115,7 +115,7 @@ def test_processes_of_others_make_a_gpu_busy(ask: Callable[..., Answer]) -> None
         "import subprocess, sys; p = subprocess.Popen(['sleep', '1000'], env={}); print(p.pid, flush=True); p.wait()"
     )
     with Python(child, HETOPT_TAG="hetopt-abc123-1-0-1.0") as lease, Python("input()") as other:
-        below, gone = int(lease.says()), 2**22 + 1
+        below, gone = int(lease.read()), 2**22 + 1
         pids = (lease.process.pid, below, other.process.pid, gone)
         answer = ask(*H200S, *(f"process|GPU-0|{pid}" for pid in pids[:2]), *(f"process|GPU-1|{pid}" for pid in pids))
         os.kill(below, 9)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from executor_scenes import node, spec
+from executor_cluster import node, spec
 from executor_stage import Stage
 from hypothesis import given
 from hypothesis import strategies as st

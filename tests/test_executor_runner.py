@@ -16,12 +16,12 @@ from executor_leases import (
     Clock,
     Runners,
     alive,
+    content_of,
     ended,
     full_disk,
     hidden,
-    said,
+    lines_of,
     seats,
-    told,
 )
 from waiting import PATIENCE, until
 
@@ -36,10 +36,10 @@ def test_of_several_runners_one_runs_the_job(runners: Runners, tmp_path: Path) -
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
     rivals = [runners.start(folder) for _ in range(3)]
-    until(lambda: told(book) and sum(rival.poll() is None for rival in rivals) == 1, "two have left")
+    until(lambda: lines_of(book) and sum(rival.poll() is None for rival in rivals) == 1, "two have left")
     assert [rival.returncode for rival in rivals if rival.poll() is not None] == [0, 0]
     (winner,) = (rival for rival in rivals if rival.poll() is None)
-    claim = said(folder, files.claim_file(0))
+    claim = content_of(folder, files.claim_file(0))
     assert files.parent(claim["pid"]) == winner.pid, "its supervisor"
     assert files.is_alive(claim)
     assert runners.start(folder).wait(PATIENCE) == 0
@@ -48,7 +48,7 @@ def test_of_several_runners_one_runs_the_job(runners: Runners, tmp_path: Path) -
     content = ended(winner, folder)
     assert content == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
     assert runners.run(folder) == content, "what is said stays"
-    assert [line[2] for line in told(book)] == ["begins", "stops"]
+    assert [line[2] for line in lines_of(book)] == ["begins", "stops"]
     assert hidden(folder) == []
 
 
@@ -75,7 +75,7 @@ def test_a_claim_that_takes_too_long_runs_nothing(runners: Runners, tmp_path: Pa
 def test_a_lease_of_another_version_is_refused(version: object, runners: Runners, tmp_path: Path) -> None:
     """With a reason that reaches the controller: granted again, it would only be refused again."""
     folder = runners.lease("sh:touch $1", tmp_path / "ran")
-    files.write_json(folder / files.LEASE, {**said(folder, files.LEASE), "version": version})
+    files.write_json(folder / files.LEASE, {**content_of(folder, files.LEASE), "version": version})
     content = runners.run(folder)
     assert content["problem"].startswith("the lease is of another version of hetopt than the one on ")
     assert content == {"reason": "failed", "codes": [], "problem": content["problem"], "left": []}
@@ -100,23 +100,23 @@ def test_a_lease_that_cannot_be_read_is_left_to_the_controller(
 def test_a_signal_stops_the_job(number: signal.Signals, runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(COUNT, tmp_path / "book")
     process = runners.start(folder)
-    until(lambda: told(tmp_path / "book"), "it lives")
+    until(lambda: lines_of(tmp_path / "book"), "it lives")
     for _ in range(3):
         process.send_signal(number)
     assert ended(process, folder) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
-    assert [line[2] for line in told(tmp_path / "book")] == ["begins", "stops"]
+    assert [line[2] for line in lines_of(tmp_path / "book")] == ["begins", "stops"]
 
 
 def test_a_job_that_does_not_listen_is_killed_after_its_grace(runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
     folder = runners.lease(STUBBORN, book, grace_seconds=0.5)
     process = runners.start(folder)
-    until(lambda: told(book), "it lives")
+    until(lambda: lines_of(book), "it lives")
     asked = files.now()
     process.terminate()
     assert ended(process, folder) == {"reason": "stopped", "codes": [-9], "problem": None, "left": []}
     assert files.now() - asked >= 0.5
-    assert not alive(told(book)[0][1])
+    assert not alive(lines_of(book)[0][1])
 
 
 def test_a_job_whose_first_thread_has_ended_is_killed(runners: Runners, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_job_whose_first_thread_has_ended_is_killed(runners: Runners, tmp_path
     program = STUBBORN.replace("while not stop", end + "ctypes.CDLL(None).pthread_exit(None)\nwhile not stop")
     folder = runners.lease(program, tmp_path / "book", grace_seconds=0.2)
     process = runners.start(folder)
-    pid = until(lambda: told(tmp_path / "book"), "it lives")[0][1]
+    pid = until(lambda: lines_of(tmp_path / "book"), "it lives")[0][1]
     until(lambda: "State:\tZ" in Path(f"/proc/{pid}/status").read_text(), "its first thread has ended")
     process.terminate()
     assert ended(process, folder) == {"reason": "stopped", "codes": [-9], "problem": None, "left": []}
@@ -133,10 +133,10 @@ def test_a_job_whose_first_thread_has_ended_is_killed(runners: Runners, tmp_path
 def test_the_stop_file_stops_the_job(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(COUNT, tmp_path / "book")
     process = runners.start(folder)
-    until(lambda: told(tmp_path / "book"), "it lives")
+    until(lambda: lines_of(tmp_path / "book"), "it lives")
     (folder / files.STOP).write_text("it moves")
     assert ended(process, folder)["reason"] == "stopped"
-    assert told(tmp_path / "book")[-1][2] == "stops"
+    assert lines_of(tmp_path / "book")[-1][2] == "stops"
 
 
 def test_a_job_that_sees_the_stop_file_first_was_stopped(runners: Runners) -> None:
@@ -169,12 +169,12 @@ def test_helpers_are_not_asked_so_that_a_checkpoint_can_be_written(
     command = [sys.executable, str(script), str(book)]
     folder = runners.lease("", command=["sh", "-c", '"$@"; true', "sh", *command] if shell else command)
     process = runners.start(folder)
-    until(lambda: told(book), "it lives")
+    until(lambda: lines_of(book), "it lives")
     process.terminate()
     content = ended(process, folder)
     assert content == {"reason": "stopped", "codes": [-15 if shell else 0], "problem": None, "left": []}
     assert (tmp_path / "saved").exists()
-    assert not alive(told(book)[0][1]), "the helper has gone with it"
+    assert not alive(lines_of(book)[0][1]), "the helper has gone with it"
 
 
 def test_a_shell_that_passes_nothing_on_does_not_keep_the_job_from_stopping(runners: Runners, tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_a_shell_that_passes_nothing_on_does_not_keep_the_job_from_stopping(runn
     script.write_text(COUNT)
     folder = runners.lease('sh:trap : TERM; "$@"; exit 0', sys.executable, script, book, grace_seconds=8.0)
     process = runners.start(folder)
-    until(lambda: told(book), "it lives")
+    until(lambda: lines_of(book), "it lives")
     process.terminate()
     assert ended(process, folder) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
-    assert told(book)[-1][2] == "stops"
+    assert lines_of(book)[-1][2] == "stops"
 
 
 # -- fencing
@@ -204,7 +204,7 @@ def test_a_lease_that_is_no_longer_renewed_is_fenced(runners: Runners, tmp_path:
             files.renew(folder, int(last * 1000))
             time.sleep(0.05)
             gap, last = max(gap, files.now() - last), files.now()
-        lived = told(book) and process.poll() is None and len(told(book)) == 1
+        lived = lines_of(book) and process.poll() is None and len(lines_of(book)) == 1
         content = ended(process, folder)
         assert content == {"reason": "fenced", "codes": [0], "problem": None, "left": []}
         if lived and gap < ttl / 4:
@@ -221,7 +221,7 @@ def test_a_file_server_that_hangs_does_not_keep_it_from_fencing(runners: Runners
     os.mkfifo(folder / files.RENEWED)
     process = runners.start(folder)
     assert ended(process, folder)["reason"] == "fenced"
-    assert not alive(told(book)[0][1])
+    assert not alive(lines_of(book)[0][1])
 
 
 def test_what_was_written_before_is_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_where_one_worker_fails_the_others_are_stopped(runners: Runners, tmp_pat
     fail = 'import os, sys\nif os.environ["RANK"] == "1":\n    sys.exit(5)\n'
     folder = runners.lease(fail + program, tmp_path / "book", own=seats(a=3))
     assert runners.run(folder)["reason"] == "failed"
-    content = said(folder, files.exit_file(0))
+    content = content_of(folder, files.exit_file(0))
     assert content["codes"][1] == 5
     assert set(content["codes"][::2]) <= {0, -15}, "asked, be it before they could hear it"
 
@@ -270,8 +270,8 @@ def test_nothing_is_left_when_the_end_is_told(way: str, runners: Runners, tmp_pa
     book = tmp_path / "book"
     folder = runners.lease(AWAY, book, way, grace_seconds=0.3)
     process = runners.start(folder)
-    until(lambda: len(told(book)) == 2, "they live")
-    pids = [line[1] for line in told(book)]
+    until(lambda: len(lines_of(book)) == 2, "they live")
+    pids = [line[1] for line in lines_of(book)]
     if way == "stays":
         process.terminate()
     while not (folder / files.exit_file(0)).exists():
@@ -285,10 +285,10 @@ def test_nothing_is_left_when_the_end_is_told(way: str, runners: Runners, tmp_pa
 def test_the_end_is_told_once_there_is_room(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(COUNT, tmp_path / "book")
     process = runners.start(folder)
-    until(lambda: told(tmp_path / "book"), "it lives")
-    with full_disk(said(folder, files.claim_file(0))["pid"]):
+    until(lambda: lines_of(tmp_path / "book"), "it lives")
+    with full_disk(content_of(folder, files.claim_file(0))["pid"]):
         process.terminate()
-        until(lambda: told(tmp_path / "book")[-1][2] == "stops", "it stops")
+        until(lambda: lines_of(tmp_path / "book")[-1][2] == "stops", "it stops")
         time.sleep(0.5)
         assert process.poll() is None
         assert not (folder / files.exit_file(0)).exists()

@@ -15,11 +15,11 @@ import pytest
 from executor_leases import (
     Clock,
     Runners,
+    content_of,
     ended,
     full_disk,
     make_lease,
     model,
-    said,
     seats,
     steps_of,
     under,
@@ -51,7 +51,7 @@ def test_a_signal_only_sets_a_flag(folder: Path) -> None:
             assert until(job.should_stop, "it is asked")
             assert job.should_stop(), "it stays so"
             job.save(1, model())
-        assert said(folder, files.OUTCOME)["asked"] is True
+        assert content_of(folder, files.OUTCOME)["asked"] is True
         assert steps_of(folder) == [1]
         assert heard == []
         os.kill(os.getpid(), signal.SIGTERM)
@@ -117,7 +117,7 @@ def test_it_stops_by_itself_once_nobody_renews(tmp_path: Path, monkeypatch: pyte
         files.renew(folder, 9)
         clock.time += 1
         assert job.should_stop(), "too late"
-    assert said(folder, files.OUTCOME)["asked"] is True
+    assert content_of(folder, files.OUTCOME)["asked"] is True
 
 
 def test_what_is_there_at_first_is_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
@@ -147,7 +147,7 @@ def test_it_may_be_used_in_another_thread(folder: Path) -> None:
     until(lambda: steps, "it trains")
     (folder / files.STOP).write_text("it moves")
     thread.join()
-    assert said(folder, files.OUTCOME) == {"step": len(steps), "finished": False, "asked": True}
+    assert content_of(folder, files.OUTCOME) == {"step": len(steps), "finished": False, "asked": True}
 
 
 # -- gangs
@@ -272,4 +272,4 @@ def test_processes_of_a_gang_stop_at_the_same_step(tmp_path: Path) -> None:
     steps = [int.from_bytes(board.read_bytes()[8 * rank : 8 * rank + 8], "little") for rank in range(3)]
     assert steps == [files.read_number(folder / files.STOP_AT)] * 3
     assert steps_of(folder) == steps[:1]
-    assert said(folder, files.OUTCOME)["asked"] is True
+    assert content_of(folder, files.OUTCOME)["asked"] is True
