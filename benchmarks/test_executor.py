@@ -324,7 +324,7 @@ def test_latencies(
 ) -> None:
     """From the decision until the job's first line has run, and from the stop until its GPUs are free.
 
-    The controller makes passes without a pause here; one pass per second adds up to a second. The peer has one GPU always.
+    Passes follow without a pause here; one pass per second adds up to a second. The peer always has one GPU.
     """
     running, free, cost, peer = [], [], [], []
     with StateDatabase(tmp_path / "state") as database:
