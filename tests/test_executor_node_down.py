@@ -17,7 +17,6 @@ from waiting import until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engine_outages import EngineOutages
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.job_file import read_job
 from hetopt.executor.lease_record import LeaseTimeouts
@@ -170,40 +169,10 @@ def test_an_outage_does_not_count_as_waiting_over_restarts(stage: Make) -> None:
     lab.play(3, 200.0)
     lab.engine.down = ""
     lab.play(2, 100.0)
-    assert lab.held() == {"x": {"a": {"V100": 1}}}, "it has waited for 200 s"
+    assert lab.held() == {"x": {"a": {"V100": 1}}}, "it waits since the engine is back, for 200 s"
     lab.engine.waits = set()
     lab.play(10)
     assert (lab.states(), reasons(lab.database)) == ({"x": "done"}, [None])
-
-
-@given(
-    steps=st.lists(st.tuples(st.integers(1, 50), st.booleans(), st.booleans()), max_size=12), since=st.integers(0, 300)
-)
-def test_seconds_without_outages(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bool, bool]], since: int
-) -> None:
-    """As counted second by second: those after an answer that the next answer or the present confirms."""
-    with StateDatabase(tmp_path_factory.mktemp("state")) as database:
-        start = database.now()
-        database.clock.now = lambda: start + at  # type: ignore[method-assign]
-        at, last, away, counted = 0, 0, False, []
-        outages = EngineOutages(database)
-        for seconds, answers, restart in steps:
-            counted += [not away] * seconds
-            at += seconds
-            if answers:
-                away = False
-                last = at
-                outages.answered()
-            else:
-                counted[last:] = [False] * (at - last)
-                away = True
-                outages.failed()
-            if restart:
-                outages = EngineOutages(database)
-                last = at if not away else last
-        if since <= at:
-            assert outages.seconds_since(start + since) == pytest.approx(sum(counted[since:]))
 
 
 # -- Slurm

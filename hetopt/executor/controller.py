@@ -285,7 +285,7 @@ class Controller:
             self.alerts.set("engine", f"{self.engine.name} {what}: {problem}")
             with self.database.writing() as connection:
                 self.database.record_event(connection, "engine", down=str(problem))
-        self.manager.outages.failed()
+        self.manager.record_outage()
 
     def _write_alerts(self) -> None:
         """For status views; without the alerts that they derive from other rows."""

@@ -19,7 +19,6 @@ from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
 from hetopt.executor.damaged_rows import DamagedRow
-from hetopt.executor.engine_outages import EngineOutages
 from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
 from hetopt.executor.heartbeat import Heartbeat
 from hetopt.executor.lease_record import INTENT, PROFILE, LeaseRecord, LeaseTimeouts
@@ -38,6 +37,12 @@ from hetopt.executor.leases import (
 from hetopt.executor.leases_folder import check_there
 from hetopt.executor.speeds import learn
 from hetopt.executor.state_database import LEASES, StateDatabase
+
+ENGINE_BACK = "engine_back"
+"""Key in table meta: the second at which the engine answered again after its last outage; inf during one."""
+
+OUTAGE_SECONDS = 60.0
+"""Shorter outages change nothing: an engine that often fails to answer must not keep a lease waiting for ever."""
 
 MAX_REPORTS = 100
 """Leases at most, of those that just train, whose files are read in one pass; of more, each has its turn."""
@@ -90,7 +95,10 @@ class LeaseManager:
         self.database, self.engine, self.timeouts = database, engine, timeouts
         self.folder = database.folder / LEASES if folder is None else folder
         self.heartbeat, self.cache = Heartbeat(timeouts.ttl_seconds), Cache(database)
-        self.outages = EngineOutages(database)
+        with database.reading() as connection:
+            back = database.meta(connection, ENGINE_BACK)
+        self._engine_back = self._back_before = 0.0 if back is None else float(back)
+        self._down_since = -math.inf
         self.problems: list[str] = []
         self._addresses: dict[str, str] = {}
         self._observed: dict[str, _Observed] = {}
@@ -141,7 +149,7 @@ class LeaseManager:
         self.start([lease for lease in leases if lease.state == INTENT])
         phases = self.engine.status([lease.tag for lease in leases]) if ask else None
         if ask:
-            self.outages.answered()
+            self._record_engine(answers=True)
         before = self._observed
         self._observed = {one.tag: before.get(one.tag) or _Observed(self._waits_since(one)) for one in leases}
         ended = {tag for tag, phase in (phases or {}).items() if phase is Phase.ENDED} | self._failed
@@ -159,6 +167,22 @@ class LeaseManager:
         strays = [tag for tag, phase in (phases or {}).items() if tag not in known and phase is not Phase.ENDED]
         if strays:
             self._kill_strays(strays)
+
+    def record_outage(self) -> None:
+        """Record that the engine does not answer: what it has not begun waits from its next answer on."""
+        self._record_engine(answers=False)
+
+    def _record_engine(self, *, answers: bool) -> None:
+        if answers == (self._engine_back < math.inf):
+            return
+        now, back = self.database.now(), math.inf
+        if answers:
+            back = now if now - self._down_since >= OUTAGE_SECONDS else self._back_before
+        else:
+            self._down_since, self._back_before = now, self._engine_back
+        with self.database.writing() as connection:
+            self.database.set_meta(connection, ENGINE_BACK, repr(back))
+        self._engine_back = back
 
     def _isolated(self, lease: OpenLease, do: Callable[[], bool]) -> bool:
         """Do something with one lease; its problems do not delay the others.
@@ -301,7 +325,8 @@ class LeaseManager:
         phase = Phase.RUNNING if phases is None else phases.get(lease.tag, Phase.ENDED)
         if phase is not Phase.RUNNING and not self._up.issuperset(lease.nodes):
             return StopReason.NODE_DOWN
-        late = self.outages.seconds_since(self._observed[lease.tag].since) > self.timeouts.start_seconds
+        since = max(self._observed[lease.tag].since, self._engine_back)
+        late = self.database.now() - since > self.timeouts.start_seconds
         return StopReason.NOT_STARTED if late else None
 
     def _patience(self) -> float:
