@@ -17,7 +17,7 @@ from hetopt.executor.job_file import JobSpec
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import job_row, submit
-from hetopt.executor.restart_cost import starting, stopping
+from hetopt.executor.speeds import starting, stopping
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated

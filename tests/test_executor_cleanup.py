@@ -13,7 +13,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.job_side import list_files
 from hetopt.executor.leases import LeaseResult, seal
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.restart_cost import starting, stopping
+from hetopt.executor.speeds import starting, stopping
 
 
 @pytest.fixture

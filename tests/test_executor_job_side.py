@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -20,7 +22,8 @@ from hypothesis import strategies as st
 
 from hetopt.executor import lease
 from hetopt.executor import lease_directory as files
-from hetopt.executor.job_side import KEPT, LEASE_VARIABLE, LIST, LOOK_SECONDS, REPORT_SECONDS
+from hetopt.executor.job_side import LEASE_VARIABLE, LIST, POLL_SECONDS, REPORT_SECONDS, RETAINED
+from hetopt.executor.lease_record import LeaseRecord
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import OpenLease
 
@@ -90,7 +93,7 @@ def test_it_goes_on_where_the_lease_says(tmp_path: Path, monkeypatch: pytest.Mon
     progress = content_of(folder, files.PROGRESS)
     assert (progress["step"], progress["first_step"]) == (10, 8)
     losses = [json.loads(line) for line in (folder / files.LOSSES).read_text().splitlines()]
-    assert losses[-1] == {"step": 10, "loss": 10.0, "copy": 3, "base": 7}, "the last of the share is always told"
+    assert losses[-1] == {"step": 10, "loss": 10.0, "copy": 3, "base": 7}, "the last of the share is always there"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]"])
@@ -108,7 +111,7 @@ def test_a_lease_that_cannot_be_read(content: bytes | None, tmp_path: Path, monk
         pytest.fail("it must not run")
 
 
-# -- what it tells
+# -- what it reports
 
 
 @given(steps=st.lists(st.tuples(st.floats(0.01, 9), st.floats(0, 99)), min_size=2, max_size=8), after=st.floats(0, 99))
@@ -140,7 +143,7 @@ def test_speed_is_of_training_alone(
     assert content_of(folder, files.OUTCOME)["step"] == len(steps)
 
 
-def test_progress_is_told_now_and_then(folder: Path, clock: Clock) -> None:
+def test_progress_is_reported_now_and_then(folder: Path, clock: Clock) -> None:
     with lease() as job:
         job.tick(0)
         assert not (folder / files.PROGRESS).exists(), "nothing is done yet"
@@ -158,10 +161,10 @@ def test_progress_is_told_now_and_then(folder: Path, clock: Clock) -> None:
         }  # fmt: skip
 
 
-def test_losses_are_kept_not_all_of_them(folder: Path, clock: Clock) -> None:
+def test_some_losses_are_left_out(folder: Path, clock: Clock) -> None:
     with lease() as job:
         for step in range(1, 101):
-            clock.time += LOOK_SECONDS / 10
+            clock.time += POLL_SECONDS / 10
             job.tick(step, loss=float("nan") if step == 1 else 1 / step)
             job.tick(step)
     losses = [json.loads(line) for line in (folder / files.LOSSES).read_text().splitlines()]
@@ -171,7 +174,7 @@ def test_losses_are_kept_not_all_of_them(folder: Path, clock: Clock) -> None:
     assert 8 <= len(losses) <= 11
 
 
-def test_other_ranks_tell_nothing_but_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_ranks_report_problems_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = under(make_lease(tmp_path, checkpoint_seconds=0.0), monkeypatch, rank=1, size=2)
     before = sorted(folder.iterdir())
     with lease() as job:
@@ -200,7 +203,7 @@ def test_a_full_disk_does_not_stop_the_training(folder: Path, clock: Clock) -> N
 
 
 @pytest.mark.parametrize("finished", [True, False, None])
-def test_it_says_whether_it_is_done(finished: bool | None, folder: Path) -> None:
+def test_it_reports_whether_it_is_done(finished: bool | None, folder: Path) -> None:
     with lease() as job:
         job.tick(4)
         if finished is not None:
@@ -213,7 +216,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 @pytest.mark.parametrize(
-    ("problem", "told", "memory"),
+    ("problem", "text", "memory"),
     [
         (ValueError("bad data"), "ValueError: bad data", False),
         (MemoryError(), "MemoryError: ", True),
@@ -226,16 +229,16 @@ class OutOfMemoryError(RuntimeError):
         (RuntimeError("\ud800" + "x" * 5000), f"RuntimeError: \ud800{'x' * 1985}", False),
     ],
 )
-def test_what_went_wrong_is_told(problem: BaseException, told: str, memory: bool, folder: Path) -> None:
+def test_problems_are_reported(problem: BaseException, text: str, memory: bool, folder: Path) -> None:
     with pytest.raises(type(problem)):
         fails(problem, done=True)
     outcome = content_of(folder, files.OUTCOME)
-    assert outcome["problem"] == told
+    assert outcome["problem"] == text
     assert outcome["out_of_memory"] is memory
 
 
-def test_a_problem_of_any_rank_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 was only stopped for its sake; ranks that end in order say nothing."""
+def test_a_problem_of_any_rank_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 was only stopped for its sake; ranks that end in order write nothing."""
     folder = under(make_lease(tmp_path), monkeypatch, rank=0, size=3)
     fine = LeaseReport(cast(OpenLease, SimpleNamespace(folder=folder)))
     with lease() as job:
@@ -323,14 +326,14 @@ def test_a_checkpoint_that_fails_leaves_the_one_before(problem: BaseException, f
     assert steps_of(folder) == [2, 1]
 
 
-def test_the_newest_are_kept(folder: Path) -> None:
+def test_the_newest_are_retained(folder: Path) -> None:
     with lease() as job:
         for step in range(1, 7):
             job.save(step, model())
-            assert steps_of(folder) == list(range(step, max(0, step - KEPT), -1))
+            assert steps_of(folder) == list(range(step, max(0, step - RETAINED), -1))
         (folder / files.CHECKPOINTS / "step-6" / "model.txt").write_text("")
         job.save(7, model())
-    assert steps_of(folder) == [7, 5], "a damaged one is none of those that are kept"
+    assert steps_of(folder) == [7, 5], "a damaged one is not one of them"
 
 
 def test_a_list_that_was_copied_is_replaced(folder: Path) -> None:
@@ -343,9 +346,44 @@ def test_a_list_that_was_copied_is_replaced(folder: Path) -> None:
         job.save(2, copied)
         assert steps_of(folder) == [2, 1]
         assert content_of(folder / files.CHECKPOINTS / "step-2", LIST) == {"bytes": {"model.txt": 7, "more.txt": 4}}
-        with pytest.raises(FileExistsError, match=r"must have no files\.json of its own"):
+        with pytest.raises(FileExistsError, match=r"must not contain its own files\.json"):
             job.save(3, lambda folder: (folder / LIST).write_text('{"train": ["a", "b"]}'))
     assert steps_of(folder) == [2, 1]
+
+
+def test_a_vanished_lease_is_not_made_again(folder: Path) -> None:
+    """An administrator may have deleted it, or its file system is not mounted any more."""
+    with lease() as job:
+        job.tick(1, loss=1.0)
+        job.save(1, model())
+        shutil.rmtree(folder)
+        job.tick(2, loss=0.5)
+        with pytest.raises(FileNotFoundError):
+            job.save(2, model())
+        assert not job.should_stop()
+        assert not folder.exists()
+        folder.mkdir()  # so that the outcome can be written
+    assert {path.name for path in folder.iterdir()} == {files.OUTCOME, files.PROGRESS}
+    with pytest.raises(FileNotFoundError):
+        _ends_after_its_lease(folder)
+    assert not folder.exists()
+
+
+def _ends_after_its_lease(folder: Path) -> None:
+    LeaseRecord("hetopt-c-1-0-1", folder, ()).write()
+    with lease():
+        shutil.rmtree(folder)
+
+
+def test_checkpoints_are_for_the_user_alone(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        with lease() as job:
+            job.save(1, model())
+    finally:
+        os.umask(before)
+    made = folder / files.CHECKPOINTS
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (made, made / "step-1")] == [0o700, 0o700]
 
 
 SAVE = """
@@ -381,5 +419,5 @@ def test_imports_the_standard_library_alone() -> None:
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(*sorted(new - set(sys.stdlib_module_names)))"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert told.split() == ["hetopt"]
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["hetopt"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import granted, opened
 from executor_leases import (
     COUNT,
     Clock,
@@ -23,8 +24,12 @@ from executor_leases import (
 )
 from waiting import until
 
+from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
+from hetopt.executor.job_file import read_job
+from hetopt.executor.queue import submit
 from hetopt.executor.runner import Runner
+from hetopt.executor.state_database import StateDatabase
 
 TRAIN = """
 import sys, time
@@ -171,6 +176,29 @@ def test_the_log_has_a_limit(runners: Runners) -> None:
     assert (folder / "log-0.old").stat().st_size + (folder / "log-0").stat().st_size < 39_000
 
 
+@pytest.mark.parametrize(
+    ("text", "limit"), [("", 1 << 30), ("log: 1 MiB", 1 << 20), ("log: 5000", 5000), ("log: 0", 0)]
+)
+def test_the_limit_of_the_log_comes_from_the_file_of_the_job(text: str, limit: int, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(f"name: one\ncommand: ['true']\nsteps: 3\n{text}\n")
+    database = StateDatabase(tmp_path / "state")
+    submit(database, read_job(tmp_path / "job.yaml"))
+    assert granted(database, 1, seats(a=1)) is not None
+    (lease,) = opened(database)
+    assert (lease.log_bytes, type(lease.log_bytes)) == (limit, int)
+    with database.writing() as connection:  # a job of an earlier version has no such key
+        connection.change("UPDATE jobs SET spec = json_remove(spec, '$.log')")
+    assert [lease.log_bytes for lease in opened(database)] == [1 << 30]
+    database.close()
+
+
+@pytest.mark.parametrize("text", ["1 GHz", "-1", ".inf", "yes"])
+def test_limits_of_logs_that_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(f"name: one\ncommand: ['true']\nsteps: 3\nlog: {text}\n")
+    with pytest.raises(InvalidOption, match="log"):
+        read_job(tmp_path / "job.yaml")
+
+
 def test_slurm_says_which_node_this_is(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1))
     files.write_number(folder / files.PORT, 23456)
@@ -229,7 +257,7 @@ def test_how_long_it_may_run(
     clock, folder = Clock(), make_lease(tmp_path, **settings)
     monkeypatch.setattr(files, "now", clock)
     own = Runner(recorded(folder), 0)
-    for name in ("_urge", "_reap"):
+    for name in ("_signal", "_reap"):
         monkeypatch.setattr(own, name, lambda: None)
     for second in range(lives + 2):
         clock.time = 1000.0 + second
@@ -237,7 +265,7 @@ def test_how_long_it_may_run(
             own.watch.progress = clock.time
         if second == rate:
             own.watch.rate = clock.time
-        own._look()
+        own._check()
         assert own.reason == (reason if second > lives else None), f"after {second} s"
 
 

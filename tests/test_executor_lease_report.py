@@ -74,7 +74,7 @@ def test_messages_of_a_job_have_no_control_characters(tmp_path: Path) -> None:
 def test_a_lack_of_resources_on_a_host_is_no_failure_of_the_job(tmp_path: Path) -> None:
     host = {"reason": "ended", "codes": [], "problem": "the engine gave 0 GPUs", "host": True}
     ending = ended(make_lease(tmp_path), None, host, {"reason": "stopped", "codes": [-15]}).result()
-    assert (ending.finished, ending.failure, ending.trouble) == (False, None, "the engine gave 0 GPUs")
+    assert (ending.finished, ending.failure, ending.host_problem) == (False, None, "the engine gave 0 GPUs")
     job = {"reason": "ended", "codes": [], "problem": "'x' cannot be started"}
     ending = ended(make_lease(tmp_path), None, host, job).result()
     assert (ending.finished, ending.failure) == (False, "'x' cannot be started")

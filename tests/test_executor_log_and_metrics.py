@@ -25,8 +25,8 @@ from hetopt.executor.leases import LeaseResult, StopReason, ask_stop, grant, sea
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
-from hetopt.executor.restart_cost import restart_seconds
 from hetopt.executor.snapshot import snapshot
+from hetopt.executor.speeds import restart_seconds
 from hetopt.executor.state_database import StateDatabase
 from hetopt.metrics import summary
 

@@ -167,11 +167,11 @@ def test_nvml_that_hangs_stops_nobody(machine: Machine, monkeypatch: pytest.Monk
     machine.says(*BOTH, "error|nvmlInit|-|-300")
     machine.watch.soon()
     assert machine.watch.node() == FIRST, "nothing is known yet"
-    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", 0.5)
     time.sleep(0.5)
     with pytest.raises(EngineDown, match=r"^NVML has not answered within 0\.5 s; nvidia-smi must"):
         machine.watch.node()
-    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", PATIENCE)
+    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", PATIENCE)
     monkeypatch.setattr(nvidia_watch, "RETRY_SECONDS", 0.0)
     machine.says(*BOTH)
     assert _answer(machine.watch) == FIRST
@@ -197,7 +197,7 @@ def test_what_cannot_be_killed_is_one_process_only(monkeypatch: pytest.MonkeyPat
             raise subprocess.TimeoutExpired("x", seconds)
 
     monkeypatch.setattr(subprocess, "Popen", Stuck)
-    for name in ("LOOK_SECONDS", "RETRY_SECONDS", "WAIT_SECONDS"):
+    for name in ("QUERY_SECONDS", "RETRY_SECONDS", "WAIT_SECONDS"):
         monkeypatch.setattr(nvidia_watch, name, 0.0)
     watch = GpuWatch(FIRST, 2)
     watch.soon()
@@ -221,10 +221,10 @@ def test_it_is_asked_now_and_then(machine: Machine, monkeypatch: pytest.MonkeyPa
     log = machine.records.with_name("log")
     assert machine.watch.node() == FIRST
     assert not log.exists(), "it was asked just now"
-    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", 0.0)
     machine.says(BOTH[0])
     watch = GpuWatch(FIRST, 2)
-    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", PATIENCE)
+    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", PATIENCE)
     until(lambda: len(watch.node().seats) == 1, "it is asked")
     assert log.read_text().count("nvmlInit") == log.read_text().count("nvmlShutdown") == 1
     watch.close()

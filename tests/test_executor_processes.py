@@ -154,9 +154,9 @@ def test_an_error_of_the_runner_itself_is_the_end_of_its_job(runners: Runners, t
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
     wrong = (
-        "import os; from hetopt.executor.runner import Runner; look = Runner._look\n"
-        "def wrong(own):\n    look(own)\n    os.path.getsize(own.lease.cwd + '/book') and 1 / 0\n"
-        "Runner._look = lambda own: os.path.exists(own.lease.cwd + '/book') and wrong(own)\n"
+        "import os; from hetopt.executor.runner import Runner; check = Runner._check\n"
+        "def wrong(own):\n    check(own)\n    os.path.getsize(own.lease.cwd + '/book') and 1 / 0\n"
+        "Runner._check = lambda own: os.path.exists(own.lease.cwd + '/book') and wrong(own)\n"
     )
     assert runners.start(folder, before=wrong).wait(PATIENCE) == 1
     assert "ZeroDivisionError" in (folder / "runner.log").read_text()

@@ -30,7 +30,7 @@ from waiting import PATIENCE
 
 from hetopt.executor import lease
 from hetopt.executor import lease_directory as files
-from hetopt.executor.job_side import LOOK_SECONDS, Lease
+from hetopt.executor.job_side import POLL_SECONDS, Lease
 from hetopt.executor.processes import tagged
 
 
@@ -78,10 +78,10 @@ def test_the_stop_file_is_seen(folder: Path, clock: Clock) -> None:
         assert not job.should_stop()
         (folder / files.STOP).write_text("it moves")
         assert not job.should_stop(), "it looks only now and then"
-        clock.time += 2 * LOOK_SECONDS
+        clock.time += 2 * POLL_SECONDS
         assert job.should_stop()
         (folder / files.STOP).unlink()
-        clock.time += LOOK_SECONDS
+        clock.time += POLL_SECONDS
         assert job.should_stop(), "what was asked is not taken back"
 
 
@@ -103,7 +103,7 @@ def test_a_file_server_that_is_away_is_no_reason_to_fail(
         assert job.should_stop()
 
 
-def test_it_stops_by_itself_once_nobody_renews(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_it_stops_once_the_lease_is_not_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     folder = under(make_lease(tmp_path, ttl_seconds=10.0), monkeypatch)
     with lease() as job:
         for counter in range(2, 8):
@@ -184,7 +184,7 @@ def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> N
             step += 1
             job.tick(step)
             if rank == 0 and step == asked:
-                job._ask_to_stop(signal.SIGTERM, None)
+                job._on_signal(signal.SIGTERM, None)
         ends[rank] = step
 
     threads = [threading.Thread(target=train, args=(rank,)) for rank in range(3)]
@@ -192,7 +192,7 @@ def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    assert not barrier.broken, f"somebody waits for a rank that has stopped: {ends}"
+    assert not barrier.broken, f"a rank waits for one that has stopped: {ends}"
     assert len(set(ends)) == 1
     assert ends[0] > asked
 
@@ -200,7 +200,7 @@ def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> N
 def test_a_full_disk_does_not_keep_a_gang_from_stopping(tmp_path: Path) -> None:
     first, second = gang(make_lease(tmp_path), 2)
     with full_disk():
-        first._ask_to_stop(signal.SIGTERM, None)
+        first._on_signal(signal.SIGTERM, None)
         assert not first.should_stop()
         first.tick(1)
         second.tick(1)
@@ -211,9 +211,9 @@ def test_a_full_disk_does_not_keep_a_gang_from_stopping(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     with full_disk(room=0):
         first, second = gang(folder, 2)
-        first._ask_to_stop(signal.SIGTERM, None)
+        first._on_signal(signal.SIGTERM, None)
         first.tick(5)
-        assert not first.should_stop(), "nobody else knows"
+        assert not first.should_stop(), "the other rank has not read it"
     assert not first.should_stop()
     first.tick(7)
     second.tick(7)
@@ -223,7 +223,7 @@ def test_a_full_disk_does_not_keep_a_gang_from_stopping(tmp_path: Path) -> None:
 def test_a_gang_that_starts_again_within_its_lease_forgets_the_step(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     first, second = gang(folder, 2)
-    first._ask_to_stop(signal.SIGTERM, None)
+    first._on_signal(signal.SIGTERM, None)
     first.should_stop()
     assert files.read_number(folder / files.STOP_AT) == 2
     first, second = gang(folder, 2)
@@ -235,7 +235,7 @@ def test_a_gang_that_starts_again_within_its_lease_forgets_the_step(tmp_path: Pa
 GANG = """
 import mmap, os, sys, time
 from hetopt.executor import lease
-from hetopt.executor.job_side import LOOK_SECONDS
+from hetopt.executor.job_side import POLL_SECONDS
 with lease() as job, open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 24) as board:
     def at(rank):
         return int.from_bytes(board[8 * rank : 8 * rank + 8], "little")

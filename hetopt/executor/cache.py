@@ -22,14 +22,14 @@ class Cache:
     def __init__(self, database: StateDatabase) -> None:
         self._database = database
         self._version: object = None
-        self._found: dict[Hashable, Any] = {}
+        self._results: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, read: Callable[[], T]) -> T:
         """The result of ``read``, or its result since the last change."""
         if (version := self._database.version()) != self._version:
-            self._found.clear()
+            self._results.clear()
             self._version = version
-        if key not in self._found:
-            self._found[key] = read()
-        found: T = self._found[key]
-        return found
+        if key not in self._results:
+            self._results[key] = read()
+        result: T = self._results[key]
+        return result

@@ -12,6 +12,7 @@ from hetopt.checks import MOST_COUNTED
 from hetopt.data.file_values import Amount, Natural, Part, Positive, Weight, wrong
 from hetopt.data.units import SECONDS
 from hetopt.errors import InvalidOption
+from hetopt.executor.lease_record import LOG_BYTES
 from hetopt.executor.names import WANTED, is_name
 from hetopt.executor.spec_files import read_spec
 from hetopt.executor.units import BYTES
@@ -97,6 +98,8 @@ class JobSpec(Part):
     """A checkpoint at least every so many seconds, or ``10 min``."""
     grace: Seconds = 30.0
     """Time to write a checkpoint when asked to stop; then it is killed."""
+    log: Bytes = float(LOG_BYTES)
+    """Limit of its log on each node; the newest output is retained. 0: none."""
     cwd: str | None = None
     """Working directory; default: that of the job's file."""
     environment: dict[str, Word] = Field(default_factory=dict)

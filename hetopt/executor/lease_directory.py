@@ -36,12 +36,12 @@ TAG_VARIABLE = "HETOPT_TAG"
 
 
 def claim_file(rank: int) -> str:
-    """Name of the file that says who runs this node of the gang."""
+    """Name of the file with the identity of the process that runs this node of the gang."""
     return f"claim-{rank}"
 
 
 def exit_file(rank: int) -> str:
-    """Name of the file that says how this node of the gang ended."""
+    """Name of the file with the end of this node of the gang."""
     return f"exit-{rank}.json"
 
 
@@ -51,56 +51,58 @@ def problem_file(rank: int | str) -> str:
 
 
 def log_file(rank: int) -> str:
-    """Name of the file with what the job printed on this node."""
+    """Name of the file with the output of the job on this node."""
     return f"log-{rank}"
 
 
 ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
-"""Errors that say that there is no such file; all others may pass."""
+"""Errors that prove that there is no such file; all others may be temporary."""
 
 
 def now() -> float:
-    """Seconds since this machine was started, also those in which it slept; never set back or forth."""
+    """Seconds since this machine was started, with those of suspension; monotonic."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def boot_id() -> str:
-    """What tells this run of this machine from every other."""
+    """Identifier of this boot of this machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def started(pid: int) -> int | None:
-    """When the process began, in clock ticks since the machine was started; None where there is none (a zombie is)."""
+    """When the process began, in clock ticks since the machine was started; None without a live process."""
     fields = _fields(pid)
     return None if fields is None else int(fields[19])
 
 
 def parent(pid: int) -> int | None:
-    """The process that a process belongs to; None where there is none (a zombie is)."""
+    """The parent of a process; None without a live process."""
     fields = _fields(pid)
     return None if fields is None else int(fields[1])
 
 
 def _fields(pid: int) -> list[bytes] | None:
-    """What /proc/PID/stat says after the name, which may hold any bytes."""
+    """The fields of /proc/PID/stat after the name, which may hold any bytes; None for a zombie, too."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    dead = not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1)  # else it is its first thread alone
+    dead = not fields or (
+        fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    )  # with more threads only the first has ended
     return None if dead else fields
 
 
 def identity(pid: int | None = None) -> dict[str, Any]:
-    """Who a process is (by default this one), beyond the reuse of process numbers and restarts of the machine."""
+    """Identity of a process (by default this one), unique over reused process numbers and over reboots."""
     pid = os.getpid() if pid is None else pid
     return {"host": socket.gethostname(), "boot": boot_id(), "pid": pid, "started": started(pid)}
 
 
-def is_alive(who: dict[str, Any]) -> bool:
+def is_alive(process: dict[str, Any]) -> bool:
     """Whether the process with that :func:`identity`, of this machine, still runs."""
-    pid, since = who.get("pid"), who.get("started")
-    return who.get("boot") == boot_id() and isinstance(pid, int) and since is not None and started(pid) == since
+    pid, since = process.get("pid"), process.get("started")
+    return process.get("boot") == boot_id() and isinstance(pid, int) and since is not None and started(pid) == since
 
 
 def write_json(path: Path, content: Any, *, durable: bool = True) -> None:
@@ -121,10 +123,10 @@ def write_json(path: Path, content: Any, *, durable: bool = True) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """What :func:`write_json` has written; None where there is nothing, or nothing that can be read."""
+    """The content that :func:`write_json` has written; None where it is missing or damaged."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):  # the last of rubbish such as [[[[…
+    except (OSError, ValueError, RecursionError):  # the last: damaged content such as [[[[…
         return None
     return content if isinstance(content, dict) else None
 
@@ -146,21 +148,21 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def claim(folder: Path, rank: int, who: dict[str, Any]) -> bool:
-    """Take node ``rank`` of the lease, once and for all; False where somebody has.
+def claim(folder: Path, rank: int, owner: dict[str, Any]) -> bool:
+    """Claim node ``rank`` of the lease, for ever; False where it is claimed already.
 
     ``link`` fails if the name is there, on NFS too; the content is complete from the first moment.
     """
     spare = folder / f".claim-{rank}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
     try:
         with open(spare, "w", encoding="utf-8") as file:
-            json.dump(who, file)
+            json.dump(owner, file)
             file.flush()
             os.fsync(file.fileno())
         try:
             os.link(spare, folder / claim_file(rank))
         except OSError as problem:
-            if os.stat(spare).st_nlink != 2:  # a file server may have made the link and lost its answer
+            if os.stat(spare).st_nlink != 2:  # a file server may have made the link and lost its reply
                 if isinstance(problem, FileExistsError):
                     return False
                 raise
@@ -171,23 +173,23 @@ def claim(folder: Path, rank: int, who: dict[str, Any]) -> bool:
 
 
 def renew(folder: Path, counter: int) -> None:
-    """Overwrite the counter."""
+    """Renew a lease: overwrite its counter."""
     write_number(folder / RENEWED, counter)
 
 
 def write_number(path: Path, number: int | None) -> None:
-    """Overwrite a number in place; None makes room for one that is not known yet."""
+    """Overwrite a number in place; None reserves the space for a later one."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         os.pwrite(handle, b" " * 20 + b"\n" if number is None else b"%020d\n" % number, 0)
-    except OSError as problem:  # which names no file
+    except OSError as problem:  # pwrite names no file
         raise OSError(problem.errno, problem.strerror, str(path)) from None
     finally:
         os.close(handle)
 
 
 def read_number(path: Path) -> int | None:
-    """A number that :func:`write_number` has written; None where it is not known, or not complete."""
+    """A number of :func:`write_number`; None where it is missing or incomplete."""
     content = read_text(path)
     return int(content) if content is not None and len(content) == 21 and content[:20].isdecimal() else None
 
@@ -198,7 +200,7 @@ def published(folder: Path) -> list[tuple[int, Path]]:
     Raises
     ------
     OSError
-        The server does not let it be known; that proves nothing of what is there.
+        The file server fails; that proves nothing.
     """
     return [(step, path) for step, path in checkpoints(folder) if is_complete(path)]
 
@@ -215,12 +217,12 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def is_complete(checkpoint: Path) -> bool:
-    """Whether every file of the checkpoint is there in its full length, as the list says that was written last.
+    """Whether every file of the checkpoint has the length in the list, which was written last.
 
     Raises
     ------
     OSError
-        The server does not let it be known.
+        The file server fails; that proves nothing.
     """
     try:
         content = json.loads((checkpoint / "files.json").read_bytes())
@@ -230,5 +232,5 @@ def is_complete(checkpoint: Path) -> bool:
         if problem.errno not in ABSENT:
             raise
         return False
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):  # it says something else
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):  # it is not a list
         return False

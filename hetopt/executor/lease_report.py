@@ -1,4 +1,4 @@
-"""What the directory of a lease says about it."""
+"""The state of a lease by the files of its directory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hetopt.executor.lease_record import PROFILE
 from hetopt.executor.leases import LeaseResult, OpenLease
 
 CONTROLLER = "controller"
-"""Key of a claim by which the controller keeps runners away for ever."""
+"""Key of a claim by which the controller revokes a node: no runner will begin there."""
 
 MAX_NUMBER = 2.0**53
-"""Steps, seconds and bytes are fewer."""
+"""Limit of valid steps, seconds and bytes."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LeaseReport:
     lease:
         The lease.
     seen:
-        Node -> its claim, as far as it was read before: claims stay.
+        Node -> its claim, as read before: claims never change.
     """
 
     lease: OpenLease
@@ -69,17 +69,17 @@ class LeaseReport:
 
     @cached_property
     def has_ended(self) -> bool:
-        """Whether, by the files alone, certainly nothing of it runs any more."""
+        """Whether the files prove that no process of it runs any more."""
         return len(self.exits) == len(self.ranks)
 
     @cached_property
     def outcome(self) -> dict[str, Any]:
-        """What the job reported at its end."""
+        """The report of the job at its end."""
         return files.read_json(self.folder / files.OUTCOME) or {}
 
     @cached_property
     def progress(self) -> dict[str, Any]:
-        """What the job last reported."""
+        """The last progress that the job reported."""
         content = files.read_json(self.folder / files.PROGRESS) or {}
         good = all(is_number(content.get(key)) for key in ("step", "first_step", "seconds", "time"))
         return content if good else {}
@@ -107,12 +107,12 @@ class LeaseReport:
         return self.has_ended
 
     def result(self, outcome: str | None = None) -> LeaseResult:
-        """The result for the seal; ``outcome`` where the controller knows better than the runners.
+        """The result for the seal; ``outcome`` replaces that of the runners.
 
         Raises
         ------
         OSError
-            The file server does not answer now.
+            The file server fails.
         """
         checkpoints = files.checkpoints(self.folder)
         newest = next((one for one in checkpoints if files.is_complete(one[1])), None)
@@ -125,7 +125,7 @@ class LeaseReport:
         return LeaseResult(
             outcome=_printable(outcome),
             out_of_memory=self.out_of_memory,
-            trouble=None if self.trouble is None else _printable(self.trouble),
+            host_problem=None if self.host_problem is None else _printable(self.host_problem),
             step=step,
             checkpoint=checkpoint,
             checkpoint_bytes=None if checkpoint is None else _size(checkpoint),
@@ -135,23 +135,23 @@ class LeaseReport:
         )
 
     @property
-    def trouble(self) -> str | None:
-        """What was wrong with a host, so that the job could not begin there."""
+    def host_problem(self) -> str | None:
+        """The problem of a host on which the job could not begin."""
         found = (one["problem"] for one in self.exits.values() if one.get("problem") and one.get("host") is True)
         return next(found, None)
 
     def _verdict(self, outcome: str, damaged: int | None) -> tuple[bool, str | None]:
-        """Whether the job is done, and why it failed."""
+        """Whether the job is done; the reason of its failure."""
         exits = self.exits.values()
         for one in exits:
             if one.get("problem") and one.get("host") is not True:
                 return False, one["problem"]
-        if self.trouble is not None:
+        if self.host_problem is not None:
             return False, None
         codes = [code for one in exits for code in one["codes"]]
         clean = bool(codes) and not any(codes)
         if clean and self.outcome.get("finished"):
-            if damaged is not None:  # the job relied on it when it reported that it is done
+            if damaged is not None:  # the job relied on it
                 return False, f"its last checkpoint, of step {damaged}, is damaged"
             return True, None
         if outcome == "ended" and clean and not self.outcome and not self.progress:
@@ -163,7 +163,7 @@ class LeaseReport:
         if clean and (self.lease.forked or self.lease.kind == PROFILE):
             return False, None
         if clean and self.outcome.get("asked"):
-            return False, None  # its lease had expired, which it saw before its runner
+            return False, None  # it saw before its runner that the lease had expired
         problems = [one["problem"] for one in (self.outcome, *self.problems) if one.get("problem")]
         if problems:
             return False, str(problems[0])
@@ -192,12 +192,12 @@ def _printable(text: str) -> str:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a file that a job has written, or that is damaged, holds a valid number there."""
+    """Whether a value from a file that a job has written is a valid number."""
     return isinstance(value, (int, float)) and 0 <= value < MAX_NUMBER
 
 
 def _is_exit(content: Mapping[str, Any]) -> bool:
-    """Whether a runner has written that nothing is left; a damaged file proves nothing."""
+    """Whether the content of an exit file is valid, and no process is left; a damaged file proves nothing."""
     codes, problem = content.get("codes"), content.get("problem")
     return (
         content.get("left") == []

@@ -10,7 +10,7 @@ from typing import Any
 
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.damaged_rows import DamagedRow, spec_fields
-from hetopt.executor.lease_record import INTENT, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
+from hetopt.executor.lease_record import INTENT, LOG_BYTES, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.schema import HELD_DEVICE, HELD_NUMBER
 from hetopt.executor.state_database import StateDatabase
@@ -147,7 +147,7 @@ def _open_lease(row: Row, job: Row, seats: Iterable[Seat], folder: Path) -> Open
         total_steps=spec.get("steps"),
         checkpoint_seconds=spec.get("checkpoint", LeaseRecord.checkpoint_seconds),
         grace_seconds=spec.get("grace", LeaseRecord.grace_seconds),
-        log_bytes=int(spec.get("log", 0)),
+        log_bytes=int(spec.get("log", LOG_BYTES)),
     )
 
 
@@ -294,8 +294,8 @@ class LeaseResult:
         Why it counts as a failure of the job itself; None where it does not.
     fatal:
         Another attempt is useless.
-    trouble:
-        Of a host that could not start it.
+    host_problem:
+        Problem of a host that could not start it.
     out_of_memory:
         The GPU has too little memory, or the host.
     """
@@ -308,7 +308,7 @@ class LeaseResult:
     finished: bool = False
     failure: str | None = None
     fatal: bool = False
-    trouble: str | None = None
+    host_problem: str | None = None
     out_of_memory: bool = False
 
 
@@ -385,7 +385,7 @@ def _state_after(
         return progressed
     if result.outcome == "profiled" and result.ticked is not None:
         return {}  # the purpose of the lease
-    losses, last = job["losses"] + 1, result.trouble or result.outcome
+    losses, last = job["losses"] + 1, result.host_problem or result.outcome
     text = f"{losses} leases in a row ended early, without a request or a checkpoint (the last one: {last})"
     return _retry(now, losses, text, f"{text}; events.jsonl has more", losses - LOSSES_AT_ONCE)
 

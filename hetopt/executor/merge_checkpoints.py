@@ -1,7 +1,7 @@
-"""Merges the checkpoints of a forked job's copies: ``python -m hetopt.executor.merge_checkpoints PARTS TARGET``.
+"""Merges checkpoints of a job's copies: ``python -m hetopt.executor.merge_checkpoints PARTS TARGET [PARENT]``.
 
-Arrays lie in ``.npz`` or ``.safetensors`` files; those of the same name in all checkpoints are averaged with the steps
-that each copy has done as weights. All other files are taken from the copy that has done the most.
+Arrays in ``.npz`` and ``.safetensors`` files are averaged by their names, weighted by the steps of each copy. All other
+files are copied from the copy with the most steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNFIT = 3
 
 
 def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
-    """Publish the merged checkpoint at ``target``, whole or not at all; nothing happens where it is there already.
+    """Publish the merged checkpoint at ``target``, whole or not at all; one that is there already stays.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
     for old in target.parent.glob(f".{target.name}.*"):
         shutil.rmtree(old, ignore_errors=True)
     most = max(parts, key=lambda part: part[1])[0]
-    shutil.copytree(most, hidden, ignore=_no_files)
+    shutil.copytree(most, hidden, ignore=_not_files)
     (hidden / "files.json").unlink(missing_ok=True)
     weights = [weight for _, weight in parts]
     for path in sorted(most.rglob("*")):
@@ -60,25 +60,25 @@ def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
             states.append(read_arrays(folder / name))
             if (wrong := diverged(states[-1])) is not None:
                 raise InvalidOption(f"{folder / name}: {wrong!r} has NaN or infinite entries: this copy has diverged")
-        write_arrays(hidden / name, consolidate(states, weights, finite=False))  # they are, as was seen
+        write_arrays(hidden / name, consolidate(states, weights, finite=False))  # they are finite
     list_files(hidden)
     shutil.rmtree(target, ignore_errors=True)  # what is there is not complete
     os.rename(hidden, target)
     files.sync_folder(target.parent)
 
 
-def _no_files(folder: str, names: Sequence[str]) -> list[str]:
-    """Links that lead nowhere, pipes and the like: :func:`~hetopt.executor.job_side.list_files` leaves them out too."""
+def _not_files(folder: str, names: Sequence[str]) -> list[str]:
+    """Dangling links, pipes etc., which :func:`~hetopt.executor.job_side.list_files` leaves out too."""
     return [name for name in names if not (os.path.isfile(f"{folder}/{name}") or os.path.isdir(f"{folder}/{name}"))]
 
 
 def read_arrays(path: Path) -> Mapping[str, Any]:
-    """Arrays by name; nothing in the file is executed.
+    """Arrays by name; nothing in the file is unpickled.
 
     Raises
     ------
     InvalidOption
-        It holds something else than arrays of numbers.
+        The file is damaged, or holds other things than arrays of numbers.
     """
     try:
         if path.suffix == ".npz":
@@ -87,16 +87,15 @@ def read_arrays(path: Path) -> Mapping[str, Any]:
         return _read_safetensors(path)
     except ImportError:
         raise InvalidOption(f"{path.name}: to merge .safetensors, pip install 'hetopt[torch]'") from None
-    except (OSError, MemoryError) as problem:
-        if isinstance(problem, MemoryError) or problem.errno not in (None, *files.ABSENT):
-            raise  # it may pass
-        raise InvalidOption(f"{path} holds no plain arrays: {problem}") from None
     except Exception as problem:  # numpy, zipfile and safetensors raise many kinds for a damaged file
+        temporary = isinstance(problem, OSError) and problem.errno not in (None, *files.ABSENT)
+        if temporary or isinstance(problem, MemoryError):
+            raise
         raise InvalidOption(f"{path} holds no plain arrays: {problem}") from None
 
 
 def _read_safetensors(path: Path) -> Mapping[str, Any]:
-    """As NumPy arrays, or, where NumPy has no such type (bfloat16), as tensors of PyTorch."""
+    """As NumPy arrays, or as tensors of PyTorch where NumPy has no such type (bfloat16)."""
     from safetensors import numpy
 
     try:
@@ -109,7 +108,7 @@ def _read_safetensors(path: Path) -> Mapping[str, Any]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """The same, written."""
+    """Write arrays to an ``.npz`` or ``.safetensors`` file, by its suffix."""
     if path.suffix == ".npz":
         np.savez(path, **arrays)
         return
@@ -124,21 +123,15 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Merge, and say in a line what is wrong; :data:`UNFIT` where trying again is useless."""
+    """Merge, or print a line with the error: exit code 1, or :data:`UNFIT` where another attempt is useless."""
     if len(words) > 2:
-        die_with(int(words[2]))  # the next controller starts a process of its own
+        die_with(int(words[2]))  # the next controller starts its own process
     parts = [(Path(folder), float(weight)) for folder, weight in json.loads(words[0])]
     try:
         merge(parts, Path(words[1]))
-    except InvalidOption as problem:
-        print(problem, file=sys.stderr)
-        return UNFIT
-    except (OSError, MemoryError) as problem:
-        print(raised(problem), file=sys.stderr)
-        return 1
     except Exception as problem:
-        print(raised(problem), file=sys.stderr)
-        return UNFIT
+        print(problem if isinstance(problem, InvalidOption) else raised(problem), file=sys.stderr)
+        return 1 if isinstance(problem, (OSError, MemoryError)) else UNFIT
     return 0
 
 

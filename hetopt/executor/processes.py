@@ -1,8 +1,7 @@
 """The processes of a lease on this machine: found and killed. Standard library only.
 
-A job runs in its own cgroup where this user may make one (version 2): all in it is killed at once, also processes that
-have changed their environment and their parents. Everywhere, processes are found by the tag in their environment and by
-their parents.
+Where this user may make cgroups (version 2), a job runs in its own: that finds processes also if they have changed both
+their environment and their parent. Everywhere, processes are found by the tag in their environment and by parents.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from pathlib import Path
 from hetopt.executor import lease_directory as files
 
 KILL_SECONDS = 30.0
-"""Seconds to wait for killed processes: one with much memory on GPUs is not gone at once."""
+"""Longest wait for killed processes to vanish; one with much memory on GPUs needs time."""
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class JobProcesses:
-    """What one node of a lease has on this machine.
+    """The processes of one node of a lease.
 
     Parameters
     ----------
@@ -45,20 +44,20 @@ class JobProcesses:
         self.tag, self.cgroup = tag, None if own is None else own / tag
 
     def make_cgroup(self) -> None:
-        """Make the cgroup if this is possible."""
+        """Make the cgroup where possible."""
         if self.cgroup is not None:
             with suppress(OSError):
                 self.cgroup.mkdir()
 
     def join(self) -> None:
-        """Move this process into the cgroup if it is there."""
+        """Move this process into the cgroup where there is one."""
         if self.cgroup is not None:
             with suppress(OSError):
                 (self.cgroup / "cgroup.procs").write_text("0")
 
     def pids(self) -> dict[int, int]:
-        """Process -> its parent, of all in the cgroup, with the tag, or below this process."""
-        parents = {pid: parent for pid in _every() if (parent := files.parent(pid)) is not None}
+        """Process -> its parent: of all in the cgroup, with the tag, or descended from this process."""
+        parents = {pid: parent for pid in _all_pids() if (parent := files.parent(pid)) is not None}
         found = [*with_tag(self.tag), *(cgroup_pids(self.cgroup) if self.cgroup is not None else ())]
         own = {pid: parents[pid] for pid in found if pid in parents}
         above = {os.getpid(), *own}
@@ -68,12 +67,12 @@ class JobProcesses:
         return own
 
     def kill(self, reap: Callable[[], bool]) -> list[int]:
-        """Kill all until nothing is left; the processes that did not die in time.
+        """Kill until no process is left; those that did not die in time.
 
         Parameters
         ----------
         reap:
-            Reaps ended children; whether none is left.
+            Reaps ended children; returns whether none is left.
         """
         deadline = files.now() + KILL_SECONDS
         while True:
@@ -98,7 +97,7 @@ def with_tag(tag: str, *, prefix: bool = False) -> list[int]:
 
 def tagged() -> Iterator[tuple[int, str]]:
     """Process and tag of every process of this user that belongs to a lease; runners have ``TAG.runner``."""
-    for pid in _every():
+    for pid in _all_pids():
         if (tag := tag_of(pid)) is not None:
             yield pid, tag
 
@@ -116,7 +115,7 @@ def tag_of(pid: int) -> str | None:
 
 
 def belongs(pid: int, prefix: str) -> bool:
-    """Whether a process, or one above it, belongs to a lease whose tag has this prefix, by its tag or its cgroup."""
+    """Whether a process is part of a lease with this prefix: by its tag, that of an ancestor, or its cgroup."""
     above: int | None = pid
     while above:
         if (tag_of(above) or "").startswith(prefix):
@@ -138,7 +137,7 @@ def describe(pid: int) -> str:
     return f"process {pid}" + (f" ({name})" if name else "") + owner
 
 
-def _every() -> list[int]:
+def _all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
@@ -146,13 +145,13 @@ def _every() -> list[int]:
 
 
 def cgroup_mount() -> Path | None:
-    """Where they are mounted."""
+    """Where cgroups of version 2 are mounted."""
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
         return next((Path(line.split()[1]) for line in mounts if line.split()[2] == "cgroup2"), None)
 
 
 def own_cgroup() -> Path | None:
-    """The cgroup of this process; None without cgroups of version 2 that can be killed (Linux 5.14)."""
+    """The cgroup of this process; None without cgroups of version 2."""
     if (mount := cgroup_mount()) is None:
         return None
     with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as lines:
@@ -161,7 +160,7 @@ def own_cgroup() -> Path | None:
 
 
 def cgroups_of(tags: Collection[str]) -> list[Path]:
-    """All cgroups of nodes of these leases, whichever process has made them."""
+    """All cgroups of nodes of these leases."""
     if (mount := cgroup_mount()) is None or not tags:
         return []
     found = (Path(folder, name) for folder, names, _ in os.walk(mount) for name in names)
@@ -190,14 +189,14 @@ def kill_cgroup(cgroup: Path) -> None:
 
 
 def send(pids: Iterable[int], number: int) -> None:
-    """Send a signal to those of the processes that exist."""
+    """Send a signal to the processes that still exist."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def reap(exempt: Collection[int] = ()) -> bool:
-    """Reap ended children but for those exempt; whether this process has no child any more."""
+    """Reap ended children other than ``exempt``; whether this process has no child any more."""
     try:
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             if ended.si_pid in exempt:
@@ -209,12 +208,12 @@ def reap(exempt: Collection[int] = ()) -> bool:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever ended processes below this one leave behind."""
+    """Become the parent of orphaned descendants."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with(parent: int, number: int = signal.SIGKILL) -> None:
-    """Have this process sent a signal when its parent dies, or end it at once where the parent is dead already."""
+    """Get a signal when the parent dies; exit at once where it is dead already."""
     _prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)

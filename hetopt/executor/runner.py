@@ -1,8 +1,8 @@
 """Runs one node of a lease: ``python -m hetopt.executor.runner DIRECTORY NODE``. Standard library only.
 
-The only thing that an engine starts. It claims the node (a second start finds the claim and leaves), starts the job's
-processes, stops them when it is asked to or when the lease is no longer renewed, and writes how it ended once nothing
-of the job runs here any more.
+All that an engine starts. It claims the node (a second start finds the claim and exits), starts the job's processes,
+stops them on request or when the lease is no longer renewed, and writes the exit file once no process of the job runs
+here any more.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from hetopt.executor.job_side import LEASE_VARIABLE
 from hetopt.executor.lease_record import LeaseRecord
 from hetopt.executor.supervisor import STOPPING, supervised
 
-LOOK_SECONDS = 0.1
-"""How often a runner looks at its processes and at its directory."""
+CHECK_SECONDS = 0.1
+"""Time between two checks of processes and directory."""
 
 PATIENCE = 10.0
-"""Seconds in which a shared directory must show what was written elsewhere."""
+"""Seconds until a file that another host has written must be visible in a shared directory."""
 
 PORTS_TRIED = 100
 """Ports that are probed for rank 0."""
 
 SCARCE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE}
-"""Errors of a host that has too little of something now, not of the command."""
+"""Errors of a host that lacks resources now, not of the command."""
 
 
 class Runner:
@@ -51,7 +51,7 @@ class Runner:
     rank:
         Position of this node in ``lease.nodes``.
     locks:
-        Open files that lock the GPUs for as long as a process has them open: the job gets them, too.
+        Open files that lock the GPUs while any process has them open; the job inherits them.
     """
 
     def __init__(self, lease: LeaseRecord, rank: int, locks: Sequence[int] = ()) -> None:
@@ -59,8 +59,8 @@ class Runner:
         self.folder, self.seats = lease.folder, lease.seats_on(rank)
         self.workers: list[subprocess.Popen[bytes]] = []
         self.reason: str | None = None
-        self.host = False  # the host, not the job, is the reason why it cannot start
-        self.asked: float | None = None
+        self.host = False  # whether the host, not the job, prevents the start
+        self.requested: float | None = None
         self.signalled: set[int] = set()
         self.processes = processes.JobProcesses(f"{lease.tag}.{rank}", cgroups=not lease.bound_by_engine)
         self.watch = Watch(lease.folder)
@@ -68,9 +68,9 @@ class Runner:
     # -- life
 
     def listen(self) -> None:
-        """From now on a signal has the job stop, whether it has begun or not."""
+        """Handle signals from now on: they request a stop, also before the start."""
         for number in STOPPING:
-            signal.signal(number, lambda *_: self._ask("stopped"))
+            signal.signal(number, lambda *_: self._request_stop("stopped"))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
 
     def try_to_run(self) -> None:
@@ -83,30 +83,30 @@ class Runner:
         processes.adopt_orphans()  # what the job leaves behind stays below this process
         problem = self._start()
         while problem is None and self._running():
-            time.sleep(LOOK_SECONDS)
-            self._look()
+            time.sleep(CHECK_SECONDS)
+            self._check()
         reason = self.reason
         left = self.processes.kill(self._reap)
         codes = [worker.returncode for worker in self.workers]
         if reason is None and os.path.exists(self.folder / files.STOP):
-            reason = "stopped"  # the job has seen it before this process
+            reason = "stopped"  # seen by the job first
         if reason is None:
             reason = "failed" if any(codes) else "ended"
         _report(self.folder, self.rank, reason=reason, codes=codes, problem=problem, host=self.host, left=left)
 
     def _start(self) -> str | None:
-        """Start the job; what is wrong if this is impossible."""
+        """Start the job; the problem where this is impossible."""
         if (problem := self._missing_gpus()) is not None:
             self.host = True
             return problem
         if not os.path.isdir(self.lease.cwd):
             return f"the working directory {self.lease.cwd!r} is not there on {socket.gethostname()}"
         if (port := self._port()) is None:
-            return None  # it was stopped before
+            return None  # stopped before
         self.processes.make_cgroup()
         number = len(self.seats) if self.lease.launch == "worker" else 1
         for local in range(number):
-            self._look()  # the lease may have expired before the claim was complete
+            self._check()  # the lease may have expired during the claim
             if self.reason is not None:
                 break
             try:
@@ -119,7 +119,7 @@ class Runner:
         return None
 
     def _missing_gpus(self) -> str | None:
-        """After a crash of its controller, Slurm may start a job without the GPUs that it was promised."""
+        """After a crash of its controller, Slurm may start a job without its GPUs."""
         if not self.lease.bound_by_engine:
             return None
         visible = [device for device in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
@@ -129,19 +129,19 @@ class Runner:
         return f"the engine gave {len(visible)} GPUs on {node}; the lease is for {len(self.seats)}"
 
     def _port(self) -> int | None:
-        """The port of rank 0: free when its node started, and published for the other nodes. None: asked to stop."""
+        """The port of rank 0: free when its node started, and published for the other nodes. None: stop requested."""
         path = self.folder / files.PORT
         if self.rank == 0:
             port = free_port(self.lease.port)
             if len(self.lease.nodes) > 1:
-                _insist(lambda: files.write_number(path, port))
+                _retry(lambda: files.write_number(path, port))
             return port
         while (found := files.read_number(path)) is None:
-            self.watch.look()
-            self._look()
+            self.watch.read()
+            self._check()
             if self.reason is not None:
                 return None
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CHECK_SECONDS)
         return found
 
     def _launch(self, local: int, number: int, port: int) -> subprocess.Popen[bytes]:
@@ -190,51 +190,50 @@ class Runner:
             own["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
         else:
             own["CUDA_VISIBLE_DEVICES"] = ",".join(seat.device for seat in self.seats if seat.device)
-        others = {name: value for name, value in os.environ.items() if not _is_the_engines(name)}
+        others = {name: value for name, value in os.environ.items() if not _is_of_engine(name)}
         return {**others, **lease.environment, **own}
 
     # -- while it runs
 
     def _running(self) -> bool:
-        """Whether the job goes on: its processes, or, within the grace, what a shell that was asked has left behind."""
+        """Whether the job runs: its processes, or, within the grace period, orphans of a stopped shell."""
         if [worker for worker in self.workers if worker.poll() is None]:
             return True
-        grace = self.asked is not None and files.now() - self.asked <= self.lease.grace_seconds
+        grace = self.requested is not None and files.now() - self.requested <= self.lease.grace_seconds
         return grace and bool(self.processes.pids())
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now, watch, lease = files.now(), self.watch, self.lease
         if now - watch.renewed > lease.ttl_seconds:
-            self._ask("fenced")
+            self._request_stop("fenced")
         if watch.stop:
-            self._ask("stopped")
+            self._request_stop("stopped")
         if any(worker.poll() not in (None, 0) for worker in self.workers):
-            self._ask("failed")
+            self._request_stop("failed")
         if lease.most_seconds is not None:
             if watch.rate is None and now - (watch.progress or watch.began) > lease.most_seconds_to_first_tick:
-                self._ask("silent")
+                self._request_stop("silent")
             if watch.rate is not None and now - (watch.progress or now) > lease.most_seconds:
-                self._ask("profiled")
+                self._request_stop("profiled")
         if self.reason is not None:
-            self._urge()
+            self._signal()
         self._reap()
         limit_log(self.folder / files.log_file(self.rank), lease.log_bytes)
 
-    def _ask(self, reason: str) -> None:
-        """Have the job stop; the first reason stays."""
+    def _request_stop(self, reason: str) -> None:
+        """Stop the job from the next check on; the first reason counts."""
         if self.reason is None:
             self.reason = reason
 
-    def _urge(self) -> None:
-        """Ask each process of the job once; kill them all when the grace is over.
+    def _signal(self) -> None:
+        """Send SIGTERM to each process of the job once; SIGKILL to all when the grace period is over.
 
-        First asked are only those that the runner has started, and what a shell leaves behind that dies of it: were the
-        helpers of a training asked too (those that load its data, say), they would die, and it would end without a
-        checkpoint. Half of the grace later all are asked: a shell may not have passed it on.
+        At first only to the children of the runner and to orphans of a shell: data loaders of a training would die of
+        it, and the training without a checkpoint. After half of the grace period to all: a shell may not forward it.
         """
-        if self.asked is None:
-            self.asked = files.now()
-        waited, here = files.now() - self.asked, self.processes.pids()
+        if self.requested is None:
+            self.requested = files.now()
+        waited, here = files.now() - self.requested, self.processes.pids()
         if waited > self.lease.grace_seconds:
             processes.send(here, signal.SIGKILL)
             return
@@ -244,23 +243,23 @@ class Runner:
         self.signalled |= chosen
 
     def _reap(self) -> bool:
-        """Reap ended orphans; whether nothing at all is below this process any more."""
+        """Reap ended orphans; whether this process has no child any more."""
         return processes.reap([worker.pid for worker in self.workers if worker.poll() is None])
 
 
 class Watch(threading.Thread):
-    """Looks into the shared directory by itself, so that a file server that hangs does not keep a runner from fencing.
+    """Reads the shared directory in a separate thread, so that a hanging file server does not prevent fencing.
 
     Attributes
     ----------
     renewed:
         When the counter was last seen to change; at first, when the runner began.
     stop:
-        Whether the controller has asked the job to stop.
+        Whether the controller has requested a stop.
     progress:
-        When the job was first seen to have told of a step, or None.
+        When the first progress of the job was seen, or None.
     rate:
-        When it was first seen to have told of a second step, so that its speed is known, or None.
+        When progress with a second step was first seen, which gives a speed, or None.
     began:
         When the runner began.
     """
@@ -274,17 +273,17 @@ class Watch(threading.Thread):
         self._counter: str | None = None
 
     def run(self) -> None:
-        """Look again and again."""
+        """Read periodically."""
         while True:
-            self.look()
-            time.sleep(LOOK_SECONDS)
+            self.read()
+            time.sleep(CHECK_SECONDS)
 
-    def look(self) -> None:
-        """Look once."""
-        now = files.now()  # before looking, which may take long: nothing that is newer has been seen
+    def read(self) -> None:
+        """Read once."""
+        now = files.now()  # before the read, which may take long
         counter = files.read_text(self.folder / files.RENEWED)
         if counter is not None and counter != self._counter:
-            if self._counter is not None:  # what is there at first may be old
+            if self._counter is not None:  # the first value may be old
                 self.renewed = now
             self._counter = counter
         self.stop = self.stop or os.path.exists(self.folder / files.STOP)  # Path.exists raises errors of a file server
@@ -295,13 +294,13 @@ class Watch(threading.Thread):
             self.rate = files.now()
 
 
-def _is_the_engines(name: str) -> bool:
-    """Variables that would make a job's own calls of the engine's commands behave as if inside of it."""
+def _is_of_engine(name: str) -> bool:
+    """Whether a variable would change a job's calls of the engine's commands."""
     return re.match(r"(SBATCH|SLURM|SRUN)_", name) is not None
 
 
-def _insist(write: Callable[[], object]) -> None:
-    """Try again for a while where a disk is full or a server away; then leave it to the controller to find out."""
+def _retry(write: Callable[[], object]) -> None:
+    """Retry for a while where a disk is full or a server away; then give up: the controller finds out."""
     deadline = files.now() + PATIENCE
     while True:
         try:
@@ -309,23 +308,23 @@ def _insist(write: Callable[[], object]) -> None:
         except OSError:
             if files.now() > deadline:
                 return
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CHECK_SECONDS)
         else:
             return
 
 
 def free_port(first: int) -> int:
-    """The first port from this one on that no process of this machine listens on now; the first if all are in use."""
+    """The first port from ``first`` on without a listening process on this machine; ``first`` if all are in use."""
     for port in range(first, first + PORTS_TRIED):
         with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe, suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what was closed just now is free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also ports closed just now
             probe.bind(("", port))
             return port
     return first
 
 
 def limit_log(path: Path, limit: int) -> None:
-    """Move the content of a log aside once it has half of this many bytes: it and the newest output are retained."""
+    """Move the content of a log aside once it has half of this many bytes, so that the newest output is retained."""
     with suppress(OSError):
         if limit and os.stat(path).st_size > limit // 2:
             shutil.copyfile(path, f"{path}.old")
@@ -333,17 +332,17 @@ def limit_log(path: Path, limit: int) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run a node of a lease; 0 also where another process does.
+    """Run a node of a lease; 0 also where another process runs it.
 
     Parameters
     ----------
     words:
-        Directory of the lease; number of the node (else Slurm says on which node this is); open files that are locks.
+        Directory of the lease; number of the node (without it that of Slurm's variable); file descriptors of locks.
     """
     folder, deadline = Path(words[0]), files.now() + PATIENCE
     try:
         while (lease := LeaseRecord.read(folder)) is None and files.now() < deadline:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CHECK_SECONDS)
     except ValueError as problem:
         print(problem, file=sys.stderr)
         rank = int(words[1]) if len(words) > 1 else 0
@@ -355,13 +354,13 @@ def main(words: list[str]) -> int:
         return 1
     name = os.environ.get("SLURMD_NODENAME", socket.gethostname())
     rank = int(words[1]) if len(words) > 1 else lease.nodes.index(name)
-    runner = Runner(lease, rank, [int(word) for word in words[2:]])  # its time runs from before the claim
+    runner = Runner(lease, rank, [int(word) for word in words[2:]])  # its timeouts begin before the claim
     runner.listen()
     identity, code = supervised(runner.try_to_run, lambda: runner.reason is not None)
     if code == 0:
         return 0
     if files.read_json(folder / files.claim_file(rank)) != identity or (folder / files.exit_file(rank)).exists():
-        return 1  # it has begun nothing, or another process runs the node; or its end is reported already
+        return 1  # nothing has begun, another process runs the node, or its end is reported already
     _report(folder, rank, reason="lost", left=runner.processes.kill(processes.reap))
     return 1
 
@@ -376,11 +375,11 @@ def _report(
     host: bool = False,
     left: Sequence[int] = (),
 ) -> None:
-    """Write how the node ended."""
+    """Write the exit file."""
     content: dict[str, Any] = {"reason": reason, "codes": list(codes), "problem": problem, "left": list(left)}
     if host:
         content["host"] = True
-    _insist(lambda: files.write_json(folder / files.exit_file(rank), content))
+    _retry(lambda: files.write_json(folder / files.exit_file(rank), content))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from hetopt.errors import HetoptError
 from hetopt.executor.alerts import Alerts
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.reconciler import write_targets
-from hetopt.executor.restart_cost import restart_seconds
 from hetopt.executor.round_decision import ClusterState, RoundDecider, Target, fitted
+from hetopt.executor.speeds import restart_seconds
 from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import raised
 

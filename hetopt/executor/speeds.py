@@ -1,15 +1,16 @@
-"""How fast jobs are on GPU types: measured by profiling runs and ticks, estimated before."""
+"""Measured speeds of jobs on GPU types, where jobs may run, and the measured cost of a restart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.lease_report import LeaseReport, is_number
-from hetopt.executor.leases import OpenLease
+from hetopt.executor.leases import OpenLease, StopReason
 
 if TYPE_CHECKING:
     from hetopt.executor.job_file import JobSpec
@@ -17,9 +18,15 @@ if TYPE_CHECKING:
 Kind: TypeAlias = tuple[str, str, int]
 """Tenant, model, and workers."""
 
+NEWEST = 50
+"""Restarts over which the median is taken."""
+
+RESTARTS = (StopReason.MOVES, StopReason.PROFILING, StopReason.PREEMPTED)
+"""Reasons to stop after which a job starts again."""
+
 
 class Estimator(Protocol):
-    """Speeds before anything is measured."""
+    """Estimates speeds that are not measured yet."""
 
     def __call__(
         self,
@@ -43,7 +50,7 @@ class Estimator(Protocol):
 
 @dataclass(frozen=True)
 class Speed:
-    """What is known of a job on a GPU type."""
+    """Measurements of a job on a GPU type."""
 
     feasible: bool = True
     steps: float = 0.0
@@ -59,16 +66,16 @@ class Speed:
 
 @dataclass(frozen=True)
 class Speeds:
-    """All that is measured: job's number -> GPU type -> what is known."""
+    """All measurements: number of the job -> GPU type -> speed."""
 
     known: Mapping[int, Mapping[str, Speed]] = field(default_factory=dict)
 
     def of(self, job: int) -> Mapping[str, Speed]:
-        """Of one job."""
+        """GPU type -> measurements of one job."""
         return self.known.get(job, {})
 
     def rates(self, job: int) -> dict[str, float]:
-        """GPU type -> steps per second, of those measured."""
+        """GPU type -> steps per second, where measured."""
         return {t: speed.measured for t, speed in self.of(job).items() if speed.measured is not None}
 
     def impossible(self, job: int) -> tuple[str, ...]:
@@ -76,7 +83,7 @@ class Speeds:
         return tuple(t for t, speed in self.of(job).items() if not speed.feasible)
 
     def with_progress(self, report: Iterable[LeaseReport]) -> Speeds:
-        """The same with what leases that still run have told."""
+        """The same with the ticks of leases that are still open."""
         known = {job: dict(own) for job, own in self.known.items()}
         for one in report:
             kind, (steps, seconds) = one.lease.gpu_types, one.timed
@@ -89,26 +96,26 @@ class Speeds:
 
 
 def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
-    """From the books, of the jobs that are not over, or of all that ever were."""
+    """The speeds in the state database, of queued jobs or of all jobs."""
     known: dict[int, dict[str, Speed]] = {}
     query = "SELECT job, gpu_type, feasible, steps, seconds, memory_bytes, note FROM speeds"
     if not all_jobs:
         query += " WHERE job IN (SELECT id FROM jobs WHERE state = 'queued')"
-    for job, gpu_type, *said in connection.execute(query):
-        known.setdefault(job, {})[gpu_type] = Speed(*said)
+    for job, gpu_type, *values in connection.execute(query):
+        known.setdefault(job, {})[gpu_type] = Speed(*values)
     return Speeds(known)
 
 
 def learn(connection: Connection, lease: OpenLease, report: LeaseReport) -> None:
-    """Add to the books what a lease has shown: its speed, its memory, and where it cannot run."""
+    """Record what a lease has measured: speed, memory, or that the GPU type has too little memory."""
     kind = lease.gpu_types
     if "+" in kind:
-        return  # the slowest of several types sets the pace; it says nothing of the others
+        return  # the slowest of several types sets the pace
     steps, seconds = report.timed
     memory = report.progress.get("memory_bytes")
     if report.out_of_memory:
         _infeasible(connection, lease.job_id, kind, "out of memory")
-        connection.change("DELETE FROM targets WHERE job = :job", job=lease.job_id)  # not there again
+        connection.change("DELETE FROM targets WHERE job = :job", job=lease.job_id)  # not on this type again
     elif steps > 0 and seconds > 0:
         connection.change(
             """INSERT INTO speeds (job, gpu_type, feasible, steps, seconds, memory_bytes)
@@ -135,7 +142,7 @@ def _infeasible(connection: Connection, job: int, gpu_type: str, note: str) -> N
 
 
 def memory_of(nodes: Iterable[Node]) -> dict[str, float]:
-    """GPU type -> memory of one GPU, where known; the least where they differ."""
+    """GPU type -> memory in bytes of one GPU, where known; the smallest where they differ."""
     found: dict[str, float] = {}
     for node in nodes:
         for kind, memory in node.memory_bytes.items():
@@ -146,7 +153,7 @@ def memory_of(nodes: Iterable[Node]) -> dict[str, float]:
 def allowed_types(
     spec: JobSpec, known: Mapping[str, Speed], memory: Mapping[str, float], types: Iterable[str]
 ) -> list[str]:
-    """GPU types on which the job may run and, as far as is known, can."""
+    """GPU types on which the job may run and, by the measurements so far, can."""
     need = max([spec.memory, *(speed.memory_bytes or 0.0 for speed in known.values())])
     small = [memory[t] for t, speed in known.items() if speed.note == "out of memory" and t in memory]
     return [
@@ -162,23 +169,23 @@ def allowed_types(
 def to_profile(
     spec: JobSpec, known: Mapping[str, Speed], memory: Mapping[str, float], capacity: Mapping[str, int]
 ) -> list[str]:
-    """GPU types on which the job is still to be run for a short time, the largest memory first [FFT, section 5].
+    """GPU types on which the job is still to be profiled, the largest memory first [FFT, section 5].
 
-    After the first its memory is known, and types with too little are left out.
+    After the first run its memory is known, and types with too little are left out.
     """
     fits = [t for t in allowed_types(spec, known, memory, capacity) if capacity[t] >= spec.workers]
     return sorted((t for t in fits if t not in known), key=lambda t: -memory.get(t, float("inf")))
 
 
 def kind_of(spec: JobSpec) -> Kind | None:
-    """Jobs of one kind are profiled once [OEF, section 4.1]; None for one that does not say what it trains."""
+    """Jobs of one kind are profiled once [OEF, section 4.1]; None where the job's file names no model."""
     return None if spec.model is None else (spec.tenant, spec.model, spec.workers)
 
 
 def measured_of(connection: Connection, kind: Kind) -> dict[str, Row]:
-    """GPU type -> what was measured there of the newest job of a kind, also on hosts that are down now.
+    """GPU type -> row of ``speeds`` of the newest job of a kind, also on hosts that are down now.
 
-    Where one ran out of memory another may not: a batch size that was too large is what people change.
+    Types without enough memory are left out: users change a batch size that was too large.
     """
     tenant, model, workers = kind
     rows = connection.rows(
@@ -193,7 +200,35 @@ def measured_of(connection: Connection, kind: Kind) -> dict[str, Row]:
 
 
 def take_over(connection: Connection, job: int, measured: Iterable[Row]) -> None:
-    """Let a job have speeds that were measured of others; what is known of itself stays."""
+    """Give a job the speeds measured for other jobs of its kind; its own measurements stay."""
     known = connection.column("SELECT gpu_type FROM speeds WHERE job = :job", job=job)
     others = [row | {"job": job, "note": row["note"] or "as measured of another job of this kind"} for row in measured]
     connection.insert_all("speeds", [row for row in others if row["gpu_type"] not in known])
+
+
+def stopping(connection: Connection) -> list[float]:
+    """Seconds from the request to stop to the seal, of the newest leases that a restart follows."""
+    found: list[tuple[float, float]] = []
+    for reason in RESTARTS:  # each by the index: most leases may have ended for another reason
+        found += connection.tuples(
+            """SELECT sealed, stop_asked FROM leases WHERE sealed IS NOT NULL AND stop_reason = :reason
+            AND outcome = 'stopped' ORDER BY sealed DESC LIMIT :newest""",
+            reason=reason,
+            newest=NEWEST,
+        )
+    return [sealed - asked for sealed, asked in sorted(found, reverse=True)[:NEWEST]]
+
+
+def starting(connection: Connection) -> list[float]:
+    """Seconds from the grant to the first step, of the newest leases."""
+    return connection.column(
+        """SELECT first_tick - granted FROM leases WHERE first_tick IS NOT NULL
+        ORDER BY first_tick DESC LIMIT :newest""",
+        newest=NEWEST,
+    )
+
+
+def restart_seconds(connection: Connection) -> float | None:
+    """Median seconds that a job loses when it is stopped and started elsewhere; None before any was measured."""
+    stop, start = stopping(connection), starting(connection)
+    return median(stop) + median(start) if stop and start else None

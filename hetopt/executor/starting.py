@@ -84,7 +84,7 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
 
 def _check_ttl(timeouts: LeaseTimeouts, *, shared: bool) -> None:
     """Refuse a time to live in which runners, or a file server twice in a row, may be late to see a renewal."""
-    least = max(READS * runner.LOOK_SECONDS, 2 * timeouts.visible_seconds if shared else 0.0)
+    least = max(READS * runner.CHECK_SECONDS, 2 * timeouts.visible_seconds if shared else 0.0)
     if timeouts.ttl_seconds < least:
         raise InvalidOption(
             f"is {timeouts.ttl_seconds:g} s; it must be {least:g} s at least, or jobs may not see their leases "

@@ -1,6 +1,6 @@
-"""Supervises a runner, so that what a killed runner leaves behind is killed too. Standard library only.
+"""Supervises a runner: kills the processes that a killed runner leaves behind. Standard library only.
 
-A process that a job's shell has started does not die with its runner, and an engine may lose track of it.
+Processes that a job's shell has started do not die with the runner, and an engine may lose track of them.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from typing import Any
 from hetopt.executor import lease_directory as files
 from hetopt.executor import processes
 
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGURG)  # the last: to Slurm's gangs, see its engine
-"""Signals that ask a runner to stop its job."""
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGURG)  # the last one by Slurm, see its engine
+"""Signals that request a runner to stop its job."""
 
 
-def supervised(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dict[str, Any], int]:
-    """Do ``work`` in a child process, and wait for it; what it leaves behind becomes a child of this one.
+def supervised(work: Callable[[], None], stop_requested: Callable[[], bool]) -> tuple[dict[str, Any], int]:
+    """Run ``work`` in a child process and wait for it; its orphans become children of this process.
 
-    Where this process is killed, the child is asked to stop.
+    If this process is killed, the child gets SIGTERM.
 
     Parameters
     ----------
     work:
-        For the child. Handlers of :data:`STOPPING` must be set already, and stay as they are there.
-    asked:
-        Whether a stopping signal has come so far.
+        Handlers of :data:`STOPPING` must be set before; the child keeps them.
+    stop_requested:
+        Whether a stopping signal has arrived so far.
 
     Returns
     -------
     tuple
-        Who the child was (:func:`~hetopt.executor.lease_directory.identity`), and how it ended, as
-        :func:`os.waitstatus_to_exitcode` has it.
+        Identity of the child (:func:`~hetopt.executor.lease_directory.identity`), and its exit code as of
+        :func:`os.waitstatus_to_exitcode`.
     """
     own = os.getpid()
     processes.adopt_orphans()
-    ready, tell = os.pipe()
+    ready, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
             os.close(ready)
-            os.close(tell)  # what comes before would be lost: Python forgets signals that arrive within a fork
+            os.close(write_end)  # signals before are lost: Python drops those that arrive during a fork
             processes.die_with(own, signal.SIGTERM)
             work()
             code = 0
@@ -57,8 +57,8 @@ def supervised(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dic
                 sys.stderr.flush()
             os._exit(code)
 
-    os.close(tell)
-    os.read(ready, 1)  # until the child hears signals, or is dead
+    os.close(write_end)
+    os.read(ready, 1)  # until the child handles signals, or is dead
     os.close(ready)
 
     def forward(number: int, _: FrameType | None) -> None:
@@ -66,10 +66,10 @@ def supervised(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dic
 
     for number in STOPPING:
         signal.signal(number, forward)
-    who = files.identity(child)
-    if asked():  # before signals were forwarded
+    identity = files.identity(child)
+    if stop_requested():  # before signals were forwarded
         processes.send([child], signal.SIGTERM)
     ended, status = os.wait()
     while ended != child:
         ended, status = os.wait()
-    return who, os.waitstatus_to_exitcode(status)
+    return identity, os.waitstatus_to_exitcode(status)

@@ -1,12 +1,11 @@
 """Trains a small network in numpy under a lease: ``python -m hetopt.executor.demos.numpy_mlp [options]``.
 
 The network learns a fixed function of eight numbers by mini-batches of samples; the loss is measured on samples that it
-is not trained with. Copies of a forked job draw other samples. On declared CPU slots ``--pace`` makes types unlike.
+is not trained with. Copies of a forked job draw other samples. ``--pace`` makes types of CPU slots unlike.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.executor import Lease, lease
+from hetopt.executor import Lease
+from hetopt.executor.demos import run
 
 Array: TypeAlias = NDArray[np.float64]
 Weights: TypeAlias = dict[str, Array]
@@ -24,7 +24,7 @@ INPUTS, HIDDEN, BATCH, TESTED = 8, 32, 64, 2000
 
 
 def truth(x: Array) -> Array:
-    """(n,) what is to be learnt, for (n, 8) inputs."""
+    """(n,) targets for (n, 8) inputs."""
     return np.asarray(np.sin(x[:, 0] * 2) + x[:, 1] * x[:, 2] - 0.5 * np.abs(x[:, 3]) + 0.3 * x[:, 4])
 
 
@@ -61,24 +61,23 @@ def trained(net: Weights, draw: np.random.Generator, rate: float = 0.02) -> Weig
 
 
 def loss_of(net: Mapping[str, Array]) -> float:
-    """Mean squared error on samples that are the same every time."""
+    """Mean squared error on fixed samples."""
     x = np.random.default_rng(12345).normal(size=(TESTED, INPUTS))
     return float(np.mean((outputs(net, x)[1] - truth(x)) ** 2))
 
 
 def load(folder: Path) -> Weights:
-    """A checkpoint."""
+    """The network of a checkpoint."""
     with np.load(folder / "model.npz", allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
 
 
-def train(job: Lease, pace: Mapping[str, float], seed: int) -> None:
-    """Train until it is done or asked to stop."""
+def train(job: Lease, seconds: float, seed: int) -> None:
+    """Train until it is done or requested to stop."""
     step = job.resume_step
     net = fresh() if job.resume_dir is None else load(job.resume_dir)
-    draw = np.random.default_rng([seed, job.copy, step])  # copies see other samples, and so does what goes on later
+    draw = np.random.default_rng([seed, job.copy, step])  # other samples for each copy, and after each restart
     total = job.total_steps or 1000
-    seconds = 1 / min((pace[t] for t in job.gpu_types if t in pace), default=np.inf)
     job.tick(step, loss=loss_of(net))
 
     def save() -> None:
@@ -96,16 +95,5 @@ def train(job: Lease, pace: Mapping[str, float], seed: int) -> None:
     print(f"step {step} of {total}, loss {loss_of(net):.4f}")
 
 
-def main() -> None:
-    """Read the options, and train."""
-    parser = argparse.ArgumentParser(prog="numpy_mlp")
-    parser.add_argument("--pace", action="append", default=[], help="TYPE=STEPS_PER_SECOND, to make slots unlike")
-    parser.add_argument("--seed", type=int, default=0)
-    words = parser.parse_args()
-    pace = {kind: float(rate) for kind, _, rate in (pair.partition("=") for pair in words.pace)}
-    with lease() as job:
-        train(job, pace, words.seed)
-
-
 if __name__ == "__main__":
-    main()
+    run(train)

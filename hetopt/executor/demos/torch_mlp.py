@@ -6,22 +6,21 @@ On a GPU where there is one. Needs ``pip install 'hetopt[torch]'``. The task is 
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
-from hetopt.executor import Lease, lease
+from hetopt.executor import Lease
+from hetopt.executor.demos import run
 
 INPUTS, HIDDEN, BATCH, TESTED = 8, 64, 64, 2000
 
 
 def truth(x: torch.Tensor) -> torch.Tensor:
-    """(n, 1) what is to be learnt, for (n, 8) inputs."""
+    """(n, 1) targets for (n, 8) inputs."""
     y: torch.Tensor = torch.sin(x[:, 0] * 2) + x[:, 1] * x[:, 2] - 0.5 * x[:, 3].abs() + 0.3 * x[:, 4]
     return y[:, None]
 
@@ -52,43 +51,37 @@ class Training:
         self.optimizer.step()
 
     def loss(self) -> float:
-        """On samples that are the same every time."""
+        """Mean squared error on fixed samples."""
         x = torch.randn(TESTED, INPUTS, generator=torch.Generator().manual_seed(12345)).to(self.device)
         with torch.no_grad():
             return float(torch.nn.functional.mse_loss(self.model(x), truth(x)))
 
     def save(self, folder: Path) -> None:
-        """Weights and momenta, as arrays that nobody need unpickle; those of several copies can be averaged."""
-        save_file(
-            {name: value.contiguous().cpu() for name, value in self.model.state_dict().items()},
-            folder / "model.safetensors",
-        )
-        slots = self.optimizer.state_dict()["state"]
-        momenta = {
-            str(key): own["momentum_buffer"].cpu()
-            for key, own in slots.items()
-            if own.get("momentum_buffer") is not None
-        }
-        save_file(momenta, folder / "momenta.safetensors")
+        """Write weights and momenta as plain arrays, which can be averaged over copies."""
+        weights = {name: value.contiguous().cpu() for name, value in self.model.state_dict().items()}
+        save_file(weights, folder / "model.safetensors")
+        momenta = {key: own.get("momentum_buffer") for key, own in self.optimizer.state_dict()["state"].items()}
+        found = {str(key): value.cpu() for key, value in momenta.items() if value is not None}
+        save_file(found, folder / "momenta.safetensors")
 
     def load(self, folder: Path) -> None:
-        """What :meth:`save` has written, or what was merged of several."""
+        """Read what :meth:`save` has written, or a merged checkpoint."""
         self.model.load_state_dict(load_file(folder / "model.safetensors"))
-        said = self.optimizer.state_dict()
+        optimizer = self.optimizer.state_dict()
         momenta = load_file(folder / "momenta.safetensors")
-        said["state"] = {int(key): {"momentum_buffer": value} for key, value in momenta.items()}
-        self.optimizer.load_state_dict(said)
+        optimizer["state"] = {int(key): {"momentum_buffer": value} for key, value in momenta.items()}
+        self.optimizer.load_state_dict(optimizer)
 
 
-def train(job: Lease, pace: Mapping[str, float], seed: int) -> None:
-    """Train until it is done or asked to stop."""
+def train(job: Lease, seconds: float, seed: int) -> None:
+    """Train until it is done or requested to stop."""
+    torch.set_num_threads(1)  # several jobs share this machine
     training = Training("cuda" if torch.cuda.is_available() else "cpu")
     step = job.resume_step
     if job.resume_dir is not None:
         training.load(job.resume_dir)
     draw = torch.Generator().manual_seed(1000003 * seed + 1009 * job.copy + step)
     total = job.total_steps or 1000
-    seconds = 1 / min((pace[t] for t in job.gpu_types if t in pace), default=float("inf"))
     job.tick(step, loss=training.loss())
     while step < total and not job.should_stop():
         began = time.monotonic()
@@ -104,17 +97,5 @@ def train(job: Lease, pace: Mapping[str, float], seed: int) -> None:
     print(f"step {step} of {total} on {training.device}, loss {training.loss():.4f}")
 
 
-def main() -> None:
-    """Read the options, and train."""
-    parser = argparse.ArgumentParser(prog="torch_mlp")
-    parser.add_argument("--pace", action="append", default=[], help="TYPE=STEPS_PER_SECOND, to make slots unlike")
-    parser.add_argument("--seed", type=int, default=0)
-    words = parser.parse_args()
-    torch.set_num_threads(1)  # several jobs share this machine
-    pace = {kind: float(rate) for kind, _, rate in (pair.partition("=") for pair in words.pace)}
-    with lease() as job:
-        train(job, pace, words.seed)
-
-
 if __name__ == "__main__":
-    main()
+    run(train)

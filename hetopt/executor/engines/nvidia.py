@@ -1,4 +1,4 @@
-"""Which NVIDIA GPUs this machine has, by NVML: the library that nvidia-smi asks as well."""
+"""The NVIDIA GPUs of this machine, by NVML, the library of nvidia-smi."""
 
 from __future__ import annotations
 
@@ -14,36 +14,34 @@ from hetopt.executor.engines.engine import EngineDown, Node, Seat
 from hetopt.executor.processes import belongs, describe
 
 LONGEST = 63
-"""Letters of a name (:func:`~hetopt.executor.names.check_name`)."""
+"""Longest name of a GPU type (:func:`~hetopt.executor.names.check_name`)."""
 
 _MAKER = re.compile(r"(?:(?:NVIDIA|Tesla|GeForce)-)+")
 _PROFILE = re.compile(r"(?:[0-9]{1,3}c\.)?[0-9]{1,3}g\.[0-9]{1,4}gb(?:[+-][A-Za-z.]{1,12})?")
 
 
 def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int] | None:
-    """The GPUs of this machine that are well, in the order of nvidia-smi, and how many the driver reports.
+    """The GPUs of this machine that work, in the order of nvidia-smi, and how many the driver reports.
 
-    One that NVML reports an error of is left out, and the node's note says so: others are not to suffer for it. A GPU
-    in MIG mode cannot be used as a whole: its instances stand for it, and if it has none, nothing does.
-    ``CUDA_VISIBLE_DEVICES`` changes nothing: that is how jobs are told of their seats.
+    A GPU with an NVML error is left out, with a note. A GPU in MIG mode is represented by its instances only.
+    ``CUDA_VISIBLE_DEVICES`` has no effect.
 
     Parameters
     ----------
     host:
         Name of the node.
     own:
-        Prefix of the tags of leases of this cluster. Other processes that compute on a GPU make it busy; graphics do
-        not.
+        Prefix of the tags of leases of this cluster. Other compute processes make a GPU busy; graphics do not.
 
     Returns
     -------
     tuple or None
-        None if it has none (:func:`why_no_gpus` says why).
+        None without GPUs (:func:`why_no_gpus` has the reason).
 
     Raises
     ------
     EngineDown
-        NVML as a whole reports an error, or none of the GPUs is well.
+        NVML itself reports an error, or all GPUs do.
     """
     found = None
     try:
@@ -53,12 +51,12 @@ def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int] | None:
         return None
     except EngineDown:
         if found is None:
-            raise  # otherwise it is only closed badly, say because of the one that is lost
+            raise  # otherwise only nvmlShutdown has failed, e.g. because of a lost GPU
     return found
 
 
 def why_no_gpus() -> str:
-    """Why :func:`find_gpus` finds none, in one clause.
+    """The reason why :func:`find_gpus` finds none, as a clause.
 
     Raises
     ------
@@ -73,7 +71,7 @@ def why_no_gpus() -> str:
 
 
 def type_name(name: str) -> str:
-    """The GPU type that NVML's ``name`` stands for: without the maker, and fit for paths and options.
+    """The GPU type for NVML's ``name``: without the maker, valid in paths and options.
 
     >>> type_name("NVIDIA GeForce RTX 3090")
     'RTX-3090'
@@ -83,11 +81,11 @@ def type_name(name: str) -> str:
 
 
 class _NoGPUs(Exception):
-    """There is none, and that is no error. Says why."""
+    """This machine has no GPUs; the text is the reason."""
 
 
 class _Device(NamedTuple):
-    """What a job can be given: a GPU or a MIG instance."""
+    """A GPU or a MIG instance."""
 
     gpu_type: str
     uuid: str
@@ -97,41 +95,41 @@ class _Device(NamedTuple):
 
 @contextmanager
 def _nvml() -> Iterator[int]:
-    """Hold the library open; the number of GPUs that it knows, at least 1."""
+    """Open the library; the number of its GPUs, at least 1."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError_LibraryNotFound as problem:
         raise _NoGPUs(_library(problem.__context__)) from None
     except pynvml.NVMLError_DriverNotLoaded:
         raise _NoGPUs("the NVIDIA driver is not loaded") from None
-    except pynvml.NVMLError_GpuNotFound:  # some drivers say it here, others count 0
+    except pynvml.NVMLError_GpuNotFound:  # other drivers count 0
         raise _NoGPUs("the driver reports no GPU") from None
     except pynvml.NVMLError as problem:
         raise _down("nvmlInit", problem) from None
     try:
         yield _count()
     except BaseException:
-        with suppress(pynvml.NVMLError):  # what went wrong first is what must be told
+        with suppress(pynvml.NVMLError):  # the first error is the one to report
             pynvml.nvmlShutdown()
         raise
-    _ask(pynvml.nvmlShutdown)
+    _call(pynvml.nvmlShutdown)
 
 
 def _count() -> int:
-    if not (count := _ask(pynvml.nvmlDeviceGetCount)):
+    if not (count := _call(pynvml.nvmlDeviceGetCount)):
         raise _NoGPUs("the driver reports no GPU")
     return int(count)
 
 
 def _library(problem: BaseException | None) -> str:
-    """What the loader said: images often carry an empty file of that name, which is no library."""
-    said, name = str(problem or ""), "the NVIDIA management library (libnvidia-ml.so.1)"
-    absent = not said or ("libnvidia-ml.so.1" in said and "No such file" in said)
-    return f"{name} is not installed" if absent else f"{name} cannot be loaded: {said}"
+    """The loader's error: container images often have an empty file of that name."""
+    text, name = str(problem or ""), "the NVIDIA management library (libnvidia-ml.so.1)"
+    absent = not text or ("libnvidia-ml.so.1" in text and "No such file" in text)
+    return f"{name} is not installed" if absent else f"{name} cannot be loaded: {text}"
 
 
-def _ask(function: Callable[..., Any], *arguments: Any, of: str = "", none_for: tuple[Any, ...] = ()) -> Any:
-    """What NVML answers; None where it answers with an error of ``none_for``."""
+def _call(function: Callable[..., Any], *arguments: Any, of: str = "", none_for: tuple[Any, ...] = ()) -> Any:
+    """The result of a function of NVML; None for an error of ``none_for``."""
     try:
         return function(*arguments)
     except none_for:
@@ -149,7 +147,7 @@ def _down(call: str, problem: Exception, of: str = "") -> EngineDown:
 
 
 def _node(host: str, count: int, own: str) -> Node:
-    """What the open library tells of those of these GPUs that are well."""
+    """The working GPUs, by the open library."""
     busy: dict[str, str] = {}
     seats: list[Seat] = []
     memory: dict[str, float] = {}
@@ -158,38 +156,38 @@ def _node(host: str, count: int, own: str) -> Node:
     failed = 0
     for number in range(count):
         found = list(_devices(number))
-        well = [device for device in found if isinstance(device, _Device)]
+        working = [device for device in found if isinstance(device, _Device)]
         problems = [device for device in found if isinstance(device, EngineDown)]
-        notes += [str(problem) for problem in (problems if well else problems[:1])]
-        failed += bool(problems) and not well
+        notes += [str(problem) for problem in (problems if working else problems[:1])]
+        failed += bool(problems) and not working
         if not found:
             notes.append(f"GPU {number} is in MIG mode and has no instance")
         elif failed == count:
             raise problems[-1]
-        for device in well:
+        for device in working:
             kind = device.gpu_type
             seats.append(Seat(host, kind, seen[kind], device.uuid))
             seen[kind] += 1
             if others := [describe(pid) for pid in device.processes if not belongs(pid, own)]:
                 busy[device.uuid] = ", ".join(others)
-            if device.memory_bytes is not None:  # jobs are told of the type only: what every GPU of it has
+            if device.memory_bytes is not None:  # of a type the smallest: decisions are about types
                 memory[kind] = min(memory.get(kind, device.memory_bytes), device.memory_bytes)
     return Node(host, tuple(seats), note="; ".join(notes), memory_bytes=memory, busy=busy)
 
 
 def _devices(number: int) -> Iterator[_Device | EngineDown]:
-    """The GPU of this number, or its MIG instances; in place of one that is not well why it is not."""
+    """The GPU of this number, or its MIG instances; an error in place of one that does not work."""
     of = f"GPU {number}"
     try:
-        gpu = _ask(pynvml.nvmlDeviceGetHandleByIndex, number, of=of)
-        model = type_name(_ask(pynvml.nvmlDeviceGetName, gpu, of=of))
-        # GPUs before Ampere, and drivers of their time, know no such mode
+        gpu = _call(pynvml.nvmlDeviceGetHandleByIndex, number, of=of)
+        model = type_name(_call(pynvml.nvmlDeviceGetName, gpu, of=of))
+        # GPUs before Ampere and old drivers
         without = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound)
-        modes = _ask(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
+        modes = _call(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
         if modes is None or modes[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-            yield _Device(model, _ask(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of), _processes(gpu, of))
+            yield _Device(model, _call(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of), _processes(gpu, of))
             return
-        places = range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of))
+        places = range(_call(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of))
     except EngineDown as problem:
         yield problem
         return
@@ -202,42 +200,42 @@ def _devices(number: int) -> Iterator[_Device | EngineDown]:
 
 
 def _instance(gpu: Any, place: int, model: str, of: str) -> _Device | None:
-    """A MIG instance of the GPU; None for a place that is free, as places in between may be."""
+    """A MIG instance of the GPU; None for an unused place."""
     part = f"MIG device {place} of {of}"
-    handle = _ask(
+    handle = _call(
         pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, of=part, none_for=(pynvml.NVMLError_NotFound,)
     )
     if handle is None:
         return None
     profile = f"-MIG-{_profile(handle, part, gpu, of)}"
     kind = f"{model[: LONGEST - len(profile)]}{profile}"
-    uuid = _ask(pynvml.nvmlDeviceGetUUID, handle, of=part)
+    uuid = _call(pynvml.nvmlDeviceGetUUID, handle, of=part)
     return _Device(kind, uuid, _memory(handle, part), _processes(handle, part))
 
 
 def _processes(handle: Any, of: str) -> tuple[int, ...]:
-    """Processes that compute on the device, as far as the driver lists them; without the server of MPS."""
+    """Compute processes on the device, as far as the driver lists them; without the server of MPS."""
     unknown = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission)
-    found = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle, of=of, none_for=unknown)
+    found = _call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle, of=of, none_for=unknown)
     if found is None:  # drivers before 510
-        found = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle, of=of, none_for=unknown) or ()
+        found = _call(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle, of=of, none_for=unknown) or ()
     return tuple(p.pid for p in found if "nvidia-cuda-mps" not in describe(p.pid))
 
 
 def _memory(handle: Any, of: str) -> int | None:
-    """Bytes of the device; None where it shares the memory of the host (GB10), for which NVML has no number."""
-    info = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle, of=of, none_for=(pynvml.NVMLError_NotSupported,))
-    return (int(info.total) or None) if info is not None else None  # some drivers say 0
+    """Bytes of the device; None where it shares the memory of the host (GB10)."""
+    info = _call(pynvml.nvmlDeviceGetMemoryInfo, handle, of=of, none_for=(pynvml.NVMLError_NotSupported,))
+    return (int(info.total) or None) if info is not None else None  # some drivers report 0
 
 
 def _profile(instance: Any, part: str, gpu: Any, of: str) -> str:
-    """Such as ``1g.5gb``: at the end of NVML's name, or made from its numbers as NVIDIA makes it.
+    """Such as ``1g.5gb``: from the end of NVML's name, or computed as NVIDIA does.
 
-    NVIDIA counts memory in eighths of the whole GPU, whose gigabytes are rounded up: what an instance can use is less.
+    Memory is counted in eighths of the whole GPU, whose gigabytes are rounded up; an instance has less.
     """
-    if found := _PROFILE.search(_ask(pynvml.nvmlDeviceGetName, instance, of=part)):
+    if found := _PROFILE.search(_call(pynvml.nvmlDeviceGetName, instance, of=part)):
         return found[0]
-    shape = _ask(pynvml.nvmlDeviceGetAttributes_v2, instance, of=part)
+    shape = _call(pynvml.nvmlDeviceGetAttributes_v2, instance, of=part)
     own, whole = shape.memorySizeMB << 20, _memory(gpu, of)
     if whole is None:
         gigabytes = -(-own >> 30)
