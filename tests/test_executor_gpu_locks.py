@@ -53,8 +53,8 @@ def test_all_gpus_of_a_lease_are_locked_or_none() -> None:
         one.close()
 
 
-def test_a_lock_is_there_until_the_last_process_is_dead() -> None:
-    """However they die; then it is free without anybody's help."""
+def test_a_lock_lasts_until_the_last_process_is_dead() -> None:
+    """However they die; then the kernel removes it."""
     (device,) = devices(1)
     held = lock_gpus([device], "hetopt-x-1-0-1")
     sleep = [sys.executable, "-S", "-c", "import time; time.sleep(1000)"]
@@ -69,7 +69,7 @@ def test_a_lock_is_there_until_the_last_process_is_dead() -> None:
 
 
 class Cluster:
-    """A state folder of its own with a controller of the same GPUs."""
+    """A separate state folder with a controller of the same GPUs."""
 
     def __init__(self, folder: Path, node: Node) -> None:
         self.folder, self.node = folder, node
@@ -88,7 +88,7 @@ class Cluster:
         submit(self.database, spec(name, command=command, workers=workers, grace=PATIENCE))
 
     def until(self, what: Callable[[], Any], *others: Cluster) -> Any:
-        """All controllers look until it is so."""
+        """All controllers make passes until the condition holds."""
         deadline = time.monotonic() + PATIENCE
         while not (found := what()):
             assert time.monotonic() < deadline, rows(self.database)
@@ -118,7 +118,7 @@ def two(tmp_path: Path) -> Iterator[tuple[Cluster, Cluster]]:
 
 
 def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """The second job waits, and the node's note says for what; it runs once the GPU is free."""
+    """The second job waits, with a note on the node; it runs once the GPU is free."""
     first, second = two
     first.submit("a", tmp_path / "a")
     first.until(lambda: lines_of(tmp_path / "a"))
@@ -137,7 +137,7 @@ def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_
 
 
 def test_a_lock_outlives_controller_and_runner(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """What still computes keeps the GPU, also where only a process that its job has left behind does."""
+    """Any process of the lease holds the GPU, also one that the job left behind."""
     first, second = two
     left = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[2], sys.argv[1]], close_fds=False)"
     program = f"{left}; __import__('time').sleep(1000)"
@@ -160,8 +160,8 @@ def test_a_lock_outlives_controller_and_runner(two: tuple[Cluster, Cluster], tmp
     second.until(lambda: lines_of(tmp_path / "b"))
 
 
-def test_of_two_starts_at_once_one_waits(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """Both have granted the GPU before either has started anything; the lease that comes second is revoked."""
+def test_one_of_two_simultaneous_starts_waits(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
+    """Both have granted the GPU before either has started anything; the second lease is revoked."""
     first, second = two
     for one, name in zip(two, "ab", strict=True):
         one.submit(name, tmp_path / name)
@@ -182,7 +182,7 @@ def _later(_: object) -> None:
 
 
 def test_the_next_controller_starts_the_same_lease_again(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """Its own lock does not keep a lease away that was started before it could be recorded."""
+    """Its own lock does not block a lease that was started before that could be recorded."""
     first, _ = two
     first.submit("a", tmp_path / "a")
     first.until(lambda: lines_of(tmp_path / "a"))

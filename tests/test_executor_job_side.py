@@ -1,4 +1,4 @@
-"""What a training job gets from its lease, and what it leaves for others to read."""
+"""What a training job reads from its lease, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def never(folder: Path) -> object:
 
 
 def fails(problem: BaseException, done: bool | None = None) -> None:
-    """A job that ends so."""
+    """A job that ends with this error."""
     with lease() as job:
         if done is not None:
             job.done(done)
@@ -49,7 +49,7 @@ def fails(problem: BaseException, done: bool | None = None) -> None:
 # -- the loop
 
 
-def test_by_hand_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_lease_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (LEASE_VARIABLE, "RANK", "WORLD_SIZE", "LOCAL_RANK", "HETOPT_GPU_TYPES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -71,7 +71,7 @@ def test_by_hand_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fails(RuntimeError("mine"))
 
 
-def test_it_goes_on_where_the_lease_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_resumes_and_ends_at_the_steps_of_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"resume_step": 7, "resume_dir": str(tmp_path / "old"), "total_steps": 20, "until_step": 10, "copy": 3}
     folder = under(make_lease(tmp_path, **settings), monkeypatch)
     monkeypatch.setenv("HETOPT_GPU_TYPES", "A100,V100")
@@ -97,7 +97,9 @@ def test_it_goes_on_where_the_lease_says(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]"])
-def test_a_lease_that_cannot_be_read(content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_cannot_be_read_is_an_error(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = under(make_lease(tmp_path), monkeypatch)
     (folder / files.LEASE).unlink()
     if content is not None:
@@ -115,10 +117,10 @@ def test_a_lease_that_cannot_be_read(content: bytes | None, tmp_path: Path, monk
 
 
 @given(steps=st.lists(st.tuples(st.floats(0.01, 9), st.floats(0, 99)), min_size=2, max_size=8), after=st.floats(0, 99))
-def test_speed_is_of_training_alone(
+def test_the_speed_is_of_training_steps_alone(
     steps: list[tuple[float, float]], after: float, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Neither the first step, nor checkpoints, nor what comes after the last step counts."""
+    """Neither the first step, nor checkpoints, nor time after the last step counts."""
     folder, time = make_lease(tmp_path_factory.mktemp("speed")), Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "now", time)
@@ -143,7 +145,7 @@ def test_speed_is_of_training_alone(
     assert content_of(folder, files.OUTCOME)["step"] == len(steps)
 
 
-def test_progress_is_reported_now_and_then(folder: Path, clock: Clock) -> None:
+def test_progress_is_reported_at_intervals(folder: Path, clock: Clock) -> None:
     with lease() as job:
         job.tick(0)
         assert not (folder / files.PROGRESS).exists(), "nothing is done yet"
@@ -256,14 +258,14 @@ def test_a_problem_of_any_rank_is_reported(tmp_path: Path, monkeypatch: pytest.M
     assert fine.out_of_memory
 
 
-def test_an_exit_in_order_is_no_problem(folder: Path) -> None:
+def test_an_exit_with_code_0_is_no_problem(folder: Path) -> None:
     for code in (0, None):
         with pytest.raises(SystemExit):
             fails(SystemExit(code), done=True)
         assert content_of(folder, files.OUTCOME) == {"step": 0, "finished": True, "asked": False}
 
 
-def test_the_jobs_own_problem_goes_before_a_full_disk(folder: Path) -> None:
+def test_an_error_of_the_job_has_precedence_over_a_full_disk(folder: Path) -> None:
     with full_disk(), pytest.raises(ValueError, match="mine"):
         fails(ValueError("mine"))
     with pytest.raises(OSError, match="too large"), full_disk(), lease() as job:
@@ -311,7 +313,7 @@ def test_a_checkpoint_is_published_as_a_whole(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", [OSError("full"), ValueError("mine"), KeyboardInterrupt()])
-def test_a_checkpoint_that_fails_leaves_the_one_before(problem: BaseException, folder: Path) -> None:
+def test_a_failed_save_leaves_the_previous_checkpoint(problem: BaseException, folder: Path) -> None:
     def write(folder: Path) -> None:
         model()(folder)
         raise problem
@@ -399,7 +401,7 @@ with lease() as job:
 """
 
 
-def test_a_death_while_saving_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+def test_a_kill_during_a_save_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     for _ in range(2):
         with Python(SAVE, HETOPT_LEASE=str(folder)) as job:

@@ -1,4 +1,4 @@
-"""A runner starts a job once, stops it for whatever reason, and says so when nothing of it runs any more."""
+"""A runner starts a job once, stops it for any reason, and reports the end after its last process."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from hetopt.executor import runner as module
 # -- claims
 
 
-def test_of_several_runners_one_runs_the_job(runners: Runners, tmp_path: Path) -> None:
-    """The others leave without a word, also later, and also when it is over."""
+def test_one_of_several_runners_runs_the_job(runners: Runners, tmp_path: Path) -> None:
+    """The others exit without output, also later, and also after the end."""
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
     rivals = [runners.start(folder) for _ in range(3)]
@@ -47,12 +47,12 @@ def test_of_several_runners_one_runs_the_job(runners: Runners, tmp_path: Path) -
     winner.terminate()
     content = ended(winner, folder)
     assert content == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
-    assert runners.run(folder) == content, "what is said stays"
+    assert runners.run(folder) == content, "the report is unchanged"
     assert [line[2] for line in lines_of(book)] == ["begins", "stops"]
     assert hidden(folder) == []
 
 
-def test_what_the_controller_has_claimed_never_runs(runners: Runners, tmp_path: Path) -> None:
+def test_a_lease_that_the_controller_has_claimed_never_runs(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease("sh:touch $1", tmp_path / "ran")
     files.claim(folder, 0, {"controller": True, **files.identity()})
     assert runners.start(folder).wait(PATIENCE) == 0
@@ -61,7 +61,7 @@ def test_what_the_controller_has_claimed_never_runs(runners: Runners, tmp_path: 
 
 
 def test_a_claim_that_takes_too_long_runs_nothing(runners: Runners, tmp_path: Path) -> None:
-    """The controller counts from when it last saw no claim: what hangs in between may be long given up."""
+    """The controller's timeout begins when it last saw no claim, so the lease may have been given up meanwhile."""
     folder = runners.lease("sh:touch $1", tmp_path / "ran", ttl_seconds=0.5)
     slow = (
         "import time; from hetopt.executor import lease_directory as files; claim = files.claim\n"
@@ -73,7 +73,7 @@ def test_a_claim_that_takes_too_long_runs_nothing(runners: Runners, tmp_path: Pa
 
 @pytest.mark.parametrize("version", [1, "2", None])
 def test_a_lease_of_another_version_is_refused(version: object, runners: Runners, tmp_path: Path) -> None:
-    """With a reason that reaches the controller: granted again, it would only be refused again."""
+    """The reason reaches the controller, which does not grant it again."""
     folder = runners.lease("sh:touch $1", tmp_path / "ran")
     files.write_json(folder / files.LEASE, {**content_of(folder, files.LEASE), "version": version})
     content = runners.run(folder)
@@ -107,7 +107,7 @@ def test_a_signal_stops_the_job(number: signal.Signals, runners: Runners, tmp_pa
     assert [line[2] for line in lines_of(tmp_path / "book")] == ["begins", "stops"]
 
 
-def test_a_job_that_does_not_listen_is_killed_after_its_grace(runners: Runners, tmp_path: Path) -> None:
+def test_a_job_that_ignores_the_stop_is_killed_after_its_grace(runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
     folder = runners.lease(STUBBORN, book, grace_seconds=0.5)
     process = runners.start(folder)
@@ -159,10 +159,8 @@ sys.exit(7 if helper.poll() is not None else 0)
 
 
 @pytest.mark.parametrize("shell", [False, True])
-def test_helpers_are_not_asked_so_that_a_checkpoint_can_be_written(
-    shell: bool, runners: Runners, tmp_path: Path
-) -> None:
-    """Nor when a shell around the training dies of the signal at once."""
+def test_helper_processes_get_no_signal_during_the_checkpoint(shell: bool, runners: Runners, tmp_path: Path) -> None:
+    """Also if a shell around the training dies of the signal at once."""
     book, script = tmp_path / "book", tmp_path / "train.py"
     script.write_text(HELPED + f"open({str(tmp_path / 'saved')!r}, 'w')")
     script.write_text(script.read_text().replace("sys.exit(7 if", "helper.poll() is not None and sys.exit(7 if"))
@@ -177,7 +175,7 @@ def test_helpers_are_not_asked_so_that_a_checkpoint_can_be_written(
     assert not alive(lines_of(book)[0][1]), "the helper has gone with it"
 
 
-def test_a_shell_that_passes_nothing_on_does_not_keep_the_job_from_stopping(runners: Runners, tmp_path: Path) -> None:
+def test_a_job_behind_a_shell_that_forwards_no_signals_is_stopped(runners: Runners, tmp_path: Path) -> None:
     """Half of the grace is enough for the shell."""
     book, script = tmp_path / "book", tmp_path / "count.py"
     script.write_text(COUNT)
@@ -193,7 +191,7 @@ def test_a_shell_that_passes_nothing_on_does_not_keep_the_job_from_stopping(runn
 
 
 def test_a_lease_that_is_no_longer_renewed_is_fenced(runners: Runners, tmp_path: Path) -> None:
-    """As long as it is, the job lives, far beyond the time to live."""
+    """While it is renewed, the job runs for much longer than the lease timeout."""
     for attempt, ttl in enumerate((1.6, 1.6, 4.0, 10.0, 25.0, 60.0)):  # a busy machine may need more to renew in time
         book = tmp_path / f"book{attempt}"
         folder = runners.lease(COUNT, book, ttl_seconds=ttl)
@@ -213,8 +211,8 @@ def test_a_lease_that_is_no_longer_renewed_is_fenced(runners: Runners, tmp_path:
     pytest.fail("the job has never outlived its time to live")
 
 
-def test_a_file_server_that_hangs_does_not_keep_it_from_fencing(runners: Runners, tmp_path: Path) -> None:
-    """Whoever opens the counter waits for ever."""
+def test_a_hanging_file_server_does_not_prevent_fencing(runners: Runners, tmp_path: Path) -> None:
+    """Opening the counter blocks for ever."""
     book = tmp_path / "book"
     folder = runners.lease(STUBBORN, book, ttl_seconds=1.0, grace_seconds=0.2)
     (folder / files.RENEWED).unlink()
@@ -224,8 +222,8 @@ def test_a_file_server_that_hangs_does_not_keep_it_from_fencing(runners: Runners
     assert not alive(lines_of(book)[0][1])
 
 
-def test_what_was_written_before_is_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is one that is seen late a late one."""
+def test_an_old_renewal_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a renewal that is seen late counts from when it was written."""
     clock, seen = Clock(), list[tuple[float, float]]()
     monkeypatch.setattr(files, "now", clock)
     watch = module.Watch(tmp_path)
@@ -233,7 +231,7 @@ def test_what_was_written_before_is_no_renewal(tmp_path: Path, monkeypatch: pyte
 
     def look(path: Path) -> str:
         seen.append((clock.time, watch.renewed))
-        clock.time += 10  # so long does it take
+        clock.time += 10  # the time of the read
         return "112"[len(seen) - 1]
 
     monkeypatch.setattr(files, "read_text", look)
@@ -247,15 +245,15 @@ def test_what_was_written_before_is_no_renewal(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("ignored", [False, True])
-def test_how_it_failed_is_told(ignored: bool, runners: Runners) -> None:
-    """Also where the runner was started by somebody who does not care how children end."""
+def test_the_exit_report_has_the_exit_codes(ignored: bool, runners: Runners) -> None:
+    """Also if the runner was started with SIGCHLD ignored."""
     folder = runners.lease("sh:echo wrong >&2; exit 3")
     before = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)" if ignored else None
     assert runners.run(folder, before=before) == {"reason": "failed", "codes": [3], "problem": None, "left": []}
     assert (folder / files.log_file(0)).read_text() == "wrong\n"
 
 
-def test_where_one_worker_fails_the_others_are_stopped(runners: Runners, tmp_path: Path) -> None:
+def test_a_failed_worker_stops_the_others(runners: Runners, tmp_path: Path) -> None:
     program = COUNT + "\n"
     fail = 'import os, sys\nif os.environ["RANK"] == "1":\n    sys.exit(5)\n'
     folder = runners.lease(fail + program, tmp_path / "book", own=seats(a=3))
@@ -266,7 +264,7 @@ def test_where_one_worker_fails_the_others_are_stopped(runners: Runners, tmp_pat
 
 
 @pytest.mark.parametrize("way", ["ends", "stays"])
-def test_nothing_is_left_when_the_end_is_told(way: str, runners: Runners, tmp_path: Path) -> None:
+def test_no_process_is_left_when_the_end_is_reported(way: str, runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
     folder = runners.lease(AWAY, book, way, grace_seconds=0.3)
     process = runners.start(folder)
@@ -282,7 +280,7 @@ def test_nothing_is_left_when_the_end_is_told(way: str, runners: Runners, tmp_pa
     assert left == []
 
 
-def test_the_end_is_told_once_there_is_room(runners: Runners, tmp_path: Path) -> None:
+def test_the_end_is_reported_once_the_disk_has_room(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(COUNT, tmp_path / "book")
     process = runners.start(folder)
     until(lambda: lines_of(tmp_path / "book"), "it lives")

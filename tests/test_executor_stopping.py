@@ -1,4 +1,4 @@
-"""How a training job learns that it is to stop; the ranks of a gang stop at the same step."""
+"""How a training job detects that it has to stop; the ranks of a gang stop at the same step."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_signal_only_sets_a_flag(folder: Path) -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_the_handler_is_back_after_a_problem(folder: Path) -> None:
+def test_the_signal_handler_is_restored_after_an_error(folder: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     def fail() -> None:
@@ -85,7 +85,7 @@ def test_the_stop_file_is_seen(folder: Path, clock: Clock) -> None:
         assert job.should_stop(), "what was asked is not taken back"
 
 
-def test_a_file_server_that_is_away_is_no_reason_to_fail(
+def test_an_unreachable_file_server_does_not_fail_the_job(
     folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -120,8 +120,10 @@ def test_it_stops_once_the_lease_is_not_renewed(tmp_path: Path, monkeypatch: pyt
     assert content_of(folder, files.OUTCOME)["asked"] is True
 
 
-def test_what_is_there_at_first_is_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    """It may be as old as the hills."""
+def test_the_first_value_of_the_counter_is_no_renewal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """It may be of any age."""
     under(make_lease(tmp_path, ttl_seconds=10.0), monkeypatch)
     with lease() as job:
         clock.time += 6
@@ -130,7 +132,7 @@ def test_what_is_there_at_first_is_no_renewal(tmp_path: Path, monkeypatch: pytes
         assert job.should_stop()
 
 
-def test_it_may_be_used_in_another_thread(folder: Path) -> None:
+def test_a_lease_works_in_another_thread(folder: Path) -> None:
     before, steps = signal.getsignal(signal.SIGTERM), list[int]()
 
     def train() -> None:
@@ -165,7 +167,7 @@ def gang(folder: Path, size: int) -> list[Lease]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> None:
-    """Only rank 0 is asked; steps are of all lengths, and the first may say nothing of those to come."""
+    """Only rank 0 gets the request; steps have any lengths, also unlike the first ones."""
     draw = random.Random(seed)
     ranks = gang(make_lease(tmp_path), 3)
     barrier, ends = threading.Barrier(3), [0, 0, 0]
@@ -197,7 +199,7 @@ def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> N
     assert ends[0] > asked
 
 
-def test_a_full_disk_does_not_keep_a_gang_from_stopping(tmp_path: Path) -> None:
+def test_a_full_disk_does_not_prevent_a_gang_from_stopping(tmp_path: Path) -> None:
     first, second = gang(make_lease(tmp_path), 2)
     with full_disk():
         first._on_signal(signal.SIGTERM, None)
