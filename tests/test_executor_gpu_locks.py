@@ -130,7 +130,7 @@ def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_
     assert second.controller.manager.leases() == []
     (node,) = second.controller.engine.nodes()
     assert node.note == f"{device} is in use by lease {holder}"
-    assert rows(second.database)[0]["reason"].startswith("no GPU that is up can be had now")
+    assert rows(second.database)[0]["reason"].startswith("no GPU is free now")
     cancel(first.database, "a")
     second.until(lambda: lines_of(tmp_path / "b"), first)
     assert lines_of(tmp_path / "a")[-1][2] == "stops"

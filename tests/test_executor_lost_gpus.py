@@ -100,9 +100,7 @@ def test_a_lost_gpu_is_left_out_and_comes_back(machine: Machine, call: str) -> N
 
 def test_other_errors_of_one_gpu_do_not_harm_the_others(machine: Machine) -> None:
     assert machine.seats(*BOTH, "error|nvmlDeviceGetHandleByIndex|GPU-1|999") == [("H200", 0, "GPU-0")]
-    message = (
-        "nvmlDeviceGetHandleByIndex fails for GPU 1: Unknown Error (NVML error 999); nvidia-smi must list all GPUs"
-    )
+    note = "nvmlDeviceGetHandleByIndex fails for GPU 1: Unknown Error (NVML error 999); nvidia-smi must list all GPUs"
     assert machine.watch.node().note.startswith(note)
     assert machine.sees(*BOTH) == FIRST
 
