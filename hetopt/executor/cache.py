@@ -1,4 +1,4 @@
-"""Results of queries until the database changes: a controller asks often, and mostly nothing is new."""
+"""Results of queries, valid until the state database changes; between most steps of a controller nothing does."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Stores results until the database changes.
-
-    Parameters
-    ----------
-    database:
-        The state database.
-    """
+    """Remembers results until the version of ``database`` changes."""
 
     def __init__(self, database: StateDatabase) -> None:
         self._database = database
@@ -25,7 +19,7 @@ class Cache:
         self._results: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, read: Callable[[], T]) -> T:
-        """The result of ``read``, or its result since the last change."""
+        """The result of ``read``, now or since the last change."""
         if (version := self._database.version()) != self._version:
             self._results.clear()
             self._version = version
