@@ -132,7 +132,7 @@ class Lab:
             self.driver.step()
 
     def restart(self) -> None:
-        """Another controller comes, as after a crash, and looks once."""
+        """Another controller starts, as after a crash, and makes one pass."""
         self.driver.close()
         self.database = StateDatabase(self.folder)
         self.driver = self.controller()
@@ -175,12 +175,12 @@ def cpu_seconds() -> float:
 @pytest.mark.parametrize("lab", ["fft", "oef-cooperative", "hadar", "gavel"], indirect=True)
 def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> None:
     """Scheduler of 60 s with a look each second: less than 5 % of a core, all that a round moves included."""
-    looks, minutes = (MINUTE, 5) if full else (6, 1)
-    every, stamps, before, done = looks // TURNOVER or 1, list[float](), lab.driver.scheduler.number, 0
+    passes, minutes = (MINUTE, 5) if full else (6, 1)
+    every, stamps, before, done = passes // TURNOVER or 1, list[float](), lab.driver.scheduler.number, 0
 
-    def between_looks() -> bool:
+    def between_passes() -> bool:
         nonlocal done
-        if done % looks == 0:
+        if done % passes == 0:
             stamps.append(cpu_seconds())
             if len(stamps) > minutes:
                 return True
@@ -190,11 +190,11 @@ def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> No
         done += 1
         return False
 
-    benchmark.pedantic(lambda: lab.driver.run(poll=0.0, stop=between_looks), rounds=1)
+    benchmark.pedantic(lambda: lab.driver.run(poll=0.0, stop=between_passes), rounds=1)
     lab.settle()
     lab.check()
     assert lab.driver.scheduler.number - before == minutes, "one decision a minute"
-    shares = [(after - at) / looks for at, after in pairwise(stamps)]
+    shares = [(after - at) / passes for at, after in pairwise(stamps)]
     benchmark.extra_info |= {"% of a core": 100 * statistics.median(shares), "leases": len(lab.leases())}
     if full:
         assert statistics.median(shares) < 0.05
@@ -358,7 +358,7 @@ def test_latencies(
     medians = {
         "decision to running (s)": running,
         "stop to free (s)": free,
-        "CPU of a look at it (s)": cost,
+        "CPU of a query (s)": cost,
         "bare start (s)": [start for start, _ in peer],
         "bare stop (s)": [stop for _, stop in peer],
     }

@@ -196,16 +196,6 @@ def test_files_of_many_leases_are_read_in_turn(driven: Driven, monkeypatch: pyte
     assert states(driven) == {}
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_on_an_idle_cluster_a_new_job_starts_at_once(driven: Driven, strict: bool) -> None:
-    """Unless rounds are strict, as in simulations."""
-    driven.controller.scheduler.seconds, driven.controller.scheduler.strict = 1e6, strict
-    driven.controller.step()
-    submit(driven.database, spec("a"))
-    driven.controller.step()
-    assert states(driven) == ({} if strict else {"a": "started"})
-
-
 def states(driven: Driven) -> dict[str, str]:
     """State of each open lease by the name of its job."""
     return {lease.job: lease.state for lease in driven.controller.manager.leases()}

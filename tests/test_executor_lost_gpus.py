@@ -248,7 +248,7 @@ import os, sys, time
 folder, own = sys.argv[1:]
 if own == "True" and not os.path.exists(f"{folder}/mended"):
     open(f"{folder}/mended", "w").close()
-    sys.exit("a mistake of its own")
+    sys.exit("an error of the query itself")
 device = os.environ["CUDA_VISIBLE_DEVICES"]
 open(f"{folder}/began-on-{device}", "a").write("x")
 while not os.path.exists(f"{folder}/lost"):

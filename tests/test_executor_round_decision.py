@@ -255,7 +255,7 @@ def test_hadare_divides_the_steps_among_copies(database: StateDatabase) -> None:
     )
 
 
-def test_a_policy_that_fails_is_reported_in_one_line(database: StateDatabase) -> None:
+def test_a_policy_without_an_answer_raises_an_error(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("a")])
     decider = RoundDecider(driving("gavel", {}, None), estimated)
     instance, _ = decider.instance(cluster_state(database, {"a": RATES}))

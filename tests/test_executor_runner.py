@@ -260,7 +260,7 @@ def test_a_failed_worker_stops_the_others(runners: Runners, tmp_path: Path) -> N
     assert runners.run(folder)["reason"] == "failed"
     content = content_of(folder, files.exit_file(0))
     assert content["codes"][1] == 5
-    assert set(content["codes"][::2]) <= {0, -15}, "asked, be it before they could hear it"
+    assert set(content["codes"][::2]) <= {0, -15}, "stopped, also before they handled the signal"
 
 
 @pytest.mark.parametrize("way", ["ends", "stays"])

@@ -146,7 +146,7 @@ def test_the_note_has_the_reason_of_a_waiting_lease(
     bench.wait(lambda: node(engine, "v100-0").note == f"{down}; a lease waits: PartitionDown", "it is noted")
     assert node(engine, "p100-0").note == down
     cluster.call("scontrol", "update", "partitionname=gpu", "state=up", "allowaccounts=none")
-    bench.wait(lambda: "(gpu allows none)" in node(engine, "v100-0").note, "who may")
+    bench.wait(lambda: "(gpu allows none)" in node(engine, "v100-0").note, "the note has the allowed account")
     cluster.call("scontrol", "update", "partitionname=gpu", "allowaccounts=ALL")
     bench.wait(lambda: bench.lines(grant), "the job runs")
     assert node(engine, "v100-0").note == ""

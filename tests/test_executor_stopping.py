@@ -77,7 +77,7 @@ def test_the_stop_file_is_seen(folder: Path, clock: Clock) -> None:
     with lease() as job:
         assert not job.should_stop()
         (folder / files.STOP).write_text("it moves")
-        assert not job.should_stop(), "it looks only now and then"
+        assert not job.should_stop(), "the check has an interval"
         clock.time += 2 * POLL_SECONDS
         assert job.should_stop()
         (folder / files.STOP).unlink()

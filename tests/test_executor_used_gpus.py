@@ -92,7 +92,7 @@ def test_gpus_that_others_use_are_left_out(
         assert runs <= kept
         assert len(kept) == total - gone
         free = set(range(total)) - runs - waits
-        assert kept.isdisjoint(free) or waits <= kept, "nothing is taken from who waits as long as one is free"
+        assert kept.isdisjoint(free) or waits <= kept, "no GPU of a waiting lease is taken while one is free"
         assert numbers(usable, "K80") == {0, 1}
         startable = {seat.index for seat in free_seats(usable, opened(database)) if seat.gpu_type == "V100"}
         assert startable == kept - runs - waits

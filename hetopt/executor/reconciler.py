@@ -289,7 +289,7 @@ def exactly(free: Iterable[Seat], wanted: Mapping[str, Mapping[str, int]]) -> li
 
 
 def gang(free: Sequence[Seat], gpu_type: str, workers: int) -> list[Seat] | None:
-    """So many free seats of a type on as few nodes as possible; None where there are too few."""
+    """This number of free seats of a type on as few nodes as possible; None where there are too few."""
     by_node: dict[str, list[Seat]] = {}
     for seat in free:
         if seat.gpu_type == gpu_type:
