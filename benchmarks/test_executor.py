@@ -35,7 +35,7 @@ from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from executor_scenes import node, rows, spec, with_speeds
+from executor_cluster import node, rows, spec, with_speeds
 from slurm_cluster import SlurmCluster, missing
 
 SPEEDS = {"K80": 1.0, "P100": 2.0, "V100": 4.0, "A100": 8.0, "H100": 12.0}
@@ -60,12 +60,12 @@ class Tireless:
         return self.hosts
 
     def start(self, grant: LeaseRecord) -> None:
-        """Its nodes are claimed, and it has told of its first steps."""
+        """Its nodes are claimed, and it has reported its first steps."""
         self.live[grant.tag] = grant
         for rank in range(len(grant.nodes)):
             (grant.folder / files.claim_file(rank)).write_text("{}")  # what runners do is not the controller's work
-        told = {"step": 5, "first_step": 1, "seconds": 4.0, "time": 1.0}
-        files.write_json(grant.folder / files.PROGRESS, told, durable=False)
+        progress = {"step": 5, "first_step": 1, "seconds": 4.0, "time": 1.0}
+        files.write_json(grant.folder / files.PROGRESS, progress, durable=False)
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """All that were started and not stopped run."""
@@ -132,7 +132,7 @@ class Lab:
             self.driver.step()
 
     def restart(self) -> None:
-        """Another controller comes, as after a crash, and looks once."""
+        """Another controller starts, as after a crash, and makes one pass."""
         self.driver.close()
         self.database = StateDatabase(self.folder)
         self.driver = self.controller()
@@ -175,12 +175,12 @@ def cpu_seconds() -> float:
 @pytest.mark.parametrize("lab", ["fft", "oef-cooperative", "hadar", "gavel"], indirect=True)
 def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> None:
     """Scheduler of 60 s with a look each second: less than 5 % of a core, all that a round moves included."""
-    looks, minutes = (MINUTE, 5) if full else (6, 1)
-    every, stamps, before, done = looks // TURNOVER or 1, list[float](), lab.driver.scheduler.number, 0
+    passes, minutes = (MINUTE, 5) if full else (6, 1)
+    every, stamps, before, done = passes // TURNOVER or 1, list[float](), lab.driver.scheduler.number, 0
 
-    def between_looks() -> bool:
+    def between_passes() -> bool:
         nonlocal done
-        if done % looks == 0:
+        if done % passes == 0:
             stamps.append(cpu_seconds())
             if len(stamps) > minutes:
                 return True
@@ -190,11 +190,11 @@ def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> No
         done += 1
         return False
 
-    benchmark.pedantic(lambda: lab.driver.run(poll=0.0, stop=between_looks), rounds=1)
+    benchmark.pedantic(lambda: lab.driver.run(poll=0.0, stop=between_passes), rounds=1)
     lab.settle()
     lab.check()
     assert lab.driver.scheduler.number - before == minutes, "one decision a minute"
-    shares = [(after - at) / looks for at, after in pairwise(stamps)]
+    shares = [(after - at) / passes for at, after in pairwise(stamps)]
     benchmark.extra_info |= {"% of a core": 100 * statistics.median(shares), "leases": len(lab.leases())}
     if full:
         assert statistics.median(shares) < 0.05
@@ -322,9 +322,9 @@ def test_latencies(
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ) -> None:
-    """From the decision until the job's own first line has run, and from the stop until the books have its GPUs free.
+    """From the decision until the job's first line has run, and from the stop until its GPUs are free.
 
-    The controller looks all the time here; one that looks each second adds up to that. The peer has one GPU always.
+    Passes follow without a pause here; one pass per second adds up to a second. The peer always has one GPU.
     """
     running, free, cost, peer = [], [], [], []
     with StateDatabase(tmp_path / "state") as database:
@@ -358,7 +358,7 @@ def test_latencies(
     medians = {
         "decision to running (s)": running,
         "stop to free (s)": free,
-        "CPU of a look at it (s)": cost,
+        "CPU of a query (s)": cost,
         "bare start (s)": [start for start, _ in peer],
         "bare stop (s)": [stop for _, stop in peer],
     }

@@ -1,4 +1,4 @@
-"""A dashboard that is served, with or without a token, and ways to ask it; fixtures to import."""
+"""A dashboard server with or without a token, and requests to it; fixtures to import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from dashboard_books import Books
+from dashboard_state import RecordedState
 from waiting import PATIENCE
 
 from hetopt.executor.dashboard.reader import Reader
@@ -31,7 +31,7 @@ def served(
     lock_seconds: float = PATIENCE,
     request_seconds: float = PATIENCE,
 ) -> Iterator[DashboardServer]:
-    """A server of this state, on a port that is free."""
+    """A server of this state, on a free port."""
     with (
         closing(Reader(folder, lock_seconds=lock_seconds, max_age=max_age)) as reader,
         closing(DashboardServer(reader, host, 0, token, request_seconds=request_seconds)) as server,
@@ -45,7 +45,7 @@ def served(
             thread.join()
 
 
-def ask(
+def fetch(
     server: DashboardServer,
     path: str = "/",
     method: str = "GET",
@@ -59,14 +59,14 @@ def ask(
     with closing(connection):
         connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()
-        said = answer.read()
+        content = answer.read()
         if answer.headers.get("Content-Encoding") == "gzip":
-            said = gzip.decompress(said)
-        return answer.status, dict(answer.headers), said.decode()
+            content = gzip.decompress(content)
+        return answer.status, dict(answer.headers), content.decode()
 
 
 def raw(server: DashboardServer, request: bytes) -> bytes:
-    """What comes back for these bytes."""
+    """The answer to these bytes."""
     with socket.create_connection(("127.0.0.1", server.address.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         found = b""
@@ -75,22 +75,22 @@ def raw(server: DashboardServer, request: bytes) -> bytes:
         return found
 
 
-@pytest.fixture(name="books")
-def some_books(tmp_path: Path) -> Books:
-    made = Books(tmp_path / "state")
+@pytest.fixture(name="recorded")
+def recorded_state(tmp_path: Path) -> RecordedState:
+    made = RecordedState(tmp_path / "state")
     made.node("n", {"K80": 2})
     made.lease(made.job("early-bird"), [("n", "K80", 0)], 9900.0)
     return made
 
 
 @pytest.fixture(name="server")
-def open_server(books: Books) -> Iterator[DashboardServer]:
-    with served(books.database.folder) as made:
+def open_server(recorded: RecordedState) -> Iterator[DashboardServer]:
+    with served(recorded.database.folder) as made:
         yield made
 
 
 @pytest.fixture(name="closed")
-def closed_server(books: Books) -> Iterator[DashboardServer]:
+def closed_server(recorded: RecordedState) -> Iterator[DashboardServer]:
     """With a token."""
-    with served(books.database.folder, token=TOKEN) as made:
+    with served(recorded.database.folder, token=TOKEN) as made:
         yield made

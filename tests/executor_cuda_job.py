@@ -47,7 +47,7 @@ DONE:
   ret;
 }}
 """
-"""One step of :func:`executor_job.advanced`, for each number by a thread of its own."""
+"""One step of :func:`executor_job.advanced`, with a separate thread for each number."""
 
 
 class Cuda:

@@ -1,4 +1,4 @@
-"""Runs jobs under a controller while things go wrong, and checks afterwards that nothing that must hold was broken."""
+"""Runs jobs under a controller while faults are injected, and checks the invariants afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 STEPS = {"job0": 150, "job1": 250, "job2": 600}
 TTL = 1.5
 OTHERS = "others"
-"""What the jobs of somebody else on a Slurm cluster are called."""
+"""Name of the jobs of other users on a Slurm cluster."""
 
 SLOTS = "nodes:\n  a: {slots: {slow: 2}}\n  b: {slots: {fast: 1, slow: 1}}\n"
 
@@ -51,7 +51,7 @@ class Zygote:
         return self.process.stdout.readline().strip()
 
     def controller(self, plan: dict[str, Any]) -> int:
-        """Make one; its process."""
+        """Make one; its process id."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(plan) + "\n")
         self.process.stdin.flush()
@@ -67,12 +67,12 @@ class Zygote:
 
 
 class Trial:
-    """Some jobs, and what is done to them; everything random follows from the seed.
+    """Some jobs, and the faults that are injected; everything random follows from the seed.
 
     Parameters
     ----------
     longer:
-        How many times as many steps as in :data:`STEPS` the jobs have.
+        Factor of the numbers of steps in :data:`STEPS`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Trial:
             self.submit(f"job{i}", workers=1 + i % 2, stubborn=i == 2, wrapped=i > 0)
 
     def submit(self, name: str, *, workers: int = 1, stubborn: bool = False, wrapped: bool = False) -> None:
-        """Hand in a job; a wrapped one is a grandchild of its runner, and does not die with it."""
+        """Submit a job; a wrapped one is a grandchild of its runner, and does not die with it."""
         program = [sys.executable, str(HERE / "executor_job.py"), str(self.witness), "0.004"]
         if wrapped:
             program = ["sh", "-c", 'trap : TERM; "$@" & wait; wait; wait $!', "sh", *program]
@@ -111,7 +111,7 @@ class Trial:
     # -- controllers
 
     def start(self, **wrong: Any) -> None:
-        """A controller in which this goes wrong."""
+        """A controller with these faults."""
         plan = {
             "state": str(self.database.folder),
             "slots": str(self.folder / "slots.yaml"),
@@ -128,14 +128,14 @@ class Trial:
         return self.pid is not None and files.started(self.pid) is not None
 
     def close(self) -> None:
-        """Leave nothing behind that runs."""
+        """Kill all that runs."""
         self._others_go()
         self.kill()
         self.database.close()
 
     @property
     def kills(self) -> Counter[str]:
-        """Kill -9 so far, by what was killed."""
+        """Numbers of kill -9 so far, by kind of process."""
         log = self.folder / "controller.log"
         at_writes = log.read_bytes().count(KILLED_AT_A_WRITE) if log.exists() else 0
         return self._kills + Counter({"controller at a write": at_writes})
@@ -151,11 +151,13 @@ class Trial:
         """Wait for something."""
         deadline = time.monotonic() + PATIENCE
         while not what():
-            assert time.monotonic() < deadline, f"seed {self.seed}: not within {PATIENCE:g} s: {meaning}\n{self.told()}"
+            assert time.monotonic() < deadline, (
+                f"seed {self.seed}: not within {PATIENCE:g} s: {meaning}\n{self.report()}"
+            )
             time.sleep(0.02)
 
-    def told(self) -> str:
-        """What was done, what the controllers have said, and what is still open."""
+    def report(self) -> str:
+        """The faults, the controllers' log, and what is still open."""
         log = files.read_text(self.folder / "controller.log") or ""
         now = snapshot(self.database)
         jobs = [(job["name"], job["state"], job["step"], job["reason"]) for job in now.jobs]
@@ -167,7 +169,7 @@ class Trial:
     # -- faults
 
     def fault(self, only: str = "") -> None:
-        """Let one thing go wrong, at random among those whose names match ``only``."""
+        """Inject one fault, at random among those whose names match ``only``."""
         kinds = ("fault_", "slurm_fault_") if self.slurm is not None else ("fault_",)
         names = [name for name in dir(self) if name.startswith(kinds) and re.search(only, name)]
         name = self.draw.choice(names)
@@ -175,7 +177,7 @@ class Trial:
         getattr(self, name)()
 
     def pause(self, most: float = 1.0) -> None:
-        """Let things go on for a moment."""
+        """Wait for a random time."""
         time.sleep(self.draw.uniform(0.05, most))
 
     def fault_die_at_a_write(self) -> None:
@@ -189,7 +191,7 @@ class Trial:
             time.sleep(0.01)
 
     def die_at_every_write(self, most: int) -> None:
-        """One controller after another, each killed a write later than the one before."""
+        """One controller after another, each killed one write later than the previous one."""
         for number in range(1, most + 1):
             self.faults.append(f"die_at_a_write {number}")
             self.start(die_at=number)
@@ -202,7 +204,7 @@ class Trial:
         self.kill()
 
     def fault_hang(self) -> None:
-        """A controller that hangs for longer than leases live, and goes on as if nothing had been."""
+        """Stop a controller for up to longer than the lease timeout, then continue it."""
         self._running_controller()
         self.pause()
         if self.alive() and self.pid is not None:
@@ -225,19 +227,19 @@ class Trial:
         self.pause(2.0)
 
     def fault_engine_down(self) -> None:
-        """For longer or shorter than leases live."""
+        """For longer or shorter than the lease timeout."""
         self.kill()
         self.start(engine_down=(0.2, self.draw.uniform(0.5, 3.0)))
         self.pause(2.0)
 
     def fault_clock_jump(self) -> None:
-        """The clock on the wall is set by a day, or back."""
+        """The wall clock is set by a day, or back."""
         self.kill()
         self.start(clock_jump=self.draw.choice([-86400.0, 86400.0, 30.0]))
         self.pause()
 
     def fault_damage_a_file(self) -> None:
-        """Some file of a lease that is open is cut off, or filled with rubbish."""
+        """A file of an open lease is truncated, or filled with random bytes."""
         self._running_controller()
         self.pause()
         names = (files.PROGRESS, files.OUTCOME, files.LEASE, files.exit_file(0), files.RENEWED, files.LOSSES)
@@ -250,7 +252,7 @@ class Trial:
             self._damage(path)
 
     def _uncommitted(self) -> list[Path]:
-        """The newest checkpoint of a lease that runs: what is committed must not be damaged, or the job is lost."""
+        """The newest checkpoints of open leases: a committed one must not be damaged, or the job is lost."""
         with self.database.reading() as connection:
             tags = connection.column("SELECT tag FROM leases WHERE state != 'sealed'")
         newest = [next(iter(files.published(self.database.folder / "leases" / tag)), None) for tag in tags]
@@ -266,10 +268,10 @@ class Trial:
             else:
                 os.truncate(path, size // 2)
         except OSError:
-            return  # gone meanwhile
+            return  # removed meanwhile
 
     def fault_drain(self) -> None:
-        """An administrator empties a node; often it is in use again soon, at the latest in the end."""
+        """Drain a node; often it is in use again soon, at the latest in the end."""
         self._running_controller()
         self.pause()
         node = self.draw.choice(sorted(self.slurm.nodes) if self.slurm is not None else ["a", "b"])
@@ -277,13 +279,13 @@ class Trial:
         try:
             drain(self.database, node)
         except UnknownName:
-            return  # no controller has come so far as to see it
+            return  # no controller has recorded it yet
         self.pause(2.0)
         if self.draw.random() < 0.7:
             drain(self.database, node, undo=True)
 
     def slurm_fault_others(self) -> None:
-        """Somebody else's jobs want all GPUs of a node, have them as soon as they are free, and go."""
+        """Jobs of another user request all GPUs of a node, get them when they are free, and end."""
         assert self.slurm is not None
         self._running_controller()
         self.pause()
@@ -301,7 +303,7 @@ class Trial:
             self.slurm.call("scancel", f"--name={OTHERS}", check=False)
 
     def slurm_fault_kill_slurmctld(self) -> None:
-        """Kill -9; it comes back after a while, and has forgotten or invented jobs."""
+        """Kill -9; it is restarted after a while, and may have lost or added jobs."""
         assert self.slurm is not None
         self._running_controller()
         self.pause()
@@ -311,7 +313,7 @@ class Trial:
         self.slurm.start_controller()
 
     def slurm_fault_kill_slurmd(self) -> None:
-        """Kill -9 of one node's daemon: Slurm gives the node up, and what runs there lives on."""
+        """Kill -9 of one node's daemon: Slurm sets the node down, and processes there live on."""
         assert self.slurm is not None
         self._running_controller()
         self.pause()
@@ -323,7 +325,7 @@ class Trial:
         self.slurm.start_node(name)
 
     def slurm_fault_partition(self) -> None:
-        """A node's daemon that is cut off for a while, and does not know it."""
+        """Stop a node's daemon for a while, as if the network were cut."""
         assert self.slurm is not None
         self._running_controller()
         self.pause()
@@ -351,7 +353,7 @@ class Trial:
     # -- the end
 
     def finish(self) -> None:
-        """Nothing goes wrong any more: all jobs come to their end."""
+        """No further faults: all jobs finish."""
         self._running_controller()
         self._others_go()
         with self.database.reading() as connection:
@@ -367,15 +369,15 @@ class Trial:
             self.operator()
             return False
 
-        self.until(over, "all jobs are over")
+        self.until(over, "all jobs have finished")
 
     def done(self) -> bool:
-        """Whether all jobs are."""
+        """Whether all jobs have finished."""
         with self.database.reading() as connection:
             return connection.value("SELECT id FROM jobs WHERE state = 'queued'") is None
 
     def operator(self) -> None:
-        """Somebody who puts nodes back that Slurm has taken out, as the note about them asks for."""
+        """Resume nodes that Slurm has set down or drained, as their note requests of an operator."""
         if self.slurm is not None and time.monotonic() - self._looked > 2.0:
             self._looked = time.monotonic()
             for line in self.slurm.call("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines():
@@ -384,6 +386,6 @@ class Trial:
                     self.slurm.call("scontrol", "update", f"nodename={node}", "state=resume", check=False)
 
     def check(self) -> None:
-        """Every invariant; what is violated is said with the seed."""
+        """Check every invariant; the message about a violation has the seed."""
         violations = violations_of(self.database, self.witness, self.steps)
-        assert not violations, f"seed {self.seed}: {violations}\n{self.told()}"
+        assert not violations, f"seed {self.seed}: {violations}\n{self.report()}"

@@ -1,4 +1,4 @@
-"""What must hold of books, jobs and processes whatever has gone wrong."""
+"""Invariants of state database, jobs and processes after any faults."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hetopt.executor.state_database import EVENTS, StateDatabase
 
 
 def violations_of(database: StateDatabase, witness: Path, steps_of: Mapping[str, int]) -> list[str]:
-    """What does not hold.
+    """The invariants that are violated.
 
     Parameters
     ----------
     database:
-        The books, once all is over.
+        The state database, once all jobs have finished.
     witness:
-        What the jobs have written down themselves.
+        File to which the jobs have written their steps.
     steps_of:
         Job -> its steps.
     """
@@ -39,9 +39,9 @@ def violations_of(database: StateDatabase, witness: Path, steps_of: Mapping[str,
         elif job["checkpoint"] is None:
             found.append(f"{job['name']} is done without a checkpoint")
         else:
-            said = json.loads((Path(job["checkpoint"]) / "model.json").read_text())
-            if said != {"step": steps, "model": model_after(steps)}:
-                found.append(f"the model of {job['name']} is {said}")
+            content = json.loads((Path(job["checkpoint"]) / "model.json").read_text())
+            if content != {"step": steps, "model": model_after(steps)}:
+                found.append(f"the model of {job['name']} is {content}")
     found += [f"{lease['tag']} is {lease['state']}" for lease in leases if lease["state"] != "sealed"]
     found += [f"a seat of lease {seat['lease']} is still held" for seat in seats if seat["held"]]
     found += _going_back(leases) + _overlaps(leases, seats, witness)
@@ -50,12 +50,12 @@ def violations_of(database: StateDatabase, witness: Path, steps_of: Mapping[str,
     written = (database.folder / EVENTS).read_text().splitlines()
     numbers = [json.loads(line)["id"] for line in written]
     if numbers != events:
-        found.append("the event log differs from the books")
+        found.append("the event log differs from the state database")
     return found
 
 
 def _overlaps(leases: Any, seats: Any, witness: Path) -> list[str]:
-    """Two live processes of one (job, copy), or on one seat; by what the jobs have written down themselves."""
+    """Two live processes of one (job, copy), or on one seat, according to the steps that the jobs have written."""
     number = {lease["tag"]: lease for lease in leases}
     held = defaultdict(set)
     for seat in seats:
@@ -67,7 +67,7 @@ def _overlaps(leases: Any, seats: Any, witness: Path) -> list[str]:
         tag = line["tag"].rpartition(".")[0]
         lease = number.get(tag)
         if lease is None:
-            found.add(f"{tag} ran and is not in the books")
+            found.add(f"{tag} ran and is not in the state database")
             continue
         if process.setdefault((tag, line["rank"]), line["pid"]) != line["pid"]:
             found.add(f"{tag} has run twice")

@@ -1,7 +1,7 @@
-"""A training job for tests of the executor: its model is a number that tells how many steps have made it.
+"""A training job for tests of the executor: its model is a number that depends on the number of steps.
 
-``python executor_job.py WITNESS SECONDS_PER_STEP [stubborn] [GATE]``: each step is written down with time, process and
-lease. Half of the steps are done only once there is the file GATE.
+``python executor_job.py WITNESS SECONDS_PER_STEP [stubborn] [GATE]``: a line in WITNESS for each step has
+time, process and lease. Half of the steps are done only once there is the file GATE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def advanced(model: int) -> int:
 
 
 def model_after(steps: int) -> int:
-    """What it must be after so many steps."""
+    """The model after this number of steps."""
     model = 1
     for _ in range(steps):
         model = advanced(model)
@@ -35,28 +35,28 @@ def model_after(steps: int) -> int:
 def main(witness: str, seconds: float, stubborn: bool, gate: str | None) -> None:
     """Train."""
     tag = os.environ[TAG_VARIABLE]
-    book = os.open(witness, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    file = os.open(witness, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def tell(step: int) -> None:
+    def record(step: int) -> None:
         line = {"tag": tag, "pid": os.getpid(), "time": now(), "step": step, "rank": job.rank, "copy": job.copy}
-        os.write(book, (json.dumps(line) + "\n").encode())
+        os.write(file, (json.dumps(line) + "\n").encode())
 
     with lease() as job:
         if stubborn:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         step, model = job.resume_step, 1
         if job.resume_dir is not None:
-            said = json.loads((job.resume_dir / "model.json").read_text())
-            assert said["step"] == step, f"a checkpoint of step {said['step']} for step {step}"
-            model = said["model"]
+            content = json.loads((job.resume_dir / "model.json").read_text())
+            assert content["step"] == step, f"a checkpoint of step {content['step']} for step {step}"
+            model = content["model"]
         total = job.total_steps or 1
-        tell(step)
+        record(step)
         while step < total and (stubborn or not job.should_stop()):
             time.sleep(seconds)
             if gate is not None and 2 * step >= total and not os.path.exists(gate):
                 continue
             model, step = advanced(model), step + 1
-            tell(step)
+            record(step)
             job.tick(step, loss=1 / step)
             if job.checkpoint_due():
                 _save(job, step, model)

@@ -24,15 +24,15 @@ COUNT = """
 import os, signal, sys, time
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
-def tell(word):
+def record(word):
     with open(sys.argv[1], "a") as file:
         print(os.environ["RANK"], os.getpid(), word, file=file)
-tell("begins")
+record("begins")
 while not stop:
     time.sleep(0.02)
-tell("stops")
+record("stops")
 """
-"""A job that lives until it is asked to stop, and writes down that it begins and stops."""
+"""A job that runs until it is requested to stop, and records its beginning and its stop."""
 
 STUBBORN = COUNT.replace("lambda *_: stop.append(1)", "signal.SIG_IGN")
 
@@ -46,19 +46,19 @@ for how in ({}, {"env": {}}):
 if sys.argv[2] == "stays":
     time.sleep(1000)
 """
-"""Leaves processes behind in sessions of their own, one of them without a tag."""
+"""Leaves processes behind in separate sessions, one of them without a tag."""
 
 
 def seats(**nodes: int) -> tuple[Seat, ...]:
-    """So many GPUs on each host."""
+    """This number of GPUs on each host."""
     return tuple(Seat(name, "fast", i, f"GPU-{name}{i}") for name, number in nodes.items() for i in range(number))
 
 
 def make_lease(folder: Path, own: tuple[Seat, ...] = seats(a=1), **settings: Any) -> Path:
-    """A lease directory; by default of a job that nobody runs."""
+    """A lease directory; by default of a job that no runner runs."""
     where = folder / f"lease-{secrets.token_hex(4)}"
     where.mkdir()
-    patient = {"grace_seconds": PATIENCE, "ttl_seconds": PATIENCE}  # no test has to renew it, or to be quick
+    patient = {"grace_seconds": PATIENCE, "ttl_seconds": PATIENCE}  # no test has to renew it, or to be fast
     given: dict[str, Any] = {"command": ("true",), "cwd": str(folder), **patient, **settings}
     LeaseRecord(f"hetopt-{secrets.token_hex(4)}-1-0-1", where, own, **given).write()
     files.renew(where, 1)
@@ -94,19 +94,19 @@ def steps_of(folder: Path) -> list[int]:
 
 
 def model(text: str = "weights") -> Callable[[Path], object]:
-    """What writes a checkpoint."""
+    """A function that writes a checkpoint."""
     return lambda folder: (folder / "model.txt").write_text(text)
 
 
-def under(folder: Path, patch: pytest.MonkeyPatch, rank: int = 0, world: int = 1) -> Path:
-    """Have this process run under a lease."""
-    for name, value in {LEASE_VARIABLE: folder, "RANK": rank, "WORLD_SIZE": world}.items():
+def under(folder: Path, patch: pytest.MonkeyPatch, rank: int = 0, size: int = 1) -> Path:
+    """Run this process under a lease, as one of ``size`` ranks."""
+    for name, value in {LEASE_VARIABLE: folder, "RANK": rank, "WORLD_SIZE": size}.items():
         patch.setenv(name, str(value))
     return folder
 
 
 class Clock:
-    """Stands still until it is told to go on."""
+    """Stands still until the test sets it."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -117,7 +117,7 @@ class Clock:
 
 @contextmanager
 def full_disk(pid: int = 0, room: int = 21) -> Iterator[None]:
-    """No file of the process can be written beyond so many bytes; by default a number still can."""
+    """The process can write no file beyond ``room`` bytes; by default a number still fits."""
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, hard))
     try:
@@ -127,7 +127,7 @@ def full_disk(pid: int = 0, room: int = 21) -> Iterator[None]:
 
 
 class Python:
-    """A Python program that runs until it ends or the test does; it is talked with by lines."""
+    """A Python program that runs until it ends or the test does; it reads and writes lines."""
 
     def __init__(self, program: str, *words: object, **variables: str) -> None:
         self.process = subprocess.Popen(
@@ -145,20 +145,20 @@ class Python:
         self.process.kill()
         self.process.communicate()
 
-    def says(self) -> str:
-        """Its next line."""
+    def read(self) -> str:
+        """Its next line of output."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def tell(self, line: str = "") -> None:
-        """Give it a line."""
+    def send(self, line: str = "") -> None:
+        """Send it a line."""
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
 
 class Runners:
-    """Runners of leases in a folder; at the end nothing of them is left."""
+    """Runners of leases in a folder; at the end all their processes are killed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -185,12 +185,12 @@ class Runners:
         return found
 
     def lease(self, program: str, *words: object, own: tuple[Seat, ...] = seats(a=1), **settings: Any) -> Path:
-        """A lease of a Python program with these words, or of a shell's where it begins with ``sh:``."""
+        """A lease of a Python program with these arguments, or of a shell script if it begins with ``sh:``."""
         shell = program.startswith("sh:")
         command = ["sh", "-c", program[3:], "sh"] if shell else [sys.executable, "-c", program]
         command = settings.pop("command", [*command, *map(str, words)])
         folder = make_lease(self.folder, own, command=command, **settings)
-        self.tags.append(said(folder, files.LEASE)["tag"])
+        self.tags.append(content_of(folder, files.LEASE)["tag"])
         return folder
 
     def start(
@@ -203,7 +203,7 @@ class Runners:
         with (folder / "runner.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", *how, *words],
-                env={**os.environ, files.TAG_VARIABLE: f"{said(folder, files.LEASE)['tag']}.runner", **variables},
+                env={**os.environ, files.TAG_VARIABLE: f"{content_of(folder, files.LEASE)['tag']}.runner", **variables},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -212,15 +212,15 @@ class Runners:
         return process
 
     def run(self, folder: Path, rank: int = 0, **more: Any) -> dict[str, Any]:
-        """Run a node to its end; what its runner says of that."""
+        """Run a node to its end; the exit report of its runner."""
         process = self.start(folder, rank, **more)
         return ended(process, folder, rank)
 
 
 def ended(process: subprocess.Popen[bytes], folder: Path, rank: int = 0) -> dict[str, Any]:
-    """What a runner says once it has ended."""
+    """The exit report of a runner that ends."""
     assert process.wait(PATIENCE) == 0, (folder / "runner.log").read_text()
-    return said(folder, files.exit_file(rank))
+    return content_of(folder, files.exit_file(rank))
 
 
 def variable(pid: int, name: str) -> str | None:
@@ -229,15 +229,15 @@ def variable(pid: int, name: str) -> str | None:
     return dict(entry.split("=", 1) for entry in entries if "=" in entry).get(name)
 
 
-def said(folder: Path, name: str) -> dict[str, Any]:
+def content_of(folder: Path, name: str) -> dict[str, Any]:
     """The content of a file that must be there."""
     content = files.read_json(folder / name)
     assert content is not None, f"{name} is not there; {sorted(path.name for path in folder.iterdir())}"
     return content
 
 
-def told(path: Path) -> list[list[str]]:
-    """What jobs have written down, by words."""
+def lines_of(path: Path) -> list[list[str]]:
+    """The lines that jobs have written, split into words."""
     return [line.split() for line in (files.read_text(path) or "").splitlines()]
 
 

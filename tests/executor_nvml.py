@@ -1,4 +1,4 @@
-"""An NVML of our own, written in C, for tests without GPUs."""
+"""A fake NVML in C, for tests without GPUs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-# Reads at each init what it shall pretend from $FAKE_NVML, one record a line, fields parted by "|":
+# Reads the devices at each init from $FAKE_NVML, one record a line, fields separated by "|":
 #   gpu|NAME|UUID|BYTES|MIG|PLACES         MIG: 0 off, 1 on, 2 on after the next reset, - this GPU knows no such mode
 #   mig|PLACE|NAME|UUID|BYTES|GI|CI|MIB    an instance of the last gpu; slices of its GPU and compute instance
 #   process|UUID|PID                       a process that computes on the device
 #   error|CALL|UUID or -|CODE              what functions that begin with CALL return for that device, or for none;
-#                                          -30: they hang for 30 s, and all is well
+#                                          -30: they hang for 30 s and succeed
 # and writes each call into $FAKE_NVML_LOG. Calls outside of init and shutdown fail, as those of NVIDIA's do.
 SOURCE = r"""
 #include <stdio.h>

@@ -1,12 +1,12 @@
-"""Leases with directories in books whose clock stands still, for tests of what becomes of them."""
+"""Leases with directories in a state whose clock stands still, for tests of old leases."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from executor_cluster import opened, rows
 from executor_leases import checkpoint
-from executor_scenes import opened, rows
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.clock import Clock
@@ -21,13 +21,13 @@ STEPS = 100
 
 
 class Still(Clock):
-    """Goes on only when it is told to."""
+    """Goes on only when the test sets it."""
 
     def now(self) -> float:
         return self.base
 
 
-def a_store(folder: Path) -> StateDatabase:
+def a_state(folder: Path) -> StateDatabase:
     """A state whose clock the test sets, with a folder of leases."""
     database = StateDatabase(folder / "state")
     database.clock = Still("", 0.0, 0.0)
@@ -36,7 +36,7 @@ def a_store(folder: Path) -> StateDatabase:
 
 
 def granted(database: StateDatabase, job: int, copy: int = 0) -> None:
-    """A lease of the job, or of a copy of it, with a directory; nothing where it cannot be."""
+    """A lease of the job, or of a copy of it, with a directory; nothing if it cannot be granted."""
     until = None
     if copy:
         until = next(row["committed"] for row in rows(database) if row["id"] == job) + 20
@@ -67,7 +67,7 @@ def sealed(database: StateDatabase, job: int, step: int | None, **more: Any) -> 
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """All that is there."""
+    """All files and folders, with the content of files."""
     found = folder.rglob("*")
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() and not path.is_symlink() else None
@@ -75,7 +75,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def leases_of_books(database: StateDatabase) -> list[Row]:
+def all_leases(database: StateDatabase) -> list[Row]:
     with database.reading() as connection:
         return connection.rows(
             "SELECT leases.*, jobs.state AS job_state, jobs.finished FROM leases JOIN jobs ON jobs.id = leases.job"
@@ -102,4 +102,4 @@ class Merging:
         return 0
 
     def kill(self) -> None:
-        """It is none."""
+        """There is no process."""

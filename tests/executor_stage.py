@@ -1,4 +1,4 @@
-"""A controller on a stage: an engine without processes, jobs that do as a test says, time that a test lets pass."""
+"""A controller with a fake engine: no processes, jobs and time that the test controls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from executor_scenes import rows
+from executor_cluster import rows
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.controller import Controller, Settings
@@ -25,9 +25,9 @@ class Puppet:
     Attributes
     ----------
     hosts:
-        That it tells of.
+        That it reports.
     down:
-        Why it does not answer, if it does not.
+        Why it does not answer; empty if it does.
     waits:
         Nodes on which it begins nothing.
     stuck:
@@ -35,7 +35,7 @@ class Puppet:
     fails:
         Tags that it fails to kill.
     strays:
-        Tags under which something runs though nobody asked for it.
+        Tags under which something runs that the controller did not start.
     """
 
     name, look_seconds = "puppet", 0.0
@@ -55,7 +55,7 @@ class Puppet:
         return tuple(self.hosts)
 
     def start(self, grant: OpenLease) -> None:
-        """It is in the queue."""
+        """Queue it."""
         self._answer()
         self.live[grant.tag] = grant
 
@@ -64,7 +64,7 @@ class Puppet:
         return self.waits.isdisjoint(grant.nodes)
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
-        """Of these leases and the strays."""
+        """The phases of these leases and the strays."""
         self._answer()
         found = dict.fromkeys(tags, Phase.ENDED)
         for tag, grant in self.live.items():
@@ -72,11 +72,11 @@ class Puppet:
         return found | dict.fromkeys(self.strays, Phase.RUNNING)
 
     def stop(self, tags: Collection[str]) -> None:
-        """They see it."""
+        """The jobs read the request."""
         self._answer()
 
     def kill(self, tags: Collection[str]) -> None:
-        """They are gone, unless they cannot die."""
+        """Remove them, unless they cannot die."""
         self._answer()
         if not self.fails.isdisjoint(tags):
             raise EngineDown("it cannot be killed")
@@ -84,32 +84,32 @@ class Puppet:
             self.live.pop(tag, None)
 
     def fenced_after(self, tag: str) -> float | None:
-        """Nobody knows, or never."""
+        """Unknown, or never for stuck ones."""
         return float("inf") if tag in self.stuck else None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is open."""
 
 
 class Stage:
-    """A controller with that engine, and jobs that train ``looks`` looks long and stop when they are asked to."""
+    """A controller with that engine, and jobs that train for ``passes`` passes and stop on request."""
 
     def __init__(
         self, folder: Path, *hosts: Node, policy: str = "fifo", seconds: float | None = None, profile: bool = False
     ) -> None:
-        self.folder, self.engine, self.said = folder, Puppet(*hosts), list[str]()
+        self.folder, self.engine, self.messages = folder, Puppet(*hosts), list[str]()
         self.policy, self.settings = policy, Settings(policy, seconds, profile, LeaseTimeouts(ttl_seconds=20.0))
-        self.looks: float = 3
+        self.passes: float = 3
         self.too_small: dict[str, set[str]] = {}
         self.database = StateDatabase(folder)
         self.controller = self._controller()
 
     def _controller(self) -> Controller:
         system = driving(self.policy, {}, self.settings.round_seconds)
-        return Controller(self.database, self.engine, system, estimated, self.settings, say=self.said.append)
+        return Controller(self.database, self.engine, system, estimated, self.settings, say=self.messages.append)
 
     def restart(self) -> None:
-        """Another controller comes; the cluster's second stays."""
+        """Start another controller; the cluster's second stays."""
         base = self.database.now()
         self.controller.close()
         self.database = StateDatabase(self.folder)
@@ -121,7 +121,7 @@ class Stage:
             raise
 
     def leases(self) -> list[OpenLease]:
-        """That are open."""
+        """The open leases."""
         return self.controller.manager.leases()
 
     def held(self) -> dict[str, dict[str, dict[str, int]]]:
@@ -133,7 +133,7 @@ class Stage:
         return {row["name"]: row["state"] for row in rows(self.database)}
 
     def play(self, number: int = 1, seconds: float = 1.0) -> None:
-        """So many looks, so long apart; jobs do their part between."""
+        """This number of passes, with this time after each; jobs act between them."""
         for _ in range(number):
             self.controller.step()
             self.database.clock.base += seconds
@@ -142,40 +142,40 @@ class Stage:
                     self._act(lease)
 
     def _act(self, lease: OpenLease) -> None:
-        """What a lease's processes do between two looks."""
+        """What a lease's processes do between two passes."""
         ranks = range(len(lease.nodes))
         for rank in ranks:
             files.claim(lease.folder, rank, files.identity())
-        told = files.read_json(lease.folder / files.PROGRESS)
-        looks = 1 if told is None else int(told["step"]) + 1
+        reported = files.read_json(lease.folder / files.PROGRESS)
+        passes = 1 if reported is None else int(reported["step"]) + 1
         type_small = lease.gpu_types in self.too_small.get(lease.job, ())
         asked = lease.stop_asked is not None
         if lease.tag in self.engine.stuck:
             return
         if type_small:
             self.end(lease, "failed", 1, out_of_memory=True)
-        elif lease.kind == PROFILE and looks > 2:
+        elif lease.kind == PROFILE and passes > 2:
             self.end(lease, "profiled")
         elif asked:
             self.end(lease, "stopped")
-        elif looks > self.looks:
+        elif passes > self.passes:
             self.end(lease, "ended", finished=True, step=lease.total_steps)
         else:
-            progress = {"step": looks, "first_step": 1, "seconds": float(looks), "time": 1.0}
+            progress = {"step": passes, "first_step": 1, "seconds": float(passes), "time": 1.0}
             files.write_json(lease.folder / files.PROGRESS, progress, durable=False)
 
     def end(self, lease: OpenLease, reason: str, code: int = 0, **outcome: Any) -> None:
-        """A lease ends."""
+        """End a lease."""
         if outcome:
             files.write_json(lease.folder / files.OUTCOME, outcome, durable=False)
         for rank in range(len(lease.nodes)):
-            said = {"reason": reason, "codes": [code], "problem": None, "left": []}
-            files.write_json(lease.folder / files.exit_file(rank), said, durable=False)
+            content = {"reason": reason, "codes": [code], "problem": None, "left": []}
+            files.write_json(lease.folder / files.exit_file(rank), content, durable=False)
         self.engine.live.pop(lease.tag, None)
 
     def hang(self, lease: OpenLease) -> None:
         """Its processes can no longer be found, nor be killed."""
-        self.engine.exact_slots = True  # what is not there any more is missed at once
+        self.engine.exact_slots = True  # a missing process counts at once
         self.engine.stuck.add(lease.tag)
         self.play()
         del self.engine.live[lease.tag]
@@ -185,5 +185,5 @@ class Stage:
         self.engine.hosts = [replace(h, **changed) if h.name == name else h for h in self.engine.hosts]
 
     def close(self) -> None:
-        """Let go of the books."""
+        """Close the state database."""
         self.controller.close()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pandas as pd
-from executor_scenes import node, with_speeds
+from executor_cluster import node, with_speeds
 
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.local import LocalEngine
@@ -28,13 +28,13 @@ PACE = {"slow": 200.0, "mid": 350.0, "fast": 600.0}
 """Steps per round."""
 
 LEAST_ROUND, STARTS = 10.0, 20.0
-"""A round lasts so many seconds at least, and so many times as long as the slowest of starts at once."""
+"""A round lasts at least ``LEAST_ROUND`` seconds, and ``STARTS`` times the slowest of simultaneous starts."""
 
 HOSTS = (node("a", {"slow": 4}), node("b", {"mid": 2}), node("c", {"fast": 2}))
 
 
 def trace(seed: int, jobs: int, round_seconds: float, mean_gap: float) -> list[tuple[float, JobSpec]]:
-    """(arrival in seconds, job) of short jobs of one or two workers, so many rounds after each other on average."""
+    """(arrival in seconds, job) of short jobs of one or two workers, ``mean_gap`` rounds apart on average."""
     draw, now, found = random.Random(seed), 0.05 * round_seconds, []
     for i in range(jobs):
         program = [sys.executable, "-m", "hetopt.executor.demos.numpy_mlp"]
@@ -56,7 +56,7 @@ def trace(seed: int, jobs: int, round_seconds: float, mean_gap: float) -> list[t
 
 
 def long_enough(folder: Path) -> float:
-    """Seconds of a round in which it does not matter that processes share the CPUs as they start: time is scaled."""
+    """Seconds of a round that is long compared with starts of processes that share the CPUs: time is scaled."""
     gpus = sum(len(host.seats) for host in HOSTS)
     jobs = [(0.0, spec.model_copy(update={"workers": 1})) for _, spec in trace(0, gpus, LEAST_ROUND, 1.0)]
     database = run_for_real(folder, jobs, "fifo", LEAST_ROUND)
@@ -67,7 +67,7 @@ def long_enough(folder: Path) -> float:
 
 
 def run_for_real(folder: Path, jobs: list[tuple[float, JobSpec]], policy: str, round_seconds: float) -> StateDatabase:
-    """Run them; the books afterwards."""
+    """Run them; the state database afterwards."""
     database = StateDatabase(folder / "state")
     system = driving(policy, {}, round_seconds)
     engine = LocalEngine(HOSTS, database.cluster)
@@ -101,7 +101,7 @@ def run_for_real(folder: Path, jobs: list[tuple[float, JobSpec]], policy: str, r
 def side_by_side(database: StateDatabase, policy: str, round_seconds: float) -> pd.DataFrame:
     """Completion time of each job for real and simulated, in seconds.
 
-    The simulator is told what was measured: when jobs came, how fast they were, and what starting and moving costs.
+    The simulator gets what was measured: submission times, speeds, and the costs of starting and moving.
     """
     real, instance = log_of(database), instance_of(database)
     with database.reading() as connection:

@@ -1,6 +1,6 @@
-"""Has hetopt imported, and makes controllers by forking, so that one can be killed and the next be there at once.
+"""Makes controllers by forking after hetopt was imported, so that the next one starts at once.
 
-Reads a line of JSON for each controller: how it is put together, and what goes wrong in it. Answers with its number.
+Reads a line of JSON for each controller: its settings, and the faults in it. Answers with its process id.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KILLED_AT_A_WRITE = b"kill -9 at a write\n"
 
 @dataclass(frozen=True)
 class Restless:
-    """A policy that moves everybody all the time; it remembers how often it was asked."""
+    """A policy that moves all jobs in each round; its state counts the calls."""
 
     seed: int = 0
     round_seconds: float = 1.0
@@ -64,14 +64,14 @@ class Restless:
 
 
 class Saboteur:
-    """Counts the points at which something is written, and lets things go wrong there."""
+    """Counts the points at which something is written, and injects faults there."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan, self.count = plan, 0
         self.began = time.monotonic()
 
     def point(self, what: str) -> None:
-        """A point: die here, or find the disk full."""
+        """One point: kill the process here, or raise ENOSPC."""
         self.count += 1
         if self.count == self.plan.get("die_at"):
             os.write(1, KILLED_AT_A_WRITE)
@@ -93,7 +93,7 @@ class Saboteur:
         return wrapped
 
     def install(self, engine: type[Any]) -> None:
-        """Into this process, with an engine of that class."""
+        """Patch this process, with an engine of that class."""
         for name in ("replace", "link", "fsync"):
             setattr(lease_directory.os, name, self.around(getattr(os, name), name))
         before = StateDatabase.writing
@@ -114,7 +114,7 @@ class Saboteur:
         def answers(call: Callable[..., Any]) -> Callable[..., Any]:
             def asked(*words: Any) -> Any:
                 if first <= time.monotonic() - self.began < last:
-                    raise EngineDown("the tests say so")
+                    raise EngineDown("injected by the test")
                 return call(*words)
 
             return asked
@@ -126,7 +126,7 @@ class Saboteur:
 
 
 def drive(plan: dict[str, Any]) -> None:
-    """Be a controller until all is done."""
+    """Run a controller until all jobs have finished."""
     os.setsid()
     log = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
@@ -137,18 +137,18 @@ def drive(plan: dict[str, Any]) -> None:
         engine: Engine = SlurmEngine(database.cluster, seconds=5.0)
     else:
         engine = local.LocalEngine(read_slots(Path(plan["slots"])), database.cluster)
-    terms = lease_manager.LeaseTimeouts(
+    timeouts = lease_manager.LeaseTimeouts(
         ttl_seconds=plan["ttl"],
-        margin_seconds=5.0 if slurm else 0.5,  # here Slurm's alone are dead by nothing but the time that passes
+        margin_seconds=5.0 if slurm else 0.5,  # only leases under Slurm are fenced by time alone here
         profile_seconds=0.3,
         first_tick_seconds=20.0,
         visible_seconds=0.2,
         start_seconds=20.0,
     )
-    leases.MAX_LOSSES = 10**6  # a machine that is busy for long loses leases by itself
+    leases.MAX_LOSSES = 10**6  # a busy machine loses leases without a fault
     seconds = plan.get("round", 1.0)
     system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))
-    settings = controller.Settings("restless", seconds, plan.get("profile", True), terms)
+    settings = controller.Settings("restless", seconds, plan.get("profile", True), timeouts)
     Saboteur(plan).install(type(engine))
     driver = controller.Controller(
         database, engine, system, estimated, settings, say=lambda text: print(text, flush=True)
@@ -169,7 +169,7 @@ def main() -> None:
             try:
                 drive(json.loads(line))
                 code = 0
-            except BaseException as problem:  # whatever it is, the log tells, and nothing of the parent runs here
+            except BaseException as problem:  # any error goes to the log; no code of the parent may run here
                 import traceback
 
                 traceback.print_exc()

@@ -75,13 +75,13 @@ MinJobAge=600
 
 
 def missing() -> str | None:
-    """Why there can be no cluster on this machine."""
+    """Why no cluster can run on this machine."""
     absent = [name for name in PROGRAMS if shutil.which(name, path=SEARCHED) is None]
     return f"Slurm is not on this machine: no {', '.join(absent)}" if absent else None
 
 
 class SlurmCluster:
-    """A cluster that is up within ``with``; whatever happens there, no process and no file of it is left.
+    """A cluster that is up within ``with``; afterwards no process and no file of it is left.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class SlurmCluster:
     # -- daemons
 
     def start_controller(self) -> None:
-        """Start slurmctld; what it had written down is there again."""
+        """Start slurmctld; it restores its saved state."""
         self._start("slurmctld", "slurmctld", "-D", "-f", str(self.configuration))
         self._wait(lambda: self.call("scontrol", "ping", check=False).endswith("UP"), "slurmctld")
         LENT.update(children(self.daemons["slurmctld"].pid))  # slurmscriptd

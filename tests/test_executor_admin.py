@@ -1,4 +1,4 @@
-"""What changes under a cluster that runs, and what one job or policy does wrong: nobody else suffers of it."""
+"""Changes to a running cluster, and errors of one job or policy, which must not affect the others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import granted
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import granted
 from waiting import until
 
 from hetopt.errors import InvalidOption
@@ -28,7 +28,7 @@ SLOW = [*QUICK[:-1]]
 
 
 class Interrupts:
-    """In place of the signals that have come: true once a condition holds."""
+    """In place of received signals: true once a condition holds."""
 
     def __init__(self, over: Callable[[], bool]) -> None:
         self.over = over
@@ -39,20 +39,20 @@ class Interrupts:
 
 @contextmanager
 def interrupted_when(over: Callable[[], bool]) -> Iterator[None]:
-    """A controller meanwhile ends as after Ctrl-C once the condition holds."""
+    """A controller ends as after Ctrl-C once the condition holds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hetopt.executor.commands._interrupts", lambda: nullcontext(Interrupts(over)))
         yield
 
 
 def status(run: Run) -> dict[str, Any]:
-    """All that is known."""
-    said: dict[str, Any] = json.loads(run("status", "--json")[1])
-    return said
+    """The status as JSON."""
+    content: dict[str, Any] = json.loads(run("status", "--json")[1])
+    return content
 
 
 def test_another_engine_does_not_take_leases_over(lab: Path, run: Run) -> None:
-    """It knows nothing of their processes, and would take them for dead."""
+    """It cannot see their processes, and would treat them as dead."""
     run("submit", job_file(lab))
     with StateDatabase(lab / "state") as database:
         with database.writing() as connection:
@@ -70,7 +70,7 @@ def test_another_engine_does_not_take_leases_over(lab: Path, run: Run) -> None:
         lease_facts(database, "slurm", None)
 
 
-def test_who_comes_second_is_told_so_whatever_he_says(lab: Path, run: Run) -> None:
+def test_a_second_controller_is_refused_with_a_message(lab: Path, run: Run) -> None:
     with StateDatabase(lab / "state") as database:
         database.lock()
         code, _, err = run("run", "--leases", "mine", *QUICK)
@@ -89,7 +89,7 @@ class First:
         x[0, jobs.speed[0].argmax()] = jobs.demand[0]
         return Plan(jobs, x), None
 
-class Unkept(First):
+class Unpicklable(First):
     def __call__(self, instance, state=None):
         return super().__call__(instance)[0], lambda: 1
 
@@ -107,7 +107,7 @@ def policies(lab: Path) -> None:
 
 
 @pytest.mark.usefixtures("policies")
-def test_a_policy_of_the_folder(lab: Path, run: Run) -> None:
+def test_a_policy_from_a_module_in_the_folder_drives_the_cluster(lab: Path, run: Run) -> None:
     run("submit", job_file(lab))
     code, _, err = run("run", "--policy", "my_policies:First", "--round", "1s", "--no-profile", *QUICK)
     assert code == 0, err
@@ -115,22 +115,22 @@ def test_a_policy_of_the_folder(lab: Path, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("policies")
-@pytest.mark.parametrize(("policy", "why"), [("Crash", "ValueError: boom second line"), ("Unkept", "pickle")])
-def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy: str, why: str) -> None:
-    """And those who look see it too; with another policy all goes on."""
+@pytest.mark.parametrize(("policy", "why"), [("Crash", "ValueError: boom second line"), ("Unpicklable", "pickle")])
+def test_a_policy_that_cannot_decide_is_reported_once(lab: Path, run: Run, policy: str, why: str) -> None:
+    """The status shows it too; with another policy the cluster continues."""
     run("submit", job_file(lab))
-    looks = 0
+    passes = 0
 
     def enough() -> bool:
-        nonlocal looks
+        nonlocal passes
         with StateDatabase(lab / "state") as database:
-            looks += snapshot(database).undecided is not None
-        return looks > 30  # for more than a second, in which it has tried again
+            passes += snapshot(database).undecided is not None
+        return passes > 30  # for more than a second, in which it has tried again
 
     with interrupted_when(enough):
         code, _, err = run("run", "--policy", f"my_policies:{policy}", "--round", "0.5s", "--no-profile", *SLOW)
     assert code == 130
-    assert err.count("\n") == 3, err  # that it schedules, this, and that it was stopped
+    assert err.count("\n") == 3, err  # the start, this error, and the stop
     assert "cannot decide, so running jobs continue: " in err
     assert why in err
     assert "stopped\n" in err
@@ -141,7 +141,7 @@ def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy
     assert status(run)["undecided"] is None
 
 
-def test_what_is_wrong_with_one_job_is_not_the_trouble_of_others(lab: Path, run: Run) -> None:
+def test_an_error_in_one_job_does_not_stop_the_others(lab: Path, run: Run) -> None:
     run("submit", job_file(lab, "odd", utility="nonsense"))
     run("submit", job_file(lab, "good"))
 
@@ -156,8 +156,8 @@ def test_what_is_wrong_with_one_job_is_not_the_trouble_of_others(lab: Path, run:
     assert status(run)["undecided"] is None
 
 
-def test_a_type_that_the_cluster_does_not_have_is_named(lab: Path, run: Run) -> None:
-    """Submitted before anybody knew the cluster; the job waits for such a node."""
+def test_a_gpu_type_that_no_node_has_is_named_in_the_reason(lab: Path, run: Run) -> None:
+    """Submitted before a controller has recorded the nodes; the job waits for such a node."""
     run("submit", job_file(lab, "late", gpu_types=["h100"]))
     run("submit", job_file(lab, "good"))
 
@@ -171,7 +171,7 @@ def test_a_type_that_the_cluster_does_not_have_is_named(lab: Path, run: Run) -> 
     assert (late["state"], late["reason"]) == ("queued", "gpu_types names h100, which the cluster does not have now")
 
 
-def test_rounds_of_another_length_begin_at_once(lab: Path, run: Run) -> None:
+def test_a_new_round_length_applies_at_once(lab: Path, run: Run) -> None:
     run("submit", job_file(lab, "first", command=["true"]))
     assert run("run", "--round", "600s", "--no-profile", *QUICK)[0] == 0
     run("submit", job_file(lab, "second", command=["true"]))
@@ -213,7 +213,7 @@ SABOTAGE = {
 def test_a_job_whose_leases_are_lost_again_and_again_is_given_up(
     lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch, what: str, profile: bool
 ) -> None:
-    """It rests longer each time; the others go on."""
+    """It backs off longer each time; the others go on."""
     monkeypatch.setattr(leases, "MAX_BACKOFF", 0.05)
     monkeypatch.setattr(leases, "MAX_LOSSES", 4)
     program = "import os, pathlib, shutil, time; folder = pathlib.Path(os.environ['HETOPT_LEASE']);" + SABOTAGE[what]

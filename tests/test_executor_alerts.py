@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from executor_cluster import node, spec
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import node, spec
 from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
@@ -38,7 +38,7 @@ def metrics(database: StateDatabase) -> dict[str, float]:
     }
 
 
-def test_an_engine_that_is_down_is_said_to_be_as_long_as_it_is(stage: Make) -> None:
+def test_an_alert_lasts_as_long_as_the_engine_is_down(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}), seconds=10.0)
     why = "puppet does not answer, so nothing is decided and what runs goes on: no wire"
     lab.engine.down = "no wire"
@@ -56,7 +56,7 @@ def test_an_engine_that_is_down_is_said_to_be_as_long_as_it_is(stage: Make) -> N
     assert metrics(lab.database)["hetopt_alerts"] == 0.0
 
 
-def test_what_was_wrong_with_the_last_controller_is_over_with_it(stage: Make) -> None:
+def test_alerts_of_the_previous_controller_are_cleared(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}))
     lab.engine.down = "no wire"
     lab.play()
@@ -71,7 +71,7 @@ def test_what_was_wrong_with_the_last_controller_is_over_with_it(stage: Make) ->
     assert snapshot(lab.database).alerts == [], "none runs"
 
 
-def test_a_trouble_that_could_not_be_written_down_is_later(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alert_that_could_not_be_recorded_is_recorded_later(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = stage(node("n", {"V100": 1}))
     lab.engine.down = "no wire"
     with monkeypatch.context() as patch:
@@ -86,7 +86,7 @@ def fail(*_: object) -> None:
     raise UnusableFile("the disk is full")
 
 
-def test_a_round_that_is_late_is_said_to_be(stage: Make) -> None:
+def test_a_late_round_is_an_alert(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}), seconds=10.0)
     submit(lab.database, spec("a"))
     lab.play()
@@ -99,15 +99,18 @@ def test_a_round_that_is_late_is_said_to_be(stage: Make) -> None:
     assert metrics(lab.database)["hetopt_round_overdue_seconds"] == pytest.approx(late, abs=5.0)
 
 
-def test_a_full_disk_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite often calls it an I/O error; for root, blocks are free that others may not have."""
+def test_a_full_disk_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite often reports it as an I/O error; only root can use the reserved blocks."""
     with StateDatabase(tmp_path / "state") as database:
         room = SimpleNamespace(f_bavail=0, f_bfree=1000, f_blocks=9000, f_frsize=4096, f_flag=0)
         monkeypatch.setattr(os, "statvfs", lambda _: room)
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        told = f"the disk of {database.folder} is full"
-        assert snapshot(database).alerts == [told]
-        with pytest.raises(UnusableFile, match=f"^{told}; nothing has been changed$"), database.writing() as connection:
+        message = f"the disk of {database.folder} is full"
+        assert snapshot(database).alerts == [message]
+        with (
+            pytest.raises(UnusableFile, match=f"^{message}; nothing has been changed$"),
+            database.writing() as connection,
+        ):
             connection.execute("SELECT * FROM nowhere")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         assert snapshot(database).alerts == []
@@ -115,21 +118,21 @@ def test_a_full_disk_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert snapshot(database).alerts == []
 
 
-def test_a_job_that_nothing_can_run_is_said_so_at_the_terminal(stage: Make) -> None:
-    """Once; whoever waits for the end with --until-idle would wait for ever without a word."""
+def test_a_job_that_fits_no_node_is_reported_once_on_the_terminal(stage: Make) -> None:
+    """Otherwise a controller with --until-idle would wait for ever without a message."""
     lab = stage(node("n", {"V100": 1}), seconds=2.0)
     for name in "abcde":
         submit(lab.database, spec(name, workers=4))
     lab.play(10)
-    (line,) = lab.said
+    (line,) = lab.messages
     assert line.startswith("a waits: it needs 4 workers; the GPUs on which it can run are 1 V100, ")
     assert line.endswith("; 2 more jobs wait so")
     assert snapshot(lab.database).alerts == [], "the jobs' own lines say it"
 
 
-def test_who_was_given_gpus_on_which_others_still_run_is_told_so(stage: Make) -> None:
+def test_a_job_whose_gpus_are_still_in_use_has_a_reason(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3)
     (lease,) = lab.leases()
@@ -142,10 +145,10 @@ def test_who_was_given_gpus_on_which_others_still_run_is_told_so(stage: Make) ->
     folder = lab.database.folder
     lab.controller.close()
     lab.database = StateDatabase(folder)
-    assert [job["reason"] for job in snapshot(lab.database).jobs] == [None, None], "nobody will start it"
+    assert [job["reason"] for job in snapshot(lab.database).jobs] == [None, None], "no lease of them will start"
 
 
-def test_the_token_of_the_page_is_not_given_to_jobs(lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_of_the_dashboard_is_not_passed_to_jobs(lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HETOPT_TOKEN", "a-very-secret-word")
     monkeypatch.setenv("ANOTHER", "a-word-of-mine")
     assert run("submit", job_file(lab, "env", command=["env"]))[0] == 0

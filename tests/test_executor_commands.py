@@ -1,4 +1,4 @@
-"""The commands that drive a cluster, from the job's file to its end; what is wrong is told in one line."""
+"""The commands that drive a cluster, from the job's file to its end; errors are reported in one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hetopt.executor.state_database import StateDatabase
         *(pytest.param(name, marks=pytest.mark.long) for name in ("oef-noncooperative", "hadar", "tiresias")),
     ],
 )
-def test_from_the_file_to_the_end(lab: Path, run: Run, policy: str) -> None:
+def test_a_submitted_job_runs_to_its_end(lab: Path, run: Run, policy: str) -> None:
     for i in range(3):
         assert run("submit", job_file(lab, f"j{i}", tenant=f"t{i % 2}", steps=100))[0] == 0
     code, out, err = run("run", "--policy", policy, "--round", "1s", *QUICK)
@@ -45,7 +45,7 @@ def test_from_the_file_to_the_end(lab: Path, run: Run, policy: str) -> None:
 
 
 def test_forked_copies_share_the_steps(lab: Path, run: Run) -> None:
-    """HadarE on real processes: no step is done twice, and a copy of each node takes part."""
+    """HadarE on real processes: no step is done twice, and there is a copy on each node."""
     program = [sys.executable, "-m", "hetopt.executor.demos.numpy_mlp", "--pace", "slow=60", "--pace", "fast=180"]
     assert run("submit", job_file(lab, "forked", command=program, steps=900, fork=True))[0] == 0
     code, _, err = run("run", "--policy", "hadare", "--round", "10s", "--no-profile", *QUICK)
@@ -61,7 +61,7 @@ def test_forked_copies_share_the_steps(lab: Path, run: Run) -> None:
 
 
 def test_a_job_that_may_not_be_forked_runs_alone(lab: Path, run: Run) -> None:
-    """It keeps its GPUs from round to round, where a forked one would end each."""
+    """It keeps its GPUs over rounds; a forked one would stop after each."""
     assert run("submit", job_file(lab, "alone", fork=False, steps=400, gpu_types=["fast"]))[0] == 0
     assert run("run", "--policy", "hadare", "--round", "1s", "--no-profile", *QUICK)[0] == 0
     with StateDatabase(lab / "state") as database, database.reading() as connection:
@@ -88,7 +88,7 @@ def test_status_logs_and_cancel(lab: Path, run: Run) -> None:
     assert run("cancel", "quick")[0] == 2
 
 
-def test_a_job_that_fails_is_told_and_can_be_tried_again(lab: Path, run: Run) -> None:
+def test_a_failed_job_has_a_reason_and_can_be_retried(lab: Path, run: Run) -> None:
     run("submit", job_file(lab, "bad", command=["sh", "-c", "test -e ready && exit 0; echo no data; exit 3"]))
     assert run("run", "--no-profile", *QUICK)[0] == 0
     bad = jobs_of(run)["bad"]
@@ -126,8 +126,19 @@ def test_too_little_memory_is_found_by_profiling(lab: Path, run: Run) -> None:
 @contextmanager
 def controller(lab: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """``hetopt run`` as a process; it does not outlive the test, nor do its jobs."""
-    said = [sys.executable, "-m", "hetopt", "run", "--no-profile", "--poll", "0.05s", "--slots", "slots.yaml", *words]
-    with subprocess.Popen(said, cwd=lab, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "hetopt",
+        "run",
+        "--no-profile",
+        "--poll",
+        "0.05s",
+        "--slots",
+        "slots.yaml",
+        *words,
+    ]
+    with subprocess.Popen(command, cwd=lab, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
         except BaseException:
@@ -142,7 +153,7 @@ def processes() -> list[int]:
         return [pid for pid, tag in tagged() if tag.startswith(f"hetopt-{database.cluster}-")]
 
 
-def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
+def test_a_new_controller_takes_over_after_drain_and_cancel(lab: Path, run: Run) -> None:
     """Ctrl-C ends the controller, not the jobs; the next one goes on with them."""
     run("submit", job_file(lab, "long", steps=100000, gpu_types=["slow"]))
     run("submit", job_file(lab, "short", steps=300, gpu_types=["fast"]))
@@ -158,7 +169,7 @@ def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
     pids = processes()
     with controller(lab, *words) as second:
         until(lambda: jobs_of(run)["short"]["state"] == "done")
-        assert set(processes()) & set(pids), "the job was started anew"
+        assert set(processes()) & set(pids), "the job was started again"
         assert run("drain", "a")[1] == "a: is being drained\n"
         until(lambda: jobs_of(run)["long"]["state"] == "queued")
         until(lambda: "too few are there now" in (jobs_of(run)["long"]["reason"] or ""))
@@ -174,8 +185,8 @@ def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_rounds_can_be_strict(lab: Path, run: Run, strict: bool) -> None:
-    """Who comes where nothing runs waits for the next round all the same."""
-    length = "2s" if strict else "600s"  # so that no round can pass by itself
+    """With strict rounds a new job waits for the next round also on an idle cluster."""
+    length = "2s" if strict else "600s"  # so that no round can begin on time
     words = ("--policy", "fifo", "--round", length, "--no-profile", *(["--strict-rounds"] if strict else []), *QUICK)
     assert run("run", *words)[0] == 0
     following = json.loads(run("status", "--json")[1])["next_round"]
@@ -184,11 +195,13 @@ def test_rounds_can_be_strict(lab: Path, run: Run, strict: bool) -> None:
     assert (jobs_of(run)["quick"]["started"] >= following) is strict
 
 
-def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller is killed: after the lease timeout the job has saved and stopped, and nothing is lost."""
+def test_jobs_stop_when_their_leases_are_not_renewed(lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the controller is killed and the lease timeout is over, the job has saved and stopped; no step is lost."""
     gate = lab / "gate"
     path = job_file(lab, "long", steps=400, gate=gate)  # seconds up to the gate, so that progress is written before it
-    for timeout in itertools.accumulate(itertools.repeat(4), mul, initial=2):  # until this machine can keep it
+    for timeout in itertools.accumulate(
+        itertools.repeat(4), mul, initial=2
+    ):  # until this machine is fast enough for it
         state = lab / f"state-{timeout}"
         monkeypatch.setenv("HETOPT_STATE", str(state))
         run("submit", path)
@@ -215,7 +228,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run, monkeyp
 
 
 def outcomes(state: Path) -> set[str]:
-    """How leases of the state have ended."""
+    """The outcomes of leases."""
     with StateDatabase(state) as database, database.reading() as connection:
         return {word for word in connection.column("SELECT outcome FROM leases") if word}
 
@@ -230,8 +243,8 @@ BAD = [
 
 
 @pytest.mark.parametrize(("settings", "words"), BAD, ids=lambda value: str(value)[:20])
-def test_jobs_that_could_never_run(lab: Path, run: Run, settings: dict[str, Any], words: str) -> None:
-    """Refused as soon as a controller has told what the cluster has."""
+def test_jobs_that_could_never_run_are_refused(lab: Path, run: Run, settings: dict[str, Any], words: str) -> None:
+    """Refused as soon as a controller has recorded the nodes."""
     with (lab / "slots.yaml").open("a") as file:
         file.write("memory: {slow: 8 GB, fast: 16 GB}\n")
     assert run("submit", job_file(lab, "first", command=["true"]))[0] == 0
@@ -266,7 +279,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("text", "words"), FILES, ids=[words[:25] for _, words in FILES])
-def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> None:
+def test_invalid_job_files_are_refused(lab: Path, run: Run, text: str, words: str) -> None:
     (lab / "job.yaml").write_text(text)
     code, out, err = run("submit", "job.yaml")
     assert (code, out, err.count("\n")) == (2, "", 1), err
@@ -275,7 +288,7 @@ def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("run", "--policy", "ftf"), "there is no system or policy 'ftf'"),
         (("run", "--policy", "isolated"), "isolated runs shares of jobs as rates"),
@@ -289,19 +302,19 @@ def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> N
         (("run", "--slots", "slots.yaml", "--until-idle", "--ttl", "1.9s"), "--ttl is 1.9 s; it must be 2 s at least"),
         (("submit", "job.yaml", "--name", "a b"), "--name is 'a b'; it must be a name of"),
         (("submit", "absent.yaml"), "absent.yaml: cannot be read: No such file or directory"),
-        (("logs", "nobody", "-n", "-1"), "--lines is -1"),
+        (("logs", "absent", "-n", "-1"), "--lines is -1"),
         (("run", "--slots", "slots.yaml", "--metrics-port", "99999"), "--metrics-port is 99999; it must be from 0 to"),
     ],
 )
-def test_words_that_are_wrong(lab: Path, run: Run, words: tuple[str, ...], told: str) -> None:
+def test_invalid_arguments_are_refused_in_one_line(lab: Path, run: Run, words: tuple[str, ...], message: str) -> None:
     job_file(lab, "job")
     code, out, err = run(*words)
     assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.parametrize("command", ["cancel", "logs", "losses", "retry"])
-def test_bytes_that_are_no_name_name_no_job(lab: Path, run: Run, command: str) -> None:
+def test_a_name_that_is_not_utf8_is_an_unknown_job(lab: Path, run: Run, command: str) -> None:
     """Python reads bytes on the command line that are not UTF-8 as surrogates, which no database takes."""
     run("submit", job_file(lab))
     code, out, err = run(command, "\udcff")
@@ -331,7 +344,7 @@ def test_a_cluster_that_others_may_read_is_refused(lab: Path, run: Run) -> None:
     assert (lab / "open").stat().st_mode & 0o777 == 0o755
 
 
-def test_what_others_must_not_read_they_cannot(lab: Path, run: Run) -> None:
+def test_state_and_leases_are_closed_to_other_users(lab: Path, run: Run) -> None:
     run("submit", job_file(lab, "quick", command=["true"]))
     run("run", "--no-profile", *QUICK)
     for folder, _, names in os.walk(lab / "state"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_scenes import granted, opened, rows, spec
+from executor_cluster import granted, opened, rows, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,7 +43,7 @@ def nodes(database: StateDatabase) -> list[Any]:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_each_connection_writes_through_and_checks_keys(database: StateDatabase, read_only: bool) -> None:
+def test_connections_sync_each_commit_and_enforce_foreign_keys(database: StateDatabase, read_only: bool) -> None:
     if read_only:
         database.make_read_only(1.0)
     with database.reading() as first, database.reading() as second:
@@ -58,7 +58,7 @@ def test_a_row_that_refers_to_nothing_is_refused(database: StateDatabase) -> Non
         connection.insert("speeds", job=1, gpu_type="V100", feasible=True)
 
 
-def test_a_read_only_store_reads_and_changes_nothing(database: StateDatabase) -> None:
+def test_a_read_only_database_reads_and_changes_nothing(database: StateDatabase) -> None:
     with database.writing() as connection:
         connection.insert("nodes", name="a")
     database.make_read_only(1.0)
@@ -89,7 +89,7 @@ def test_booleans_stay_booleans(database: StateDatabase) -> None:
         assert connection.column("SELECT name FROM nodes WHERE drained = :drained", drained=True) == ["a", "c"]
 
 
-def test_rows_and_what_a_query_without_rows_gives(database: StateDatabase) -> None:
+def test_rows_and_queries_without_rows(database: StateDatabase) -> None:
     with database.writing() as connection:
         connection.insert("nodes", name="a", content="{}")
     with database.reading() as connection:
@@ -105,7 +105,7 @@ def test_rows_and_what_a_query_without_rows_gives(database: StateDatabase) -> No
     st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"))),
     st.sampled_from([list, tuple, set, frozenset]),
 )
-def test_a_list_is_given_as_one_value(texts: list[str], kind: type) -> None:
+def test_a_list_is_passed_as_one_value(texts: list[str], kind: type) -> None:
     """SQLite ends texts in JSON at a zero character, which no name has."""
     with closing(sqlite3.connect(":memory:", factory=Connection)) as connection:
         found = connection.column("SELECT value FROM json_each(:texts)", texts=kind(texts))
@@ -134,21 +134,21 @@ def test_a_new_row_has_defaults_and_a_number(database: StateDatabase) -> None:
         assert found == [{"id": 1, "name": "a", **usual}, {**usual, "id": 3, "name": "c", "lost": 7, "cancelled": True}]
 
 
-def test_many_rows_have_defaults_too(database: StateDatabase) -> None:
+def test_many_new_rows_have_defaults(database: StateDatabase) -> None:
     with database.writing() as connection:
         connection.insert_all("nodes", ({"name": name} for name in "ba"))
         connection.insert_all("nodes", [])
         assert connection.tuples("SELECT name, drained FROM nodes") == [("b", False), ("a", False)]
 
 
-def test_defaults_are_of_columns_that_there_are(database: StateDatabase) -> None:
+def test_defaults_name_existing_columns(database: StateDatabase) -> None:
     with database.reading() as connection:
         for table in TABLES:
             names = connection.column("SELECT name FROM pragma_table_info(:table)", table=table)
             assert set(DEFAULTS.get(table, {})) <= set(names)
 
 
-def test_a_change_counts_its_rows(database: StateDatabase) -> None:
+def test_an_update_returns_the_number_of_rows(database: StateDatabase) -> None:
     """A column may be changed and be in the condition."""
     with database.writing() as connection:
         connection.insert_all("jobs", [{"name": name, **JOB} for name in "abc"])
@@ -171,7 +171,7 @@ def test_a_change_counts_its_rows(database: StateDatabase) -> None:
 
 
 @pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt, sqlite3.IntegrityError, sqlite3.ProgrammingError])
-def test_of_a_transaction_that_fails_nothing_is_left(database: StateDatabase, problem: type[BaseException]) -> None:
+def test_a_failed_transaction_is_rolled_back(database: StateDatabase, problem: type[BaseException]) -> None:
     with database.writing() as connection:
         connection.insert("nodes", name="a")
 
@@ -189,7 +189,7 @@ def test_of_a_transaction_that_fails_nothing_is_left(database: StateDatabase, pr
     assert nodes(database) == ["a", "c"]
 
 
-def test_a_row_that_is_refused_ends_no_transaction(database: StateDatabase) -> None:
+def test_a_refused_row_does_not_end_the_transaction(database: StateDatabase) -> None:
     with database.writing() as connection:
         connection.insert("nodes", name="a")
         with pytest.raises(sqlite3.IntegrityError, match=r"UNIQUE constraint failed: nodes\.name"):
@@ -198,7 +198,7 @@ def test_a_row_that_is_refused_ends_no_transaction(database: StateDatabase) -> N
     assert nodes(database) == ["a", "b"]
 
 
-def test_a_wrong_statement_is_told_of_and_leaves_nothing(database: StateDatabase) -> None:
+def test_an_invalid_statement_raises_and_is_rolled_back(database: StateDatabase) -> None:
     def fail() -> None:
         with database.writing() as connection:
             connection.insert("nodes", name="a")
@@ -209,8 +209,8 @@ def test_a_wrong_statement_is_told_of_and_leaves_nothing(database: StateDatabase
     assert nodes(database) == []
 
 
-def test_who_reads_sees_one_state_of_the_books(database: StateDatabase) -> None:
-    """Not what others have not committed, and nothing that comes after its first query."""
+def test_a_reader_sees_one_snapshot(database: StateDatabase) -> None:
+    """Neither uncommitted changes, nor changes after its first query."""
     with database.writing() as connection:
         connection.insert("nodes", name="a")
         assert nodes(database) == []
@@ -223,7 +223,7 @@ def test_who_reads_sees_one_state_of_the_books(database: StateDatabase) -> None:
     assert nodes(database) == ["a", "b"]
 
 
-def test_who_waits_too_long_to_write_is_told_so(database: StateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_waits_too_long_gets_an_error(database: StateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     with StateDatabase(database.folder) as other:
         monkeypatch.setattr(other, "_wait_seconds", 0.01)
         other.disconnect()
@@ -236,8 +236,8 @@ def test_who_waits_too_long_to_write_is_told_so(database: StateDatabase, monkeyp
     assert nodes(database) == ["a", "b"]
 
 
-def test_threads_may_use_one_store_at_once(database: StateDatabase) -> None:
-    """Each transaction is that of one thread, and none is lost."""
+def test_threads_can_share_one_database(database: StateDatabase) -> None:
+    """Each transaction belongs to one thread, and none is lost."""
 
     def write(thread: int) -> list[int]:
         seen = []
@@ -288,7 +288,7 @@ INSERT INTO meta VALUES ('version', '2'), ('cluster', 'abcdef'), ('clock', '{"bo
 """Tables as SQLAlchemy made them before, with a job and a node."""
 
 
-def test_books_of_an_earlier_version_go_on(tmp_path: Path) -> None:
+def test_databases_of_earlier_versions_are_migrated(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     connection = sqlite3.connect(folder / DATABASE)
@@ -308,7 +308,7 @@ def test_books_of_an_earlier_version_go_on(tmp_path: Path) -> None:
             assert connection.value("SELECT drained FROM nodes") is True
 
 
-def test_a_schema_that_is_not_text_is_damage(database: StateDatabase) -> None:
+def test_a_schema_that_is_not_utf8_is_damage(database: StateDatabase) -> None:
     """SQLite puts the damaged name into its message, which then is not UTF-8."""
     database.close()
     path = database.folder / DATABASE
@@ -323,7 +323,7 @@ def test_a_schema_that_is_not_text_is_damage(database: StateDatabase) -> None:
 
 
 def test_a_database_of_another_program_is_left_as_it_is(database: StateDatabase) -> None:
-    """Also its header, which says how it is written."""
+    """Also the journal mode in its header."""
     database.close()
     path = database.folder / DATABASE
     path.unlink()

@@ -1,4 +1,4 @@
-"""The controller by itself: an engine that fails, a disk that is full, and what is told of it."""
+"""The controller alone: with an engine that fails or a full disk, and its messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from executor_scenes import LAB, rows, spec
+from executor_cluster import LAB, rows, spec
 from waiting import until
 
 from hetopt.errors import InvalidPlan, Item, UnusableFile
@@ -24,7 +24,7 @@ from hetopt.models.hadare.corrected_throughput import estimated
 
 
 class Moody:
-    """An engine that starts nothing, and answers when it likes."""
+    """An engine that starts nothing, and answers when the test lets it."""
 
     name, exact_slots, look_seconds = "moody", True, 0.0
 
@@ -66,13 +66,13 @@ class Moody:
 
 
 class Driven:
-    """A controller with that engine, and what it has said."""
+    """A controller with that engine, and its messages."""
 
     def __init__(self, folder: Path, engine: Moody) -> None:
-        self.database, self.engine, self.said = StateDatabase(folder), engine, list[str]()
+        self.database, self.engine, self.messages = StateDatabase(folder), engine, list[str]()
         settings = Settings("fifo", None, False)
         self.controller = Controller(
-            self.database, engine, driving("fifo", {}, None), estimated, settings, say=self.said.append
+            self.database, engine, driving("fifo", {}, None), estimated, settings, say=self.messages.append
         )
 
     def logged(self) -> list[str]:
@@ -88,22 +88,22 @@ def driven(tmp_path: Path) -> Iterator[Driven]:
     made.controller.close()
 
 
-def test_an_engine_that_is_down_is_told_of_once_and_in_the_log_at_once(driven: Driven) -> None:
-    """Also in the last look of a controller, which has nothing left to do."""
+def test_an_engine_that_is_down_is_reported_once_and_logged_at_once(driven: Driven) -> None:
+    """Also in the last pass of a controller, which has nothing left to do."""
     driven.engine.down = "no wire"
     for _ in range(3):
         driven.controller.step()
-    assert driven.said == ["moody does not answer, so nothing is decided and what runs goes on: no wire"]
+    assert driven.messages == ["moody does not answer, so nothing is decided and what runs goes on: no wire"]
     assert driven.logged() == ["controller", "engine"]
     driven.engine.down = None
     driven.controller.step()
-    assert driven.said[1:] == ["moody answers again"]
+    assert driven.messages[1:] == ["moody answers again"]
 
 
-def test_an_engine_for_which_asking_is_dear_is_asked_now_and_then(
+def test_an_engine_with_expensive_queries_is_queried_less_often(
     driven: Driven, clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is decided meanwhile is started all the same; after a failure it is asked at the next look."""
+    """Leases that are granted meanwhile are started; after a failure the engine is queried in the next pass."""
     monkeypatch.setattr(driven.engine, "look_seconds", 3.0, raising=False)
     for _ in range(4):
         driven.controller.step()
@@ -119,7 +119,7 @@ def test_an_engine_for_which_asking_is_dear_is_asked_now_and_then(
     driven.engine.down = None
     driven.controller.step()
     driven.controller.step()
-    assert (driven.said[1], driven.engine.asked) == ("moody answers again", 4)
+    assert (driven.messages[1], driven.engine.asked) == ("moody answers again", 4)
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(driven: Driven) -> None:
@@ -128,11 +128,11 @@ def test_a_log_that_cannot_be_written_stops_nothing(driven: Driven) -> None:
     for _ in range(3):
         driven.controller.step()
     assert driven.engine.started != []
-    assert driven.said == [f"{driven.database.folder / EVENTS}: Is a directory"]
+    assert driven.messages == [f"{driven.database.folder / EVENTS}: Is a directory"]
 
 
-def test_books_that_cannot_be_written_while_the_engine_is_down(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two things at once are told one after the other, and the controller lives."""
+def test_a_full_disk_while_the_engine_is_down(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two simultaneous errors are reported one after the other, and the controller continues."""
 
     def full() -> object:
         raise UnusableFile("the disk is full")
@@ -141,14 +141,14 @@ def test_books_that_cannot_be_written_while_the_engine_is_down(driven: Driven, m
     monkeypatch.setattr(driven.database, "writing", full)
     driven.controller.step()
     monkeypatch.undo()
-    assert [line.split(":")[-1].strip() for line in driven.said] == ["no wire", "the disk is full"]
+    assert [line.split(":")[-1].strip() for line in driven.messages] == ["no wire", "the disk is full"]
     driven.engine.down = None
     driven.controller.step()
-    assert driven.said[-1] == "moody answers again"
+    assert driven.messages[-1] == "moody answers again"
 
 
-def test_one_lease_that_the_engine_does_not_take_keeps_nobody_waiting(driven: Driven) -> None:
-    """It is told once; the lease may be cancelled; what has ended is sealed meanwhile."""
+def test_a_refused_lease_does_not_delay_other_jobs(driven: Driven) -> None:
+    """The refusal is reported once; the lease may be cancelled; other leases that have ended are sealed."""
     submit(driven.database, spec("a"))
     driven.controller.step()
     (first,) = driven.controller.manager.leases()
@@ -156,7 +156,7 @@ def test_one_lease_that_the_engine_does_not_take_keeps_nobody_waiting(driven: Dr
     submit(driven.database, spec("b"))
     for _ in range(3):
         driven.controller.step()
-    assert driven.said == ["b: violates a policy"]
+    assert driven.messages == ["b: violates a policy"]
     assert states(driven) == {"a": "started", "b": "intent"}
     files.claim(first.folder, 0, files.identity())
     files.write_json(first.folder / files.exit_file(0), {"reason": "ended", "codes": [0], "problem": None, "left": []})
@@ -167,8 +167,8 @@ def test_one_lease_that_the_engine_does_not_take_keeps_nobody_waiting(driven: Dr
     assert {row["name"]: row["state"] for row in rows(driven.database)} == {"a": "done", "b": "cancelled"}
 
 
-def test_of_many_leases_that_just_train_each_has_its_turn(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of whom somebody wants something, or whom the engine does not know any more, are looked at each time."""
+def test_files_of_many_leases_are_read_in_turn(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of leases that stop, or that the engine no longer lists, are read in each pass."""
     names = ["a", "b", "c", "d", "e"]
     for name in names:
         submit(driven.database, spec(name))
@@ -196,22 +196,12 @@ def test_of_many_leases_that_just_train_each_has_its_turn(driven: Driven, monkey
     assert states(driven) == {}
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_where_nothing_runs_whoever_comes_need_not_wait(driven: Driven, strict: bool) -> None:
-    """Unless rounds are to be as in simulations."""
-    driven.controller.scheduler.seconds, driven.controller.scheduler.strict = 1e6, strict
-    driven.controller.step()
-    submit(driven.database, spec("a"))
-    driven.controller.step()
-    assert states(driven) == ({} if strict else {"a": "started"})
-
-
 def states(driven: Driven) -> dict[str, str]:
     """State of each open lease by the name of its job."""
     return {lease.job: lease.state for lease in driven.controller.manager.leases()}
 
 
-def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_does_not_begin_in_time_is_revoked(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driven.controller.manager, "timeouts", LeaseTimeouts(start_seconds=0.0))
     driven.engine.refuses = "not now"
     submit(driven.database, spec("a"))
@@ -223,8 +213,8 @@ def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeyp
     assert rows(driven.database)[0]["state"] == "queued"
 
 
-def test_a_start_whose_answer_was_lost_is_known_by_its_claim(driven: Driven) -> None:
-    """Even if the engine then refuses: else the lease would hold its GPUs for ever."""
+def test_a_start_whose_answer_was_lost_is_found_by_its_claim(driven: Driven) -> None:
+    """Even if the engine then refuses it; otherwise the lease would hold its GPUs for ever."""
     driven.engine.refuses = "answer lost"
     submit(driven.database, spec("a"))
     driven.controller.step()
@@ -239,8 +229,8 @@ def test_a_start_whose_answer_was_lost_is_known_by_its_claim(driven: Driven) -> 
     assert states(driven) == {"a": "started"}
 
 
-def test_a_lease_whose_directory_is_gone_is_given_up(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a job that tidies up, say; it is sealed once its time to live is over, and the job goes on."""
+def test_a_lease_without_its_directory_is_given_up(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sealed after the lease timeout, and the job continues."""
     monkeypatch.setattr(driven.controller.manager, "timeouts", LeaseTimeouts(ttl_seconds=0.1, margin_seconds=0.1))
     submit(driven.database, spec("a", grace=0.1))
     submit(driven.database, spec("b"))
@@ -255,7 +245,7 @@ def test_a_lease_whose_directory_is_gone_is_given_up(driven: Driven, monkeypatch
     until(given_up, "it is given up")
     assert "lost" in driven.logged()
     driven.controller.step()
-    assert set(states(driven)) == {"a", "b"}, "it runs anew"
+    assert set(states(driven)) == {"a", "b"}, "it runs again"
 
 
 def test_without_the_folder_of_leases_nothing_is_decided(driven: Driven) -> None:
@@ -267,15 +257,15 @@ def test_without_the_folder_of_leases_nothing_is_decided(driven: Driven) -> None
     folder.mkdir()
     for _ in range(3):
         driven.controller.step()
-    assert len(driven.said) == 1
-    assert "is its file server mounted?" in driven.said[0]
+    assert len(driven.messages) == 1
+    assert "is its file server mounted?" in driven.messages[0]
     folder.rmdir()
     folder.with_name("away").rename(folder)
     driven.controller.step()
     assert states(driven) == {"a": "started"}
 
 
-def test_nobody_needs_to_listen(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_terminal_does_not_stop_the_controller(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(_: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
@@ -289,10 +279,10 @@ def test_nobody_needs_to_listen(driven: Driven, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("failing", ["writing", "pickle"])
-def test_a_decision_that_was_not_kept_is_taken_again(
+def test_a_decision_that_could_not_be_stored_is_made_again(
     driven: Driven, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    """Also by a policy without rounds, which decides when something changes; and its memory is that before."""
+    """Also by a policy without rounds, which decides on changes; it gets its previous state."""
     submit(driven.database, spec("a"))
     with monkeypatch.context() as patch:
 
@@ -302,13 +292,13 @@ def test_a_decision_that_was_not_kept_is_taken_again(
         name = "write_targets" if failing == "writing" else "fitted"
         patch.setattr(scheduler, name, fail)
         driven.controller.step()
-    assert driven.said == ["the disk is full"]
+    assert driven.messages == ["the disk is full"]
     assert driven.controller.scheduler.decider.memory is None
     driven.controller.step()
     assert states(driven) == {"a": "started"}
 
 
-def test_a_memory_that_cannot_be_kept_is_no_decision(driven: Driven) -> None:
+def test_a_decision_whose_state_cannot_be_stored_is_rejected(driven: Driven) -> None:
     submit(driven.database, spec("a"))
     decide = driven.controller.scheduler.decider.decide
 
@@ -319,11 +309,11 @@ def test_a_memory_that_cannot_be_kept_is_no_decision(driven: Driven) -> None:
 
     driven.controller.scheduler.decider.decide = odd  # type: ignore[method-assign]
     driven.controller.step()
-    assert driven.said[0].startswith("fifo cannot decide, so running jobs continue: ")
+    assert driven.messages[0].startswith("fifo cannot decide, so running jobs continue: ")
     assert states(driven) == {}
 
 
-def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_out(driven: Driven) -> None:
+def test_a_partial_decision_is_rolled_back_when_a_job_is_left_out(driven: Driven) -> None:
     submit(driven.database, spec("a"))
     decider = driven.controller.scheduler.decider
     remembered, tried = decider.stored, list[object]()
@@ -343,7 +333,7 @@ def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_ou
         assert connection.column("SELECT reason FROM jobs") == ["jobs['a'] cannot be remembered"]
 
 
-def test_damaged_books_are_told_of(driven: Driven) -> None:
+def test_a_damaged_database_is_reported(driven: Driven) -> None:
     driven.controller.step()
     driven.database.disconnect()
     path = driven.database.folder / "state.db"
@@ -352,14 +342,12 @@ def test_damaged_books_are_told_of(driven: Driven) -> None:
     path.write_bytes(b"rubbish" * 4096)
     driven.controller.manager.cache._database._watching = None
     driven.controller.step()
-    assert "state.db" in driven.said[0]
+    assert "state.db" in driven.messages[0]
     assert not driven.controller._is_idle()
 
 
-def test_a_job_that_the_engine_refuses_rests_before_the_next_try(
-    driven: Driven, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Longer each time: what the engine allows may be changed back."""
+def test_a_job_that_the_engine_refuses_backs_off(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer each time, as the engine's limits may be changed back."""
     tried: list[str] = []
 
     def refuse(grant: LeaseRecord) -> None:

@@ -1,4 +1,4 @@
-"""JSON that was changed by hand in a row of the state database: it is marked and named, and the others go on."""
+"""JSON that was changed by hand in a row of the state database: the row is marked and named, and the others go on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import node, spec
 from executor_lab import Run
-from executor_old_leases import a_store, granted, sealed
-from executor_scenes import node, spec
+from executor_old_leases import a_state, granted, sealed
 from executor_stage import Stage
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,19 +30,19 @@ NO_SPEC = ["", "{", "[]", "null", "{}", '{"steps": "many", "workers": 1}', '{"st
 
 
 def change(database: StateDatabase, statement: str, *values: Any) -> None:
-    """As another program does it."""
+    """Change rows as another program would."""
     with closing(sqlite3.connect(database.path)) as connection, connection:
         connection.execute(statement, values)
 
 
 def in_rows(lab: Stage) -> list[str]:
     """Messages about damage."""
-    return [line for line in lab.said if "is damaged" in line]
+    return [line for line in lab.messages if "is damaged" in line]
 
 
 @pytest.mark.parametrize("text", NO_SPEC)
 @pytest.mark.parametrize("profile", [True, False])
-def test_a_damaged_job_that_waits_fails_and_the_others_go_on(stage: Make, text: str, profile: bool) -> None:
+def test_a_damaged_waiting_job_fails_and_the_others_go_on(stage: Make, text: str, profile: bool) -> None:
     lab = stage(node("n", {"V100": 1}), profile=profile)
     for name in "abc":
         submit(lab.database, spec(name, model="m"))
@@ -64,10 +64,10 @@ def test_a_damaged_job_that_waits_fails_and_the_others_go_on(stage: Make, text: 
 
 
 @pytest.mark.parametrize("state", ["running", "starting", "intent"])
-def test_a_damaged_job_that_runs_is_stopped_and_the_others_go_on(stage: Make, state: str) -> None:
-    """It has the time for a checkpoint that is usual; its GPU is free afterwards."""
+def test_a_damaged_running_job_is_stopped_and_the_others_go_on(stage: Make, state: str) -> None:
+    """It has the default grace period for a checkpoint; its GPU is free afterwards."""
     lab = stage(node("n", {"V100": 1}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     if state == "starting":
         lab.engine.waits.add("n")
@@ -81,10 +81,10 @@ def test_a_damaged_job_that_runs_is_stopped_and_the_others_go_on(stage: Make, st
         (lab.leases()[0].folder / "lease.json").unlink()
     change(lab.database, "UPDATE jobs SET spec = '{' WHERE name = 'a'")
     submit(lab.database, spec("b"))
-    lab.looks = 3 if state != "running" else float("inf")
+    lab.passes = 3 if state != "running" else float("inf")
     lab.play(3)
     lab.engine.waits.clear()
-    lab.looks = 3
+    lab.passes = 3
     lab.play(60, 30.0)
     assert lab.states() == {"a": "failed", "b": "done"}
     assert len([line for line in in_rows(lab) if "'a'" in line]) == 1
@@ -99,9 +99,9 @@ def refuse(_: object) -> None:
 
 
 def test_a_damaged_job_that_does_not_stop_is_given_up(stage: Make) -> None:
-    """After the usual time for a checkpoint."""
+    """After the default grace period."""
     lab = stage(node("n", {"V100": 1}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a", grace=1000.0))
     lab.play(3)
     (lease,) = lab.leases()
@@ -116,9 +116,9 @@ def test_a_damaged_job_that_does_not_stop_is_given_up(stage: Make) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"n": 1}', '{"n": {"V100": "x"}}', '{"n": {"V100": 0.5}}'])
 def test_damaged_targets_are_decided_again(stage: Make, text: str) -> None:
-    """What runs is not stopped for it."""
+    """Running jobs are not stopped for it."""
     lab = stage(node("n", {"V100": 2}), seconds=1000.0)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     submit(lab.database, spec("b"))
     lab.play(4)
@@ -129,7 +129,7 @@ def test_damaged_targets_are_decided_again(stage: Make, text: str) -> None:
     assert {lease.tag for lease in lab.leases() if lease.stop_asked is None} == before
     (line,) = in_rows(lab)
     assert "seats of copy 0 of job 1 in table targets" in line
-    lab.looks = 3
+    lab.passes = 3
     lab.play(10)
     assert lab.states() == {"a": "done", "b": "done"}
 
@@ -137,7 +137,7 @@ def test_damaged_targets_are_decided_again(stage: Make, text: str) -> None:
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"gpus": 3}', '{"gpus": {"V100": "x"}, "up": true, "note": ""}'])
 def test_a_damaged_node_is_marked_and_written_again(stage: Make, content: str) -> None:
     lab = stage(node("m", {"V100": 1}), node("n", {"V100": 1}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(2)
     change(lab.database, "UPDATE nodes SET content = ? WHERE name = 'm'", content)
@@ -173,9 +173,9 @@ def test_a_damaged_merge_waits_and_the_others_go_on(stage: Make, run: Run, monke
     assert snapshot(lab.database).alerts == []
 
 
-def test_status_shows_the_rest(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_shows_damaged_rows_beside_the_others(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of jobs in any state, on the terminal and on the page."""
-    with a_store(tmp_path) as database:
+    with a_state(tmp_path) as database:
         for name in ("alpha", "beta", "gamma"):
             submit(database, spec(name))
         for job in (1, 2):
@@ -203,7 +203,7 @@ ANY = st.recursive(
 
 
 @given(ANY.map(json.dumps) | st.text())
-def test_whatever_a_row_has_is_read_or_named(text: str) -> None:
+def test_any_content_of_a_row_is_read_or_reported(text: str) -> None:
     """No other error is raised."""
     row = {"id": 1, "name": "a", "spec": text, "committed": 0}
     for read in (

@@ -1,4 +1,4 @@
-"""What the dashboard reads out of the books: leases, shares, fairness, losses."""
+"""What the dashboard reads from the state database: leases, shares, fairness, losses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dashboard_books import Books, seen
+from dashboard_state import RecordedState, seen
 from metric_cases import log_of
 
 from hetopt import Cluster, Instance, Job
@@ -24,13 +24,15 @@ from hetopt.metrics.finish_time import finish_time_fairness
 # -- history
 
 
-def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    a, b = books.job("a", of={"tenant": "x"}), books.job("b", of={"tenant": "y"})
-    books.lease(a, [("n", "K80", 1), ("n", "K80", 0)], 100.0, 200.0, first_tick=110.0, round=3, stop_reason="it moves")
-    books.lease(b, [("m", "V100", 0)], 150.0, kind="profile", copy=2, round=4)
-    books.lease(a, [("m", "V100", 1)], 10.0, 50.0)
-    with books.database.reading() as connection:
+def test_a_lease_has_a_span_for_each_seat(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
+    a, b = recorded.job("a", of={"tenant": "x"}), recorded.job("b", of={"tenant": "y"})
+    recorded.lease(
+        a, [("n", "K80", 1), ("n", "K80", 0)], 100.0, 200.0, first_tick=110.0, round=3, stop_reason="it moves"
+    )
+    recorded.lease(b, [("m", "V100", 0)], 150.0, kind="profile", copy=2, round=4)
+    recorded.lease(a, [("m", "V100", 1)], 10.0, 50.0)
+    with recorded.database.reading() as connection:
         spans, since = reader.spans_of(connection, 60.0, 300.0)
     assert since == 60.0
     assert [(s.job, s.tenant, s.copy, s.kind, s.node, s.gpu_type, s.number) for s in spans] == [
@@ -45,26 +47,26 @@ def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
     assert [[s.number for s in run] for run in runs(spans)] == [[0, 1], [0]]
 
 
-def test_gpus_that_are_counted_anew_keep_their_rows(tmp_path: Path) -> None:
-    """The first is lost, so the second is the first now, and so on."""
-    books = Books(tmp_path / "s")
-    job = books.job("a")
+def test_gpus_whose_numbers_change_keep_their_rows(tmp_path: Path) -> None:
+    """The first is lost, so the second becomes the first, and so on."""
+    recorded = RecordedState(tmp_path / "s")
+    job = recorded.job("a")
     for number, device, granted in [(1, "GPU-1", 10.0), (1, "GPU-2", 30.0), (0, "GPU-1", 60.0), (0, "GPU-0", 80.0)]:
-        lease = books.lease(job, [("n", "H200", number)], granted, granted + 40.0)
-        with books.writing() as connection:
+        lease = recorded.lease(job, [("n", "H200", number)], granted, granted + 40.0)
+        with recorded.writing() as connection:
             connection.update("seats", {"device": device}, "lease = :lease", lease=lease)
-    with books.database.reading() as connection:
+    with recorded.database.reading() as connection:
         spans, _ = reader.spans_of(connection, 0.0, 300.0)
     assert [span.number for span in spans] == [1, 0, 1, 2]
 
 
-def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    job = books.job("a")
+def test_only_the_newest_leases_are_shown_from_a_time_on_without_gaps(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
+    job = recorded.job("a")
     for end in (40.0, 10.0, 30.0, 20.0):
-        books.lease(job, [("n", "K80", 0)], end - 9.0, end)
-    books.lease(job, [("n", "K80", 0)], 5.0)
-    with books.database.reading() as connection:
+        recorded.lease(job, [("n", "K80", 0)], end - 9.0, end)
+    recorded.lease(job, [("n", "K80", 0)], 5.0)
+    with recorded.database.reading() as connection:
         spans, since = reader.spans_of(connection, 0.0, 60.0, most=3)
         assert since == 20.0
         assert sorted(span.until for span in spans) == [30.0, 40.0, 60.0]
@@ -72,12 +74,12 @@ def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tm
 
 
 def test_the_page_shows_an_hour_or_twelve_rounds(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    job = books.job("a")
-    with books.database.reading() as connection:
+    recorded = RecordedState(tmp_path / "s")
+    job = recorded.job("a")
+    with recorded.database.reading() as connection:
         assert reader.window_start(connection, 10_000.0, 10_000.0, None) == 6400.0
-    books.lease(job, [("n", "K80", 0)], 100.0, 6000.0)
-    with books.database.reading() as connection:
+    recorded.lease(job, [("n", "K80", 0)], 100.0, 6000.0)
+    with recorded.database.reading() as connection:
         assert reader.window_start(connection, 10_000.0, 10_000.0, 300.0) == 6400.0
         assert reader.window_start(connection, 10_000.0, 10_000.0, 600.0) == 2800.0
         assert reader.window_start(connection, 10_000.0, 10_000.0, 3600.0) == 100.0, "nothing was before"
@@ -86,33 +88,33 @@ def test_the_page_shows_an_hour_or_twelve_rounds(tmp_path: Path) -> None:
 
 def test_gpus_held_by_tenants_by_hand(tmp_path: Path) -> None:
     """X has two GPUs for the first half of 200 s, y one from its middle on."""
-    books = Books(tmp_path / "s")
-    x, y = books.job("a", of={"tenant": "x"}), books.job("b", of={"tenant": "y"})
-    books.lease(x, [("n", "K80", 0), ("n", "K80", 1)], 90.0, 200.0)
-    books.lease(y, [("n", "K80", 2)], 150.0)
-    books.lease(y, [("n", "K80", 3)], 10.0, 60.0)
-    with books.database.reading() as connection:
+    recorded = RecordedState(tmp_path / "s")
+    x, y = recorded.job("a", of={"tenant": "x"}), recorded.job("b", of={"tenant": "y"})
+    recorded.lease(x, [("n", "K80", 0), ("n", "K80", 1)], 90.0, 200.0)
+    recorded.lease(y, [("n", "K80", 2)], 150.0)
+    recorded.lease(y, [("n", "K80", 3)], 10.0, 60.0)
+    with recorded.database.reading() as connection:
         held = reader.usage_of(connection, 100.0, 300.0)
     assert list(held.recent.items()) == [("x", 200.0), ("y", 150.0)]
     assert held.total == {"x": 220.0, "y": 200.0}
 
 
-def test_rounds_from_the_one_before_on(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
+def test_rounds_include_the_one_before_the_window(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
     for number, (time, capacity) in enumerate([(0.0, 4), (100.0, 4), (200.0, 6), (300.0, 6)], start=1):
-        books.round(number, time, capacity, policy="p")
-    with books.database.reading() as connection:
+        recorded.round(number, time, capacity, policy="p")
+    with recorded.database.reading() as connection:
         found = reader.rounds_of(connection, 150.0)
     assert [one["number"] for one in found] == [2, 3, 4]
 
 
-def test_the_engine_is_that_of_the_newest_controller(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    assert seen(books).engine is None
-    books.controller()
-    with books.database.writing() as connection:
-        books.database.record_event(connection, "controller", policy="fft", engine="slurm")
-    assert seen(books).engine == "slurm"
+def test_the_engine_is_of_the_newest_controller(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
+    assert seen(recorded).engine is None
+    recorded.controller()
+    with recorded.database.writing() as connection:
+        recorded.database.record_event(connection, "controller", policy="fft", engine="slurm")
+    assert seen(recorded).engine == "slurm"
 
 
 # -- fairness
@@ -166,7 +168,7 @@ def test_jobs_of_unknown_fairness_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_fairness_of_jobs_that_are_done_is_that_of_simulations(seed: int) -> None:
+def test_fairness_of_finished_jobs_equals_that_of_simulations(seed: int) -> None:
     draw = random.Random(seed)
     capacity = {"A": draw.randint(2, 6), "B": draw.randint(1, 4)}
     jobs, rows = [], []
@@ -175,8 +177,8 @@ def test_fairness_of_jobs_that_are_done_is_that_of_simulations(seed: int) -> Non
         finish = arrival + draw.uniform(1, 100)
         speeds = {"A": draw.uniform(0.5, 4), "B": draw.uniform(0.5, 4)}
         jobs.append(Job(f"j{i}", speeds, 500.0, demand, arrival))
-        told = {"submitted": arrival, "finished": finish, "state": "done", "steps": 500, "workers": demand}
-        rows.append({"name": f"j{i}", "speeds": speeds} | told)
+        fields = {"submitted": arrival, "finished": finish, "state": "done", "steps": 500, "workers": demand}
+        rows.append({"name": f"j{i}", "speeds": speeds} | fields)
     done = [(row["name"], None, row["submitted"], 0.0, row["finished"], 0, 500.0, 500.0) for row in rows]
     log = log_of(done, [], [0.0, 200.0], float(sum(capacity.values())))
     expected = finish_time_fairness(log, Instance(Cluster.of(capacity), (), tuple(jobs)))["rho"]
@@ -184,21 +186,21 @@ def test_fairness_of_jobs_that_are_done_is_that_of_simulations(seed: int) -> Non
     assert found["rho"].to_dict() == pytest.approx(expected.to_dict())
 
 
-def test_types_on_which_a_job_was_never_measured(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    books.node("n", {"K80": 2, "V100": 1})
-    books.speed(books.job("all", of={"workers": 2}), K80=1.0)  # V100 has no room for two
-    books.speed(books.job("some"), K80=1.0)
-    books.speed(books.job("picky", of={"gpu_types": ["K80"]}), K80=1.0)
-    books.job("none")
-    with books.database.reading() as connection:
+def test_gpu_types_without_a_measurement_are_listed(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
+    recorded.node("n", {"K80": 2, "V100": 1})
+    recorded.speed(recorded.job("all", of={"workers": 2}), K80=1.0)  # V100 has no room for two
+    recorded.speed(recorded.job("some"), K80=1.0)
+    recorded.speed(recorded.job("picky", of={"gpu_types": ["K80"]}), K80=1.0)
+    recorded.job("none")
+    with recorded.database.reading() as connection:
         assert reader.unmeasured(connection, {"K80": 2, "V100": 1}) == {"some", "none"}
 
 
 # -- losses
 
 
-def test_curves_leave_out_what_was_lost(tmp_path: Path) -> None:
+def test_curves_leave_out_lost_steps(tmp_path: Path) -> None:
     for name, start, end in (("one", 0, 30), ("two", 20, 40)):
         (tmp_path / name).mkdir()
         lines = [json.dumps({"step": step, "loss": step + 0.5}) for step in range(start + 1, end + 1)]
@@ -210,7 +212,7 @@ def test_curves_leave_out_what_was_lost(tmp_path: Path) -> None:
     assert all(loss == step + 0.5 for step, loss in found)
 
 
-def test_a_long_file_of_losses_gives_points_over_all_of_it(tmp_path: Path) -> None:
+def test_a_long_file_of_losses_is_sampled_over_all_of_it(tmp_path: Path) -> None:
     lines = (json.dumps({"step": step, "loss": 1 / step, "copy": 0, "base": 0}) for step in range(1, 50_001))
     (tmp_path / LOSSES).write_text("".join(f"{line}\n" for line in lines))
     steps = [step for step, _ in recent_curve([(0, tmp_path)])]
@@ -222,18 +224,18 @@ def test_a_long_file_of_losses_gives_points_over_all_of_it(tmp_path: Path) -> No
 
 
 def test_curves_are_of_the_newest_leases_that_train(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    a, b = books.job("a"), books.job("b")
-    books.lease(a, [], 0.0, 1.0, kind="profile")
+    recorded = RecordedState(tmp_path / "s")
+    a, b = recorded.job("a"), recorded.job("b")
+    recorded.lease(a, [], 0.0, 1.0, kind="profile")
     for i in range(9):
-        books.lease(a, [], 2.0 + i, 3.0 + i, from_step=i)
+        recorded.lease(a, [], 2.0 + i, 3.0 + i, from_step=i)
     for copy in (1, 2):
-        books.lease(b, [], 0.0, forked=True, copy=copy)
-    with books.database.reading() as connection:
+        recorded.lease(b, [], 0.0, forked=True, copy=copy)
+    with recorded.database.reading() as connection:
         for number, tag in connection.execute("SELECT id, tag FROM leases"):
-            folder = books.renew(tag)
+            folder = recorded.renew(tag)
             (folder / LOSSES).write_text("".join(f'{{"step": {s}, "loss": {number}}}\n' for s in range(1, 13)))
-        found = newest_curves(connection, ["a", "b"], books.database.folder / "leases")
+        found = newest_curves(connection, ["a", "b"], recorded.database.folder / "leases")
     assert found["a"] == [(step, {9: 9.0}.get(step, min(step + 1, 10.0))) for step in range(4, 9)] + [
         (s, 10.0) for s in range(9, 13)
     ]

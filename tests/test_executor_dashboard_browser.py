@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_books import Books, busy, seen
-from dashboard_server import TOKEN, closed_server, open_server, served, some_books  # noqa: F401 - fixtures
+from dashboard_server import TOKEN, closed_server, open_server, recorded_state, served  # noqa: F401 - fixtures
+from dashboard_state import RecordedState, busy, seen
 from pages_in_browser import chromium, opened, problems_of
 from waiting import PATIENCE
 
@@ -31,29 +31,29 @@ def wait_for(tab: Any, selector: str, text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["busy", "empty"])
 def test_pages_fit_and_can_be_read_at_all_widths(browser: Any, tmp_path: Path, kind: str) -> None:
-    books = busy(tmp_path / "s") if kind == "busy" else Books(tmp_path / "s")
+    recorded = busy(tmp_path / "s") if kind == "busy" else RecordedState(tmp_path / "s")
     path = tmp_path / "page.html"
-    path.write_text(page(seen(books), live=False))
+    path.write_text(page(seen(recorded), live=False))
     assert problems_of(browser, path) == []
 
 
-def test_the_page_renews_itself(browser: Any, books: Books, server: DashboardServer) -> None:
+def test_the_page_renews_itself(browser: Any, recorded: RecordedState, server: DashboardServer) -> None:
     with opened(browser, server.address.url, 1400, "light") as tab:
         messages: list[str] = []
         tab.on("console", lambda message: messages.append(message.text))
         tab.reload()
-        books.job("came-later")
+        recorded.job("came-later")
         wait_for(tab, "#pending", "came-later")
         assert tab.title() == "1 running, 1 pending: hetopt"
         assert tab.inner_text("#beat") == "renewed every 3 s"
         assert messages == [], "nothing breaks the Content-Security-Policy"
 
 
-def test_the_cookie_stands_for_the_token(browser: Any, books: Books, closed: DashboardServer) -> None:
+def test_the_cookie_stands_for_the_token(browser: Any, recorded: RecordedState, closed: DashboardServer) -> None:
     with opened(browser, closed.address.url, 1400, "light") as tab:
         assert "requires a token" in tab.inner_text("main")
         tab.goto(f"{closed.address.url}?token={TOKEN}")
-        books.job("came-later")
+        recorded.job("came-later")
         wait_for(tab, "#pending", "came-later")
         assert TOKEN not in tab.content()
         assert TOKEN not in tab.url
@@ -79,8 +79,8 @@ def test_the_page_reports_that_the_server_does_not_answer(
 
 def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path) -> None:
     """A table within it, its place, its focus and open details stay although rows come in above."""
-    books = busy(tmp_path / "state")
-    with served(books.database.folder) as server, opened(browser, server.address.url, 1400, "light") as tab:
+    recorded = busy(tmp_path / "state")
+    with served(recorded.database.folder) as server, opened(browser, server.address.url, 1400, "light") as tab:
         tab.evaluate("""() => {
             document.querySelector("#running details").open = true;
             const table = document.getElementById("scroll-pending");
@@ -92,7 +92,7 @@ def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path)
         place = "document.getElementById('finished').getBoundingClientRect().top"
         before = tab.evaluate(place)
         for i in range(4):
-            books.node(f"new-{i}", {"K80": 1})
+            recorded.node(f"new-{i}", {"K80": 1})
         wait_for(tab, "#nodes", "new-3")
         assert abs(tab.evaluate(place) - before) < 2
         assert tab.evaluate("scrollY") > 99
@@ -100,7 +100,7 @@ def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path)
         assert tab.evaluate("document.activeElement.id") == "scroll-pending"
         assert tab.evaluate("document.querySelector('#running details').open")
         tab.evaluate("getSelection().selectAllChildren(document.querySelector('#nodes h2'))")
-        books.node("while-selected", {"K80": 1})
+        recorded.node("while-selected", {"K80": 1})
         for _ in range(2):  # the first may have been requested before
             with tab.expect_response("**/fragment", timeout=WAIT):
                 pass

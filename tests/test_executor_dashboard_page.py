@@ -1,4 +1,4 @@
-"""The page of the dashboard: all that is in the state database, and every text as text."""
+"""The page of the dashboard: all that is in the state database, and all text is escaped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from dashboard_books import LAB, Books, busy, seen
+from dashboard_state import LAB, RecordedState, busy, seen
 from matplotlib.figure import Figure
 
 from hetopt.errors import UnusableFile
@@ -24,7 +24,7 @@ from hetopt.presentation.pages import source_hash, stylesheet
 
 
 class Shown(HTMLParser):
-    """What a browser would make of a page."""
+    """Tags and visible text of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -49,19 +49,19 @@ class Shown(HTMLParser):
 EVIL = "<script>alert(1)</script><img src=x onerror=\"alert('2')\">&amp; \u202e \ud7ff"
 
 
-def test_text_stays_text_wherever_it_comes_from(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    books.node("n", {"K80<b>": 2}, note=EVIL)
-    books.node("<i>m", {"K80": 1}, up=False)
+def test_text_of_users_is_escaped_everywhere(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
+    recorded.node("n", {"K80<b>": 2}, note=EVIL)
+    recorded.node("<i>m", {"K80": 1}, up=False)
     for i, state in enumerate(("queued", "failed", "queued")):
-        job = books.job(
+        job = recorded.job(
             f"job{i}", tenant=f"<u>{i}", state=state, reason=EVIL, finished=None if state == "queued" else 9.0
         )
-    books.lease(job, [("n", "K80<b>", 0), ("<s>gone", "K80", 1)], 9990.0)
-    books.speed(job, **{"K80<b>": 2.0})
-    books.controller(policy=f"fft{EVIL}")
-    books.round(1, 9995.0, 3, policy=EVIL)
-    text = page(seen(books))
+    recorded.lease(job, [("n", "K80<b>", 0), ("<s>gone", "K80", 1)], 9990.0)
+    recorded.speed(job, **{"K80<b>": 2.0})
+    recorded.controller(policy=f"fft{EVIL}")
+    recorded.round(1, 9995.0, 3, policy=EVIL)
+    text = page(seen(recorded))
     shown = Shown(text)
     assert [name for name, _ in shown.tags].count("script") == 1
     assert not {"img", "i", "u", "s"} & {name for name, _ in shown.tags}
@@ -91,9 +91,9 @@ def test_every_table_has_headings_and_every_picture_a_text(tmp_path: Path) -> No
 
 
 def test_the_busy_page_shows_what_is_in_the_state_database(tmp_path: Path) -> None:
-    books = busy(tmp_path / "s")
-    books.database.lock()
-    state = seen(books)
+    recorded = busy(tmp_path / "s")
+    recorded.database.lock()
+    state = seen(recorded)
     text, shown = page(state), Shown(page(state)).text
     assert "Policy fft on engine local, round 12 (decided in 34 ms: 10 of 31 jobs), rounds of 5 min" in shown
     assert "the controller is alive" in shown
@@ -134,7 +134,7 @@ def test_terminals_and_the_page_have_the_same_tables(
     assert "≈" not in printed
 
 
-def test_watching_prints_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_prints_the_status_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = seen(busy(tmp_path / "s", jobs=6)).snapshot
     status_view.show(now)
     once = capsys.readouterr().out
@@ -152,9 +152,9 @@ def test_pictures_are_drawn_once_per_state(tmp_path: Path, monkeypatch: pytest.M
     assert drawn == states
 
 
-def test_an_empty_state_says_what_to_do(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    text = Shown(page(seen(books))).text
+def test_an_empty_state_shows_the_next_command(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
+    text = Shown(page(seen(recorded))).text
     for sentence in (
         "No controller has run yet.",
         "No controller runs, so nothing is decided; start one with hetopt run .",
@@ -169,19 +169,19 @@ def test_an_empty_state_says_what_to_do(tmp_path: Path) -> None:
     assert "to the next round" not in text
 
 
-def test_a_controller_that_has_gone_or_is_late_is_said_so(tmp_path: Path) -> None:
-    books = busy(tmp_path / "s", jobs=12)
-    assert "Running jobs continue until their leases expire." in Shown(page(seen(books))).text
-    books.facts(next_round=repr(books.now - 400.0))
-    books.database.lock()
-    assert "The next round is overdue by 6.6" in Shown(page(seen(books))).text
+def test_the_page_shows_a_missing_controller_and_a_late_round(tmp_path: Path) -> None:
+    recorded = busy(tmp_path / "s", jobs=12)
+    assert "Running jobs continue until their leases expire." in Shown(page(seen(recorded))).text
+    recorded.facts(next_round=repr(recorded.now - 400.0))
+    recorded.database.lock()
+    assert "The next round is overdue by 6.6" in Shown(page(seen(recorded))).text
 
 
-def test_a_large_cluster_stays_small(tmp_path: Path) -> None:
+def test_the_page_of_a_large_cluster_is_small(tmp_path: Path) -> None:
     kinds = ({"K80": 8}, {"V100": 4, "P100": 4})
     nodes = {f"node-{i:02}": kinds[i % 2] for i in range(50)}
-    books = busy(tmp_path / "s", jobs=500, nodes=nodes, tenants=[f"group-{i}" for i in range(50)])
-    text = page(seen(books))
+    recorded = busy(tmp_path / "s", jobs=500, nodes=nodes, tenants=[f"group-{i}" for i in range(50)])
+    text = page(seen(recorded))
     shown = Shown(text)
     assert len(text.encode()) < 1_000_000
     left_out = re.findall(r"(\d+) more are not shown; hetopt status --all", shown.text)
@@ -192,7 +192,7 @@ def test_a_large_cluster_stays_small(tmp_path: Path) -> None:
     assert "44 other tenants" in shown.text
 
 
-def test_seats_are_capped_and_those_that_are_gone_have_rows() -> None:
+def test_seats_are_capped_and_removed_ones_have_rows() -> None:
     span = Span("t", "j", "x", 0, "train", "gone", "K80", 1, 0.0, 9.0, None, True, 1, "")
     nodes = [{"name": "a", "gpus": {"K80": 3}}, {"name": "b", "gpus": {"V100": 500}}]
     found, left_out = pages.gpu_rows(nodes, [span], most=10)
@@ -202,9 +202,9 @@ def test_seats_are_capped_and_those_that_are_gone_have_rows() -> None:
     assert pages.lease_tip([span, span], 10.0) == "j of x runs on 2 K80 of gone for 9 s, granted in round 1"
 
 
-def test_the_policy_of_content_allows_exactly_what_the_page_has(tmp_path: Path) -> None:
-    books = Books(tmp_path / "s")
-    for text, policy in ((page(seen(books)), POLICY), (page(seen(books), live=False), FILE_POLICY)):
+def test_the_content_security_policy_allows_exactly_what_the_page_has(tmp_path: Path) -> None:
+    recorded = RecordedState(tmp_path / "s")
+    for text, policy in ((page(seen(recorded)), POLICY), (page(seen(recorded), live=False), FILE_POLICY)):
         inner = re.findall(r"<(?:style|script)>(.*?)</(?:style|script)>", text, re.DOTALL)
         assert all(source_hash(one) in policy for one in inner)
         assert len(inner) == policy.count("sha256")
@@ -222,38 +222,38 @@ def test_the_axis_of_time_has_a_few_ticks(length: float) -> None:
     assert all(tick.endswith(" ago") for tick in ticks[1:])
 
 
-def test_once_writes_a_page_that_needs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    books, target = busy(tmp_path / "s", jobs=8), tmp_path / "page.html"
-    dashboard(state=books.database.folder, once=target)
+def test_once_writes_a_self_contained_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded, target = busy(tmp_path / "s", jobs=8), tmp_path / "page.html"
+    dashboard(state=recorded.database.folder, once=target)
     assert capsys.readouterr().out == f"page: {target}\n"
     text = target.read_text()
-    dashboard(state=books.database.folder, once=Path("-"))
+    dashboard(state=recorded.database.folder, once=Path("-"))
     assert capsys.readouterr().out.startswith("<!doctype html>")
     assert "as of 20" in text
     assert FILE_POLICY in text.replace("&#39;", "'")
-    assert fragment(seen(books))[:30] in text
+    assert fragment(seen(recorded))[:30] in text
     with pytest.raises(UnusableFile, match="has no state"):
         dashboard(state=tmp_path / "none", once=target)
 
 
 def test_a_job_that_was_never_profiled_has_a_speed_from_its_ticks(tmp_path: Path) -> None:
-    """And the copies of a forked job do its steps together."""
-    books = Books(tmp_path / "s")
-    books.node("n", {"K80": 4})
-    one, two = books.job("one"), books.job("two", of={"fork": True})
+    """The speeds of a forked job's copies add up."""
+    recorded = RecordedState(tmp_path / "s")
+    recorded.node("n", {"K80": 4})
+    one, two = recorded.job("one"), recorded.job("two", of={"fork": True})
     lease = [(one, 0), (two, 1), (two, 2)]
     for i, (job, copy) in enumerate(lease):
-        books.lease(job, [("n", "K80", i)], 9900.0, copy=copy, forked=copy > 0)
-        folder = books.database.folder / "leases" / f"hetopt-{books.database.cluster}-{job}-{copy}-{i + 1}"
+        recorded.lease(job, [("n", "K80", i)], 9900.0, copy=copy, forked=copy > 0)
+        folder = recorded.database.folder / "leases" / f"hetopt-{recorded.database.cluster}-{job}-{copy}-{i + 1}"
         folder.mkdir(parents=True, exist_ok=True)
-        said = {"step": 101, "first_step": 1, "seconds": 50.0, "time": 0.0}
-        (folder / "progress.json").write_text(json.dumps(said))
-    speeds = {job["name"]: job["speed"] for job in seen(books).snapshot.jobs}
+        progress = {"step": 101, "first_step": 1, "seconds": 50.0, "time": 0.0}
+        (folder / "progress.json").write_text(json.dumps(progress))
+    speeds = {job["name"]: job["speed"] for job in seen(recorded).snapshot.jobs}
     assert speeds == {"one": 2.0, "two": 4.0}
 
 
-def test_the_demo_books_are_possible(tmp_path: Path) -> None:
-    """Nobody has a GPU that another has: what the other tests look at is a cluster."""
+def test_no_gpu_of_the_demo_state_is_held_twice(tmp_path: Path) -> None:
+    """The random state of the other tests is a possible cluster."""
     state = seen(busy(tmp_path / "s", nodes=LAB))
     seats: dict[tuple[str, str, int], list[tuple[float, float]]] = {}
     for span in state.spans:

@@ -1,4 +1,4 @@
-"""The dashboard over HTTP: what cannot be done with it, and what it says when the books are away."""
+"""The dashboard over HTTP: allowed requests, and its errors when the state database is unavailable."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from dashboard_books import Books, busy
-from dashboard_server import TOKEN, ask, open_server, raw, served, some_books  # noqa: F401 - fixtures
+from dashboard_server import TOKEN, fetch, open_server, raw, recorded_state, served  # noqa: F401 - fixtures
+from dashboard_state import RecordedState, busy
 from waiting import PATIENCE, until
 
 from hetopt.errors import HetoptError, UnusableFile
@@ -31,26 +31,26 @@ from hetopt.executor.dashboard.server import HEADERS, DashboardServer
 from hetopt.executor.state_database import StateDatabase
 from hetopt.executor.state_folder import DATABASE
 
-# -- places and methods
+# -- paths and methods
 
 
-def test_three_places(server: DashboardServer) -> None:
-    status, headers, text = ask(server)
+def test_the_three_paths_are_served(server: DashboardServer) -> None:
+    status, headers, text = fetch(server)
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     assert text.startswith("<!doctype html>")
     assert "early-bird" in text
-    status, headers, part = ask(server, "/fragment?x=1")
+    status, headers, part = fetch(server, "/fragment?x=1")
     assert status == 200
     assert part.startswith('<section id="head"')
-    status, headers, said = ask(server, "/api/snapshot.json")
+    status, headers, body = fetch(server, "/api/snapshot.json")
     assert headers["Content-Type"] == "application/json"
-    assert [job["name"] for job in json.loads(said)["jobs"]] == ["early-bird"]
+    assert [job["name"] for job in json.loads(body)["jobs"]] == ["early-bird"]
 
 
-def test_headers_keep_browsers_from_doing_more(server: DashboardServer) -> None:
+def test_headers_restrict_browsers(server: DashboardServer) -> None:
     for path in ("/", "/fragment", "/api/snapshot.json", "/nothing"):
-        _, headers, _ = ask(server, path)
+        _, headers, _ = fetch(server, path)
         assert {key: headers[key] for key in HEADERS} == HEADERS
     assert POLICY.startswith("default-src 'none'; ")
     assert HEADERS["Cache-Control"] == "no-store"
@@ -60,16 +60,16 @@ def test_headers_keep_browsers_from_doing_more(server: DashboardServer) -> None:
 
 
 def test_head_is_get_without_the_body(server: DashboardServer) -> None:
-    _, headers, _ = ask(server, "/nothing")
-    status, short, text = ask(server, "/nothing", "HEAD")
+    _, headers, _ = fetch(server, "/nothing")
+    status, short, text = fetch(server, "/nothing", "HEAD")
     assert (status, text) == (404, "")
     assert {**short, "Date": ""} == {**headers, "Date": ""}
-    assert ask(server, "/", "HEAD")[0] == 200
+    assert fetch(server, "/", "HEAD")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"])
-def test_nothing_can_be_changed(server: DashboardServer, method: str) -> None:
-    status, headers, _ = ask(server, "/", method, b"x" * 5000 if method in ("POST", "PUT") else None)
+def test_requests_that_change_something_are_refused(server: DashboardServer, method: str) -> None:
+    status, headers, _ = fetch(server, "/", method, b"x" * 5000 if method in ("POST", "PUT") else None)
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
@@ -86,13 +86,13 @@ def test_nothing_can_be_changed(server: DashboardServer, method: str) -> None:
         "*",
     ],
 )
-def test_all_else_is_not_there(server: DashboardServer, path: str) -> None:
-    status, _, text = ask(server, path)
+def test_other_paths_are_not_found(server: DashboardServer, path: str) -> None:
+    status, _, text = fetch(server, path)
     assert status == 404
     assert "passwd" not in text
 
 
-def test_a_request_that_is_none_gets_a_plain_answer(server: DashboardServer) -> None:
+def test_an_invalid_request_gets_a_plain_error(server: DashboardServer) -> None:
     for request in (
         b"<script>alert(1)</script>\r\n\r\n",
         b"GET / HTTP/9.9 x\r\n\r\n",
@@ -104,97 +104,97 @@ def test_a_request_that_is_none_gets_a_plain_answer(server: DashboardServer) -> 
     assert b" 404 " in raw(server, b"GET http://[ HTTP/1.0\r\nHost: localhost\r\n\r\n").splitlines()[0]
     for endless in (b"GET /" + b"a" * 70000, b"GET / HTTP/1.0\r\n" + b"a: b\r\n" * 20000):
         assert closed_on(server, endless)
-    assert ask(server)[0] == 200
+    assert fetch(server)[0] == 200
 
 
-def test_large_answers_are_packed_for_those_who_can(server: DashboardServer) -> None:
-    _, headers, text = ask(server, Accept_Encoding="gzip, deflate")
+def test_large_answers_are_compressed_for_clients_that_accept_it(server: DashboardServer) -> None:
+    _, headers, text = fetch(server, Accept_Encoding="gzip, deflate")
     assert headers["Content-Encoding"] == "gzip"
-    assert "Content-Encoding" not in ask(server)[1]
+    assert "Content-Encoding" not in fetch(server)[1]
     assert "</html>" in text
 
 
-# -- when the books are away
+# -- the state database is unavailable
 
 
-def test_books_that_others_do_not_let_go_of(books: Books) -> None:
-    books.database.close()
+def test_a_locked_database_is_an_error(recorded: RecordedState) -> None:
+    recorded.database.close()
     with (
-        served(books.database.folder, lock_seconds=0.2) as server,
-        closing(sqlite3.connect(books.database.folder / DATABASE, isolation_level=None)) as other,
+        served(recorded.database.folder, lock_seconds=0.2) as server,
+        closing(sqlite3.connect(recorded.database.folder / DATABASE, isolation_level=None)) as other,
     ):
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        status, headers, text = ask(server)
+        status, headers, text = fetch(server)
         assert status == 503
         assert headers["Retry-After"] == "5"
         assert "database is locked" in text
         assert 'http-equiv="refresh"' in text
         assert {key: headers[key] for key in HEADERS} == HEADERS
-        assert ask(server, "/fragment")[0] == 503
-        status, headers, text = ask(server, "/api/snapshot.json")
+        assert fetch(server, "/fragment")[0] == 503
+        status, headers, text = fetch(server, "/api/snapshot.json")
         assert (status, headers["Content-Type"]) == (503, "text/plain; charset=utf-8")
         other.execute("COMMIT")
         other.close()
-        until(lambda: ask(server)[0] == 200, "they are read again")
+        until(lambda: fetch(server)[0] == 200, "they are read again")
 
 
-def test_books_that_are_damaged_or_gone(books: Books, server: DashboardServer) -> None:
-    path = books.database.folder / DATABASE
-    books.database.close()
-    kept = path.read_bytes()
-    for content, said in (
+def test_a_damaged_or_removed_database_is_an_error(recorded: RecordedState, server: DashboardServer) -> None:
+    path = recorded.database.folder / DATABASE
+    recorded.database.close()
+    before = path.read_bytes()
+    for content, message in (
         (b"no database at all" * 1000, "is damaged"),
-        (kept[:100] + bytes(len(kept) - 100), "state.db"),
+        (before[:100] + bytes(len(before) - 100), "state.db"),
         (b"", "no such table"),
     ):
         path.write_bytes(content)
-        status, _, text = ask(server)
-        assert (status, said in text) == (503, True), text
+        status, _, text = fetch(server)
+        assert (status, message in text) == (503, True), text
         assert "Traceback" not in text
     path.unlink()
-    assert "has no state of a cluster any more" in ask(server)[2]
+    assert "has no state of a cluster any more" in fetch(server)[2]
     assert not path.exists(), "reading makes nothing"
-    path.write_bytes(kept)
-    assert ask(server)[0] == 200
+    path.write_bytes(before)
+    assert fetch(server)[0] == 200
 
 
 @pytest.mark.parametrize("content", ["{", '{"a": 1}', "[" * 100_000])
-def test_damaged_facts_are_an_error(books: Books, server: DashboardServer, content: str) -> None:
-    books.facts(round_seconds=content, next_round="1.0", round="1")
-    status, _, text = ask(server)
+def test_damaged_facts_are_an_error(recorded: RecordedState, server: DashboardServer, content: str) -> None:
+    recorded.facts(round_seconds=content, next_round="1.0", round="1")
+    status, _, text = fetch(server)
     assert status == 503
     assert "its content cannot be shown" in text
-    books.facts(round_seconds="300.0")
-    assert ask(server)[0] == 200
+    recorded.facts(round_seconds="300.0")
+    assert fetch(server)[0] == 200
 
 
-def test_books_of_another_version(books: Books, server: DashboardServer) -> None:
-    books.facts(version="999")
-    assert f"is of version 999; this hetopt reads {schema.VERSION}" in ask(server)[2]
+def test_a_database_of_another_version_is_an_error(recorded: RecordedState, server: DashboardServer) -> None:
+    recorded.facts(version="999")
+    assert f"is of version 999; this hetopt reads {schema.VERSION}" in fetch(server)[2]
 
 
-def test_a_slip_of_the_page_is_no_traceback_in_the_browser(
+def test_an_exception_in_the_page_shows_no_traceback_in_the_browser(
     server: DashboardServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def wrong(_: object) -> str:
         raise RuntimeError("deep inside")
 
     monkeypatch.setattr(serving, "PATHS", {"/": ("text/html", wrong)})
-    status, _, text = ask(server)
+    status, _, text = fetch(server)
     assert status == 500
     assert "deep" not in text
     assert "deep inside" in capfd.readouterr().err
     monkeypatch.undo()
-    assert ask(server)[0] == 200
+    assert fetch(server)[0] == 200
 
 
-def test_reading_changes_nothing(books: Books) -> None:
-    with closing(Reader(books.database.folder)) as reader:
+def test_reading_changes_nothing(recorded: RecordedState) -> None:
+    with closing(Reader(recorded.database.folder)) as reader:
         reader.read()
         with pytest.raises(UnusableFile, match="readonly"), reader.database.writing() as connection:
             connection.change("DELETE FROM jobs")
-    assert sorted(path.name for path in books.database.folder.iterdir()) == [
+    assert sorted(path.name for path in recorded.database.folder.iterdir()) == [
         "leases",
         "state.db",
         "state.db-shm",
@@ -202,25 +202,25 @@ def test_reading_changes_nothing(books: Books) -> None:
     ]
 
 
-def test_the_clock_is_the_controllers(books: Books) -> None:
-    """After a restart of the machine a controller sets it anew, maybe after the reader has begun."""
-    with closing(Reader(books.database.folder, max_age=0.0)) as reader:
+def test_the_page_uses_the_clock_of_the_controller(recorded: RecordedState) -> None:
+    """After a reboot a controller sets it again, possibly after the reader was opened."""
+    with closing(Reader(recorded.database.folder, max_age=0.0)) as reader:
         before = reader.read().snapshot.now
-        text = json.loads(books.database.clock.text)
-        books.facts(clock=json.dumps(text | {"base": text["base"] + 500.0}))
+        text = json.loads(recorded.database.clock.text)
+        recorded.facts(clock=json.dumps(text | {"base": text["base"] + 500.0}))
         assert 500.0 <= reader.read().snapshot.now - before < 520.0
 
 
 # -- many at once
 
 
-def test_simultaneous_requests_share_a_read(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simultaneous_requests_share_a_read(recorded: RecordedState, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = []
     before = Reader._read
     monkeypatch.setattr(Reader, "_read", lambda reader: reads.append(1) or before(reader))
-    with served(books.database.folder, max_age=60.0) as server:
+    with served(recorded.database.folder, max_age=60.0) as server:
         found: list[int] = []
-        threads = [threading.Thread(target=lambda: found.append(ask(server)[0])) for _ in range(20)]
+        threads = [threading.Thread(target=lambda: found.append(fetch(server)[0])) for _ in range(20)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -247,7 +247,7 @@ STARTS = [b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9999
 
 
 @pytest.mark.parametrize("number", [40, 200])
-def test_slow_requests_keep_no_other_waiting(server: DashboardServer, number: int) -> None:
+def test_slow_requests_do_not_delay_others(server: DashboardServer, number: int) -> None:
     """Each has sent another part of a request: all stay open while other requests are answered."""
     slow = [connect(server) for _ in range(number)]
     try:
@@ -255,7 +255,7 @@ def test_slow_requests_keep_no_other_waiting(server: DashboardServer, number: in
             for k, one in enumerate(slow):
                 one.sendall(STARTS[k % len(STARTS)][i : i + 1])
             if not i % 20:
-                assert ask(server)[0] == 200
+                assert fetch(server)[0] == 200
         for one in slow:
             one.setblocking(False)
             with pytest.raises(BlockingIOError):
@@ -266,9 +266,9 @@ def test_slow_requests_keep_no_other_waiting(server: DashboardServer, number: in
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_slow_requests_are_closed_at_the_deadline(books: Books, start: bytes) -> None:
+def test_slow_requests_are_closed_at_the_deadline(recorded: RecordedState, start: bytes) -> None:
     """However often they send another byte: the deadline is that of the whole request."""
-    with served(books.database.folder, request_seconds=1.0) as server, connect(server) as slow:
+    with served(recorded.database.folder, request_seconds=1.0) as server, connect(server) as slow:
         slow.sendall(start)
         slow.settimeout(0.05)
 
@@ -284,15 +284,17 @@ def test_slow_requests_are_closed_at_the_deadline(books: Books, start: bytes) ->
         until(closed, "the connection is closed")
 
 
-def test_an_answer_that_is_not_read_is_closed_at_the_deadline(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_not_read_is_closed_at_the_deadline(
+    recorded: RecordedState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serving, "PATHS", {"/": ("text/html", lambda _: "x" * 50_000_000)})
-    with served(books.database.folder, request_seconds=0.5) as server, connect(server) as slow:
+    with served(recorded.database.folder, request_seconds=0.5) as server, connect(server) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         until(lambda: server.pages == 1, "it is sent")
         until(lambda: server.pages == 0, "it is given up")
 
 
-def test_of_too_many_connections_the_oldest_idle_one_is_closed(
+def test_beyond_the_limit_the_oldest_idle_connection_is_closed(
     server: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "MAX_IDLE", 5)
@@ -301,7 +303,7 @@ def test_of_too_many_connections_the_oldest_idle_one_is_closed(
         for number in range(1, 6):
             slow.append(connect(server))
             until(lambda: len(server.idle) == number, "it is accepted")  # noqa: B023
-        assert ask(server)[0] == 200
+        assert fetch(server)[0] == 200
         assert slow[0].recv(1) == b""
         slow[1].sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
         assert slow[1].recv(1) == b"H"
@@ -310,9 +312,7 @@ def test_of_too_many_connections_the_oldest_idle_one_is_closed(
             one.close()
 
 
-def test_a_page_that_takes_long_keeps_no_other_request_waiting(
-    server: DashboardServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_page_does_not_delay_other_requests(server: DashboardServer, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, end = threading.Event(), threading.Event()
 
     def slow(_: object) -> str:
@@ -322,13 +322,13 @@ def test_a_page_that_takes_long_keeps_no_other_request_waiting(
 
     monkeypatch.setattr(serving, "PATHS", {"/": ("text/html", slow)})
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(ask(server)[2]))
+    thread = threading.Thread(target=lambda: found.append(fetch(server)[2]))
     thread.start()
     assert begun.wait(PATIENCE)
-    assert ask(server, "/nothing")[0] == 404
-    assert ask(server, Host="elsewhere")[0] == 403
+    assert fetch(server, "/nothing")[0] == 404
+    assert fetch(server, Host="elsewhere")[0] == 403
     monkeypatch.setattr(serving, "MAX_PAGES", 1)
-    status, headers, text = ask(server)
+    status, headers, text = fetch(server)
     assert (status, headers["Retry-After"]) == (503, "5")
     assert "too many requests" in text
     assert not found
@@ -338,10 +338,10 @@ def test_a_page_that_takes_long_keeps_no_other_request_waiting(
 
 
 def test_requests_that_wait_for_a_locked_database_share_its_error(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+    recorded: RecordedState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is as young as the end of the read, however long that took."""
-    with closing(Reader(books.database.folder, max_age=PATIENCE)) as reader:
+    with closing(Reader(recorded.database.folder, max_age=PATIENCE)) as reader:
         reads, clock = list[float](), [0.0]
 
         def fails(_: Reader) -> None:
@@ -361,18 +361,18 @@ def test_requests_that_wait_for_a_locked_database_share_its_error(
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
-    books = busy(tmp_path / "state", jobs=6)
+    recorded = busy(tmp_path / "state", jobs=6)
     program = (  # where the tests run in the background of a shell, SIGINT is ignored at first
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from hetopt.cli.main import main; main()"
     )
-    words = [sys.executable, "-c", program, "dashboard", "--state", str(books.database.folder), "--port", "0"]
+    words = [sys.executable, "-c", program, "dashboard", "--state", str(recorded.database.folder), "--port", "0"]
     environment = os.environ | {"HETOPT_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
-        said, hint = process.stdout.readline(), process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/; Ctrl-C ends it", said)
-        assert found, said
+        line, hint = process.stdout.readline(), process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/; Ctrl-C ends it", line)
+        assert found, line
         with closing(http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=PATIENCE)) as connection:
             connection.request("GET", "/", headers={"Authorization": f"Bearer {TOKEN}"})
             assert connection.getresponse().status == 200
@@ -380,10 +380,10 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (130, "hetopt: stopped\n")
     assert "?token=..." in hint
-    assert TOKEN not in said + hint + out
+    assert TOKEN not in line + hint + out
 
 
-def test_the_command_says_what_is_wrong_with_the_state(tmp_path: Path) -> None:
+def test_the_command_reports_errors_of_the_state(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match="hetopt submit"):
         dashboard(state=tmp_path / "none")
     with StateDatabase(tmp_path / "s"):

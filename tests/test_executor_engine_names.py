@@ -1,4 +1,4 @@
-"""Engines by name: what is announced, one of somebody's own, and what is said where it is wrong."""
+"""Engines by name: entry points, an engine of the user, and error messages."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def broken(cluster):
 """
 
 
-def test_the_engines_of_hetopt_are_announced() -> None:
+def test_the_engines_of_hetopt_are_entry_points() -> None:
     assert list(ENGINES.points) == ["local", "slurm"]
 
 
-def test_an_engine_of_the_folder_drives_a_cluster(lab: Path, run: Run) -> None:
+def test_an_engine_from_a_module_in_the_folder_drives_a_cluster(lab: Path, run: Run) -> None:
     (lab / "own.py").write_text(OWN)
     run("submit", job_file(lab))
     code, _, err = run("run", "--engine", "own:Own", "--engine-set", "book=begun", *QUICK)
@@ -60,10 +60,10 @@ def test_an_engine_of_the_folder_drives_a_cluster(lab: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--engine", "slrum"), "there is no engine 'slrum'; did you mean 'slurm'?"),
-        (("--engine", "own:Nobody"), "engine 'own:Nobody' cannot be loaded"),
+        (("--engine", "own:Absent"), "engine 'own:Absent' cannot be loaded"),
         (("--engine", "own:half"), "'own:half' makes Half, which is not an engine: it has no look_seconds"),
         (("--engine", "own:broken"), "engine 'own:broken' cannot be made with {}: ZeroDivisionError: division by zero"),
         (("--engine", "own:Own"), "engine 'own:Own' cannot be made with {}: TypeError"),
@@ -77,14 +77,14 @@ def test_an_engine_of_the_folder_drives_a_cluster(lab: Path, run: Run) -> None:
         (("--engine", "slurm", "--slots", "a"), "--slots is not for --engine slurm"),
     ],
 )
-def test_what_is_wrong_with_an_engine_is_said(lab: Path, run: Run, words: tuple[str, ...], told: str) -> None:
+def test_errors_of_an_engine_are_reported(lab: Path, run: Run, words: tuple[str, ...], message: str) -> None:
     (lab / "own.py").write_text(OWN)
     code, out, err = run("run", *words)
     assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert told in err
+    assert message in err
 
 
-def test_settings_are_those_of_the_factory(lab: Path) -> None:
+def test_settings_are_arguments_of_the_factory(lab: Path) -> None:
     (lab / "slots.yaml").write_text("nodes: {desk: {slots: {slow: 2}}}\n")
     engine = make_engine("local", "x", {"slots": str(lab / "slots.yaml")}, {"partition": None})
     assert isinstance(engine, CheckedEngine)
@@ -92,8 +92,8 @@ def test_settings_are_those_of_the_factory(lab: Path) -> None:
     assert [node.name for node in engine.nodes()] == ["desk"]
 
 
-def test_where_a_file_server_is_between_renewals_are_seen_late(lab: Path, run: Run) -> None:
-    """So a lease must live longer than on one machine."""
+def test_on_a_file_server_the_lease_timeout_has_a_minimum(lab: Path, run: Run) -> None:
+    """Renewals are seen late there."""
     (lab / "own.py").write_text(OWN)
     words = [word for word in QUICK if word not in ("--ttl", "600s")]
     code, _, err = run("run", "--engine", "own:Far", "--ttl", "9s", *words)

@@ -1,4 +1,4 @@
-"""This machine's engine, and that of the guide for authors, pass the conformance suite of engines."""
+"""This machine's engine, and that of the how-to, pass the conformance suite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import AWAY, Runners, alive, said, told
+from executor_leases import AWAY, Runners, alive, content_of, lines_of
 from waiting import until
 
 from hetopt.engine_conformance import CHECKS, Bench
@@ -26,7 +26,7 @@ HOSTS = (
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_local(check: Callable[[Bench], None], tmp_path: Path) -> None:
+def test_the_local_engine_passes_the_conformance_suite(check: Callable[[Bench], None], tmp_path: Path) -> None:
     check(Bench(lambda cluster: LocalEngine(HOSTS, cluster), tmp_path))
 
 
@@ -34,7 +34,7 @@ GUIDE = Path(__file__).parents[1] / "docs" / "how-to" / "add-an-engine.md"
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_engine_of_the_guide(check: Callable[[Bench], None], tmp_path: Path) -> None:
+def test_the_engine_of_the_guide_passes_the_conformance_suite(check: Callable[[Bench], None], tmp_path: Path) -> None:
     """With the bench that the guide shows."""
     shown = dict(re.findall(r"^:caption: (\S+)\n\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
     names: dict[str, Any] = {}
@@ -43,17 +43,17 @@ def test_the_engine_of_the_guide(check: Callable[[Bench], None], tmp_path: Path)
     check(Bench(lambda cluster: names["Remote"](cluster, "localhost", 2, "sh -c"), tmp_path))
 
 
-def test_killed_here_nothing_is_left(runners: Runners, tmp_path: Path) -> None:
-    """Also not what has no tag in its environment and no parent of the lease, of a runner that hangs."""
+def test_a_kill_leaves_no_process(runners: Runners, tmp_path: Path) -> None:
+    """Also processes without the tag and without a parent in the lease, of a runner that hangs."""
     book = tmp_path / "book"
     folder = runners.lease(AWAY, book, "stays")
-    tag = said(folder, files.LEASE)["tag"]
+    tag = content_of(folder, files.LEASE)["tag"]
     engine = LocalEngine(HOSTS, "x")
     engine.start(LeaseRecord(tag, folder, HOSTS[0].seats[:1]))
-    until(lambda: len(told(book)) == 2, "they live")
-    os.kill(said(folder, files.claim_file(0))["pid"], signal.SIGSTOP)
+    until(lambda: len(lines_of(book)) == 2, "they live")
+    os.kill(content_of(folder, files.claim_file(0))["pid"], signal.SIGSTOP)
     engine.kill([tag])
     assert engine.fenced_after(tag) == 0.0
-    assert [line[1] for line in told(book) if alive(line[1])] == []
-    assert said(folder, files.exit_file(0))["reason"] == "lost"
+    assert [line[1] for line in lines_of(book) if alive(line[1])] == []
+    assert content_of(folder, files.exit_file(0))["reason"] == "lost"
     engine.close()

@@ -1,4 +1,4 @@
-"""Whatever goes wrong: no job is lost or runs twice, no GPU is in two leases, no step is lost once committed."""
+"""After any faults: no job is lost or runs twice, no GPU is in two leases, no committed step is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Record = Callable[[str, object], None]
 def _try(
     zygote: Zygote, folder: Path, seed: int, record: Record, slurm: SlurmCluster | None = None, *, kills: int = 0
 ) -> None:
-    """A trial of some faults; or of so many ``kills``, as long as jobs are left."""
+    """A trial of some faults; or of this number of ``kills``, as long as jobs are left."""
     print(f"seed {seed}")
     trial = Trial(zygote, folder, seed, slurm, longer=8 if kills else 1)
     try:
@@ -57,12 +57,12 @@ def _record_kills(trial: Trial, record: Record) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_some_faults(zygote: Zygote, tmp_path: Path, seed: int, record_property: Record) -> None:
+def test_jobs_survive_some_faults(zygote: Zygote, tmp_path: Path, seed: int, record_property: Record) -> None:
     _try(zygote, tmp_path, seed, record_property)
 
 
-def test_every_write_of_the_controller(zygote: Zygote, tmp_path: Path, record_property: Record) -> None:
-    """Each of a row of controllers dies one write later, so that all writes are met at all stages of leases."""
+def test_the_controller_can_be_killed_at_every_write(zygote: Zygote, tmp_path: Path, record_property: Record) -> None:
+    """Each controller of a sequence dies one write later, so that all writes are covered in all states of leases."""
     trial = Trial(zygote, tmp_path, 7)
     try:
         trial.die_at_every_write(60)
@@ -75,12 +75,12 @@ def test_every_write_of_the_controller(zygote: Zygote, tmp_path: Path, record_pr
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_many_faults(zygote: Zygote, tmp_path: Path, seed: int, record_property: Record) -> None:
+def test_jobs_survive_many_faults(zygote: Zygote, tmp_path: Path, seed: int, record_property: Record) -> None:
     _try(zygote, tmp_path, seed, record_property)
 
 
 @pytest.mark.parametrize("seed", range(200, 202))
-def test_some_faults_under_slurm(
+def test_jobs_survive_some_faults_under_slurm(
     zygote: Zygote, slurm: SlurmCluster, tmp_path: Path, seed: int, record_property: Record
 ) -> None:
     _try(zygote, tmp_path, seed, record_property, slurm)
@@ -88,7 +88,7 @@ def test_some_faults_under_slurm(
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(300, 340))
-def test_many_faults_under_slurm(
+def test_jobs_survive_many_faults_under_slurm(
     zygote: Zygote, slurm: SlurmCluster, tmp_path: Path, seed: int, record_property: Record
 ) -> None:
     _try(zygote, tmp_path, seed, record_property, slurm)

@@ -37,7 +37,7 @@ def checkpoint(folder: Path, weight: float, *, name: str = "model.npz", **more: 
 
 
 @pytest.mark.parametrize("name", ["model.npz", "model.safetensors"])
-def test_merged_by_the_steps_of_the_copies(tmp_path: Path, name: str) -> None:
+def test_parameters_are_averaged_by_the_steps_of_the_copies(tmp_path: Path, name: str) -> None:
     if name.endswith("safetensors"):
         pytest.importorskip("safetensors")
     parts = [
@@ -50,10 +50,10 @@ def test_merged_by_the_steps_of_the_copies(tmp_path: Path, name: str) -> None:
     assert int(found["count"]) == 2
     assert (tmp_path / "merged" / "note").read_text() == "of a"
     assert files.is_complete(tmp_path / "merged")
-    merge([(tmp_path / "gone", 1.0)], tmp_path / "merged")  # it is there: nothing happens
+    merge([(tmp_path / "gone", 1.0)], tmp_path / "merged")  # it exists: nothing happens
 
 
-def test_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_checkpoints_that_cannot_be_merged_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = checkpoint(tmp_path / "a", 1.0)
     other = checkpoint(tmp_path / "b", 1.0, name="weights.npz")
     with pytest.raises(InvalidOption, match=r"has no model.npz; all copies of a job must save the same files"):
@@ -75,7 +75,7 @@ def test_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_copy_that_has_diverged_is_named(tmp_path: Path) -> None:
-    """In words for who has submitted the job; the average would be worth nothing."""
+    """The message is for the job's owner; the average would be useless."""
     parts = [(checkpoint(tmp_path / "a", 1.0), 2.0), (checkpoint(tmp_path / "b", 1.0), 1.0)]
     write_arrays(tmp_path / "b" / "model.npz", {"w": np.array([1.0, np.nan, 1.0]), "count": np.array(1)})
     with pytest.raises(InvalidOption, match=r"b/model.npz: 'w' has NaN or infinite entries: this copy has diverged$"):
@@ -83,8 +83,8 @@ def test_a_copy_that_has_diverged_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "merged").exists()
 
 
-def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
-    """Of a checkpoint: links that lead nowhere or in a ring, and pipes."""
+def test_broken_links_and_pipes_are_left_out(tmp_path: Path) -> None:
+    """Links without a target or in a loop, and pipes."""
     parts = [(checkpoint(tmp_path / name, weight), weight) for name, weight in (("a", 2.0), ("b", 1.0))]
     for folder, _ in parts:
         (folder / "nowhere").symlink_to(folder / "absent")
@@ -96,7 +96,7 @@ def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("error", "code"), [(TypeError("odd"), UNFIT), (MemoryError(), 1), (OSError("full"), 1)])
-def test_whether_trying_again_may_help(
+def test_only_temporary_errors_are_retried(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -134,7 +134,7 @@ def job(folder: Path, kind: str, name: str, **settings: Any) -> Path:
 
 
 def _loss_in_the_end(kind: str, state: Path, name: str) -> float:
-    """Of the checkpoint that the books name, merged or not."""
+    """Loss of the committed checkpoint, merged or not."""
     with StateDatabase(state) as database, database.reading() as connection:
         folder = Path(connection.value("SELECT checkpoint FROM jobs WHERE name = :name", name=name))
     if kind == "numpy_mlp":
@@ -147,8 +147,10 @@ def _loss_in_the_end(kind: str, state: Path, name: str) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_forked_training_beside_unforked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, kind: str) -> None:
-    """Unequal shares, merged each round; all steps are done once, and the merged model has learnt."""
+def test_forked_and_unforked_training_both_learn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, kind: str
+) -> None:
+    """Unequal shares, merged each round; all steps are done once, and the merged model has a lower loss."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
     (tmp_path / "slots.yaml").write_text("nodes:\n  a: {slots: {slow: 1}}\n  b: {slots: {fast: 1}}\n")

@@ -1,4 +1,4 @@
-"""On a real NVIDIA GPU: it is found, a CUDA job runs on it, is preempted, goes on elsewhere in time, and is right."""
+"""On a real NVIDIA GPU: it is found, a CUDA job runs on it, is preempted, continues, and has the right result."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import rows, spec
 from executor_cuda_job import NUMBERS
 from executor_job import PRIME, advanced
-from executor_scenes import rows, spec
 from waiting import PATIENCE
 
 from hetopt.executor.controller import Controller, Settings
@@ -52,7 +52,7 @@ class Driven:
         self.controller = Controller(self.database, engine, driving("fifo", {}, None), estimated, settings)
 
     def until(self, what: Callable[[], Any], meaning: str) -> None:
-        """Look again and again."""
+        """Make passes until the condition holds."""
         deadline = time.monotonic() + PATIENCE
         while not what():
             assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {meaning}; {rows(self.database)}"
@@ -60,7 +60,7 @@ class Driven:
             time.sleep(0.05)
 
     def preempted_on_its_way(self, steps: int) -> list[Any]:
-        """Run the one job; when it has done some steps its node is drained, and given back. The leases it had."""
+        """Run the one job; after some steps drain its node, and undo that. Its leases."""
         self.until(self.ticked, "it trains")
         drain(self.database, "here")
         self.until(lambda: not self.controller.manager.leases(), "it has stopped")
@@ -73,7 +73,7 @@ class Driven:
             return connection.rows("SELECT * FROM leases ORDER BY id")
 
     def ticked(self) -> bool:
-        """Whether the job has told of steps."""
+        """Whether the job has reported steps."""
         return any(lease.first_tick is not None for lease in self.controller.manager.leases())
 
 
@@ -85,20 +85,20 @@ def driven(tmp_path: Path, gpus: Node) -> Iterator[Driven]:
 
 
 def test_a_cuda_job_is_preempted_and_goes_on(driven: Driven, gpus: Node, tmp_path: Path) -> None:
-    """Each number is what the host computes for so many steps: none was lost, and none made twice."""
+    """Each number is what the host computes for this number of steps: none was lost, and none done twice."""
     program, witness = Path(__file__).with_name("executor_cuda_job.py"), tmp_path / "witness"
     submit(driven.database, spec("cuda", command=[sys.executable, str(program), str(witness), "0.005"], steps=STEPS))
     first, second = driven.preempted_on_its_way(STEPS)
     assert (first["outcome"], second["outcome"]) == ("stopped", "ended")
     assert second["from_step"] == first["end_step"]
-    told = [json.loads(line) for line in witness.read_text().splitlines()]
-    assert [line["from"] for line in told] == [0, first["end_step"]]
-    for line in told:
+    records = [json.loads(line) for line in witness.read_text().splitlines()]
+    assert [line["from"] for line in records] == [0, first["end_step"]]
+    for line in records:
         assert line["visible"] == 1, "it sees the GPU of its lease alone"
         assert line["asked"] in {seat.device for seat in gpus.seats}
         assert line["uuid"] == line["asked"] or line["asked"].startswith("MIG-")
     numbers = array("Q", (Path(rows(driven.database)[0]["checkpoint"]) / "model.bin").read_bytes())
-    factor, rest = 1, 0  # of the map that so many steps make
+    factor, rest = 1, 0  # of the linear map of this number of steps
     for _ in range(STEPS):
         factor, rest = factor * 48271 % PRIME, advanced(rest)
     assert numbers == array("Q", [(factor * i + rest) % PRIME for i in range(NUMBERS)])
@@ -107,7 +107,7 @@ def test_a_cuda_job_is_preempted_and_goes_on(driven: Driven, gpus: Node, tmp_pat
 @pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("torch", "safetensors")), reason="PyTorch is not installed"
 )
-def test_a_pytorch_job_is_preempted_and_learns(driven: Driven) -> None:
+def test_a_preempted_pytorch_job_reduces_its_loss(driven: Driven) -> None:
     import torch
 
     if not torch.cuda.is_available():
@@ -117,9 +117,9 @@ def test_a_pytorch_job_is_preempted_and_learns(driven: Driven) -> None:
     leases = driven.preempted_on_its_way(3000)
     from hetopt.executor.losses import losses
 
-    told = losses(driven.database, "torch")["loss"]
+    curve = losses(driven.database, "torch")["loss"]
     assert len(leases) == 2
-    assert told.iloc[-1] < told.iloc[0] / 2
+    assert curve.iloc[-1] < curve.iloc[0] / 2
 
 
 HOLD = """
@@ -133,8 +133,8 @@ input()
 """Has memory of the first GPU until it is given a line."""
 
 
-def test_a_gpu_that_another_program_uses_is_not_given(gpus: Node, tmp_path: Path) -> None:
-    """A program without hetopt, as NVML lists it: the job waits for it; what computes for the job is no other."""
+def test_a_gpu_that_another_program_uses_is_not_granted(gpus: Node, tmp_path: Path) -> None:
+    """NVML lists a process without a lease: the job waits for it. Processes of the job itself do not count."""
     device = gpus.seats[0].device
     hold = [sys.executable, "-c", HOLD, str(Path(__file__).parent)]
     database = StateDatabase(tmp_path / "state")
@@ -175,7 +175,7 @@ def test_a_gpu_that_another_program_uses_is_not_given(gpus: Node, tmp_path: Path
 
 
 def test_two_state_folders_do_not_share_a_real_gpu(gpus: Node, tmp_path: Path) -> None:
-    """Each job has the first GPU alone, one after the other."""
+    """Each job gets the first GPU alone, one after the other."""
     program, witness = Path(__file__).with_name("executor_cuda_job.py"), tmp_path / "witness"
     one = replace(gpus, seats=gpus.seats[:1])
     labs = [Driven(tmp_path / name, one) for name in ("s1", "s2")]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import COUNT, told
-from executor_scenes import rows, spec
+from executor_cluster import rows, spec
+from executor_leases import COUNT, lines_of
 from waiting import PATIENCE, until
 
 from hetopt.executor.controller import Controller, Settings
@@ -53,8 +53,8 @@ def test_all_gpus_of_a_lease_are_locked_or_none() -> None:
         one.close()
 
 
-def test_a_lock_is_there_until_the_last_process_is_dead() -> None:
-    """However they die; then it is free without anybody's help."""
+def test_a_lock_lasts_until_the_last_process_is_dead() -> None:
+    """However they die; then the kernel removes it."""
     (device,) = devices(1)
     held = lock_gpus([device], "hetopt-x-1-0-1")
     sleep = [sys.executable, "-S", "-c", "import time; time.sleep(1000)"]
@@ -69,7 +69,7 @@ def test_a_lock_is_there_until_the_last_process_is_dead() -> None:
 
 
 class Cluster:
-    """A state folder of its own with a controller of the same GPUs."""
+    """A separate state folder with a controller of the same GPUs."""
 
     def __init__(self, folder: Path, node: Node) -> None:
         self.folder, self.node = folder, node
@@ -88,7 +88,7 @@ class Cluster:
         submit(self.database, spec(name, command=command, workers=workers, grace=PATIENCE))
 
     def until(self, what: Callable[[], Any], *others: Cluster) -> Any:
-        """All controllers look until it is so."""
+        """All controllers make passes until the condition holds."""
         deadline = time.monotonic() + PATIENCE
         while not (found := what()):
             assert time.monotonic() < deadline, rows(self.database)
@@ -118,10 +118,10 @@ def two(tmp_path: Path) -> Iterator[tuple[Cluster, Cluster]]:
 
 
 def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """The second job waits, and the node's note says for what; it runs once the GPU is free."""
+    """The second job waits, with a note on the node; it runs once the GPU is free."""
     first, second = two
     first.submit("a", tmp_path / "a")
-    first.until(lambda: told(tmp_path / "a"))
+    first.until(lambda: lines_of(tmp_path / "a"))
     second.submit("b", tmp_path / "b")
     (device,) = (seat.device for seat in first.node.seats)
     (holder,) = (lease.tag for lease in first.controller.manager.leases())
@@ -132,19 +132,19 @@ def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_
     assert node.note == f"{device} is in use by lease {holder}"
     assert rows(second.database)[0]["reason"].startswith("no GPU is free now")
     cancel(first.database, "a")
-    second.until(lambda: told(tmp_path / "b"), first)
-    assert told(tmp_path / "a")[-1][2] == "stops"
+    second.until(lambda: lines_of(tmp_path / "b"), first)
+    assert lines_of(tmp_path / "a")[-1][2] == "stops"
 
 
 def test_a_lock_outlives_controller_and_runner(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """What still computes keeps the GPU, also where only a process that its job has left behind does."""
+    """Any process of the lease holds the GPU, also one that the job left behind."""
     first, second = two
     left = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[2], sys.argv[1]], close_fds=False)"
     program = f"{left}; __import__('time').sleep(1000)"
     command = [sys.executable, "-c", program, str(tmp_path / "a"), COUNT]
     submit(first.database, spec("a", command=command))
-    first.until(lambda: told(tmp_path / "a"))
-    child = int(told(tmp_path / "a")[0][1])
+    first.until(lambda: lines_of(tmp_path / "a"))
+    child = int(lines_of(tmp_path / "a")[0][1])
     (lease,) = first.controller.manager.leases()
     first.controller.close()
     others = [pid for pid, tag in tagged() if tag.startswith(lease.tag) and pid != child]
@@ -157,24 +157,24 @@ def test_a_lock_outlives_controller_and_runner(two: tuple[Cluster, Cluster], tmp
         second.controller.step()
     assert second.controller.manager.leases() == []
     os.kill(child, signal.SIGKILL)
-    second.until(lambda: told(tmp_path / "b"))
+    second.until(lambda: lines_of(tmp_path / "b"))
 
 
-def test_of_two_starts_at_once_one_waits(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """Both have granted the GPU before either has started anything; the lease that comes second is revoked."""
+def test_one_of_two_simultaneous_starts_waits(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
+    """Both have granted the GPU before either has started anything; the second lease is revoked."""
     first, second = two
     for one, name in zip(two, "ab", strict=True):
         one.submit(name, tmp_path / name)
         one.controller.engine.start = _later  # type: ignore[method-assign]
         one.until(one.controller.manager.leases)
         del one.controller.engine.start  # type: ignore[method-assign]
-    first.until(lambda: told(tmp_path / "a"))
+    first.until(lambda: lines_of(tmp_path / "a"))
     second.until(lambda: second.controller.manager.leases() == [])
-    assert told(tmp_path / "b") == []
+    assert lines_of(tmp_path / "b") == []
     assert rows(second.database)[0]["state"] == "queued"
     assert rows(second.database)[0]["losses"] == 0
     cancel(first.database, "a")
-    second.until(lambda: told(tmp_path / "b"), first)
+    second.until(lambda: lines_of(tmp_path / "b"), first)
 
 
 def _later(_: object) -> None:
@@ -182,14 +182,14 @@ def _later(_: object) -> None:
 
 
 def test_the_next_controller_starts_the_same_lease_again(two: tuple[Cluster, Cluster], tmp_path: Path) -> None:
-    """Its own lock does not keep a lease away that was started before it could be recorded."""
+    """Its own lock does not block a lease that was started before that could be recorded."""
     first, _ = two
     first.submit("a", tmp_path / "a")
-    first.until(lambda: told(tmp_path / "a"))
+    first.until(lambda: lines_of(tmp_path / "a"))
     with first.database.writing() as connection:
         connection.update("leases", {"state": "intent"})
     first.controller.close()
     first.database = StateDatabase(first.folder)
     first.control()
     first.until(lambda: [lease.state for lease in first.controller.manager.leases()] == ["started"])
-    assert len(told(tmp_path / "a")) == 1
+    assert len(lines_of(tmp_path / "a")) == 1

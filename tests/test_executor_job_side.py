@@ -1,4 +1,4 @@
-"""What a training job gets from its lease, and what it leaves for others to read."""
+"""What a training job reads from its lease, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from executor_leases import Clock, Python, full_disk, hidden, make_lease, model, said, steps_of, under
+from executor_leases import Clock, Python, content_of, full_disk, hidden, make_lease, model, steps_of, under
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +39,7 @@ def never(folder: Path) -> object:
 
 
 def fails(problem: BaseException, done: bool | None = None) -> None:
-    """A job that ends so."""
+    """A job that ends with this error."""
     with lease() as job:
         if done is not None:
             job.done(done)
@@ -49,7 +49,7 @@ def fails(problem: BaseException, done: bool | None = None) -> None:
 # -- the loop
 
 
-def test_by_hand_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_lease_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (LEASE_VARIABLE, "RANK", "WORLD_SIZE", "LOCAL_RANK", "HETOPT_GPU_TYPES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -71,7 +71,7 @@ def test_by_hand_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fails(RuntimeError("mine"))
 
 
-def test_it_goes_on_where_the_lease_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_resumes_and_ends_at_the_steps_of_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"resume_step": 7, "resume_dir": str(tmp_path / "old"), "total_steps": 20, "until_step": 10, "copy": 3}
     folder = under(make_lease(tmp_path, **settings), monkeypatch)
     monkeypatch.setenv("HETOPT_GPU_TYPES", "A100,V100")
@@ -88,16 +88,18 @@ def test_it_goes_on_where_the_lease_says(tmp_path: Path, monkeypatch: pytest.Mon
         job.done(step >= 20)
     assert step == 10, "a copy ends with its share"
     assert steps_of(folder) == [10]
-    outcome = said(folder, files.OUTCOME)
+    outcome = content_of(folder, files.OUTCOME)
     assert outcome == {"step": 10, "finished": False, "asked": False}
-    progress = said(folder, files.PROGRESS)
+    progress = content_of(folder, files.PROGRESS)
     assert (progress["step"], progress["first_step"]) == (10, 8)
     losses = [json.loads(line) for line in (folder / files.LOSSES).read_text().splitlines()]
     assert losses[-1] == {"step": 10, "loss": 10.0, "copy": 3, "base": 7}, "the last of the share is always there"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]"])
-def test_a_lease_that_cannot_be_read(content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_cannot_be_read_is_an_error(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = under(make_lease(tmp_path), monkeypatch)
     (folder / files.LEASE).unlink()
     if content is not None:
@@ -115,10 +117,10 @@ def test_a_lease_that_cannot_be_read(content: bytes | None, tmp_path: Path, monk
 
 
 @given(steps=st.lists(st.tuples(st.floats(0.01, 9), st.floats(0, 99)), min_size=2, max_size=8), after=st.floats(0, 99))
-def test_speed_is_of_training_alone(
+def test_the_speed_is_of_training_steps_alone(
     steps: list[tuple[float, float]], after: float, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Neither the first step, nor checkpoints, nor what comes after the last step counts."""
+    """Neither the first step, nor checkpoints, nor time after the last step counts."""
     folder, time = make_lease(tmp_path_factory.mktemp("speed")), Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "now", time)
@@ -137,26 +139,26 @@ def test_speed_is_of_training_alone(
                     job.save(step, write)
             time.time += after
             job.save(100, model())
-    progress = said(folder, files.PROGRESS)
+    progress = content_of(folder, files.PROGRESS)
     assert progress["step"] - progress["first_step"] == len(steps) - 1
     assert progress["seconds"] == pytest.approx(sum(seconds for seconds, _ in steps[1:]))
-    assert said(folder, files.OUTCOME)["step"] == len(steps)
+    assert content_of(folder, files.OUTCOME)["step"] == len(steps)
 
 
-def test_progress_is_reported_now_and_then(folder: Path, clock: Clock) -> None:
+def test_progress_is_reported_at_intervals(folder: Path, clock: Clock) -> None:
     with lease() as job:
         job.tick(0)
         assert not (folder / files.PROGRESS).exists(), "nothing is done yet"
         job.tick(1, memory_bytes=7)
-        assert said(folder, files.PROGRESS) == {
+        assert content_of(folder, files.PROGRESS) == {
             "step": 1, "first_step": 1, "seconds": 0.0, "time": 1000.0, "memory_bytes": 7.0,
         }  # fmt: skip
         clock.time += REPORT_SECONDS / 2
         job.tick(2, memory_bytes=9)
-        assert said(folder, files.PROGRESS)["step"] == 1
+        assert content_of(folder, files.PROGRESS)["step"] == 1
         clock.time += REPORT_SECONDS
         job.tick(3, memory_bytes=8)
-        assert said(folder, files.PROGRESS) == {
+        assert content_of(folder, files.PROGRESS) == {
             "step": 3, "first_step": 1, "seconds": 1.5 * REPORT_SECONDS, "time": clock.time, "memory_bytes": 9.0,
         }  # fmt: skip
 
@@ -175,7 +177,7 @@ def test_some_losses_are_left_out(folder: Path, clock: Clock) -> None:
 
 
 def test_other_ranks_report_problems_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = under(make_lease(tmp_path, checkpoint_seconds=0.0), monkeypatch, rank=1, world=2)
+    folder = under(make_lease(tmp_path, checkpoint_seconds=0.0), monkeypatch, rank=1, size=2)
     before = sorted(folder.iterdir())
     with lease() as job:
         job.tick(1, loss=1.0)
@@ -197,7 +199,7 @@ def test_a_full_disk_does_not_stop_the_training(folder: Path, clock: Clock) -> N
         clock.time += REPORT_SECONDS
         job.tick(2, loss=0.5)
         job.save(2, model())
-    assert said(folder, files.PROGRESS)["step"] == 2
+    assert content_of(folder, files.PROGRESS)["step"] == 2
     assert steps_of(folder) == [2]
     assert hidden(folder) == []
 
@@ -208,7 +210,7 @@ def test_it_reports_whether_it_is_done(finished: bool | None, folder: Path) -> N
         job.tick(4)
         if finished is not None:
             job.done(finished)
-    assert said(folder, files.OUTCOME) == {"step": 4, "finished": finished, "asked": False}
+    assert content_of(folder, files.OUTCOME) == {"step": 4, "finished": finished, "asked": False}
 
 
 class OutOfMemoryError(RuntimeError):
@@ -232,14 +234,14 @@ class OutOfMemoryError(RuntimeError):
 def test_problems_are_reported(problem: BaseException, text: str, memory: bool, folder: Path) -> None:
     with pytest.raises(type(problem)):
         fails(problem, done=True)
-    outcome = said(folder, files.OUTCOME)
+    outcome = content_of(folder, files.OUTCOME)
     assert outcome["problem"] == text
     assert outcome["out_of_memory"] is memory
 
 
 def test_a_problem_of_any_rank_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 was only stopped for its sake; ranks that end in order write nothing."""
-    folder = under(make_lease(tmp_path), monkeypatch, rank=0, world=3)
+    folder = under(make_lease(tmp_path), monkeypatch, rank=0, size=3)
     fine = LeaseReport(cast(OpenLease, SimpleNamespace(folder=folder)))
     with lease() as job:
         job.tick(1)
@@ -250,20 +252,20 @@ def test_a_problem_of_any_rank_is_reported(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("RANK", "2")
     with pytest.raises(MemoryError):
         fails(MemoryError("too small"))
-    assert said(folder, files.problem_file(2))["problem"] == "MemoryError: too small"
+    assert content_of(folder, files.problem_file(2))["problem"] == "MemoryError: too small"
     assert not (folder / files.problem_file(1)).exists()
-    assert said(folder, files.OUTCOME) == {"step": 1, "finished": None, "asked": False}
+    assert content_of(folder, files.OUTCOME) == {"step": 1, "finished": None, "asked": False}
     assert fine.out_of_memory
 
 
-def test_an_exit_in_order_is_no_problem(folder: Path) -> None:
+def test_an_exit_with_code_0_is_no_problem(folder: Path) -> None:
     for code in (0, None):
         with pytest.raises(SystemExit):
             fails(SystemExit(code), done=True)
-        assert said(folder, files.OUTCOME) == {"step": 0, "finished": True, "asked": False}
+        assert content_of(folder, files.OUTCOME) == {"step": 0, "finished": True, "asked": False}
 
 
-def test_the_jobs_own_problem_goes_before_a_full_disk(folder: Path) -> None:
+def test_an_error_of_the_job_has_precedence_over_a_full_disk(folder: Path) -> None:
     with full_disk(), pytest.raises(ValueError, match="mine"):
         fails(ValueError("mine"))
     with pytest.raises(OSError, match="too large"), full_disk(), lease() as job:
@@ -305,13 +307,13 @@ def test_a_checkpoint_is_published_as_a_whole(folder: Path) -> None:
         job.save(5, write)
         ((step, made),) = files.published(folder)
         assert (step, made.name) == (5, "step-5")
-        assert said(made, LIST) == {"bytes": {"parts/a": 3, "link": 3}}
+        assert content_of(made, LIST) == {"bytes": {"parts/a": 3, "link": 3}}
         job.save(5, never)
         assert hidden(folder) == []
 
 
 @pytest.mark.parametrize("problem", [OSError("full"), ValueError("mine"), KeyboardInterrupt()])
-def test_a_checkpoint_that_fails_leaves_the_one_before(problem: BaseException, folder: Path) -> None:
+def test_a_failed_save_leaves_the_previous_checkpoint(problem: BaseException, folder: Path) -> None:
     def write(folder: Path) -> None:
         model()(folder)
         raise problem
@@ -345,7 +347,7 @@ def test_a_list_that_was_copied_is_replaced(folder: Path) -> None:
         job.save(1, model())
         job.save(2, copied)
         assert steps_of(folder) == [2, 1]
-        assert said(folder / files.CHECKPOINTS / "step-2", LIST) == {"bytes": {"model.txt": 7, "more.txt": 4}}
+        assert content_of(folder / files.CHECKPOINTS / "step-2", LIST) == {"bytes": {"model.txt": 7, "more.txt": 4}}
         with pytest.raises(FileExistsError, match=r"must not contain its own files\.json"):
             job.save(3, lambda folder: (folder / LIST).write_text('{"train": ["a", "b"]}'))
     assert steps_of(folder) == [2, 1]
@@ -399,16 +401,16 @@ with lease() as job:
 """
 
 
-def test_a_death_while_saving_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+def test_a_kill_during_a_save_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     for _ in range(2):
         with Python(SAVE, HETOPT_LEASE=str(folder)) as job:
-            assert Path(job.says()).name.startswith(".step-2.")
+            assert Path(job.read()).name.startswith(".step-2.")
             job.process.kill()
         assert steps_of(folder) == [1]
     with Python(SAVE, HETOPT_LEASE=str(folder)) as job:
-        job.says()
-        job.tell()
+        job.read()
+        job.send()
         assert job.process.wait() == 0
     assert steps_of(folder) == [2, 1]
 

@@ -1,4 +1,4 @@
-"""How a runner starts a job, what it tells it, how long it lets it run, and what it says where it cannot be started."""
+"""How a runner starts a job: its environment, the length of profiling runs, and failures to start."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import COUNT, Clock, Runners, alive, ended, make_lease, recorded, said, seats, steps_of, told
-from executor_scenes import granted, opened
+from executor_cluster import granted, opened
+from executor_leases import (
+    COUNT,
+    Clock,
+    Runners,
+    alive,
+    content_of,
+    ended,
+    lines_of,
+    make_lease,
+    recorded,
+    seats,
+    steps_of,
+)
 from waiting import until
 
 from hetopt.errors import InvalidOption
@@ -51,7 +63,7 @@ with lease() as job:
         ({"cwd": f"/{'x' * 300}"}, f"the working directory '/{'x' * 300}' is not there on "),
     ],
 )
-def test_a_job_that_cannot_be_started(settings: dict[str, Any], problem: str, runners: Runners) -> None:
+def test_a_job_that_cannot_be_started_has_failed(settings: dict[str, Any], problem: str, runners: Runners) -> None:
     folder = runners.lease("", **{"command": ["true"], **settings})
     content = runners.run(folder)
     assert content["problem"].startswith(problem)
@@ -59,15 +71,15 @@ def test_a_job_that_cannot_be_started(settings: dict[str, Any], problem: str, ru
 
 
 @pytest.mark.parametrize(("error", "host"), [("EAGAIN", True), ("ENOMEM", True), ("ENOENT", False)])
-def test_a_host_that_has_too_little_of_something(error: str, host: bool, runners: Runners) -> None:
+def test_a_host_without_resources_is_no_failure_of_the_job(error: str, host: bool, runners: Runners) -> None:
     folder = runners.lease("", command=["true"])
     raises = f"import errno\ndef refuse(*_):\n    raise OSError(errno.{error}, 'no')\nrunner.Runner._launch = refuse"
     content = runners.run(folder, before=raises)
     assert (content["problem"], content.get("host", False)) == ("'true' cannot be started: no", host)
 
 
-def test_only_one_of_its_workers_can_be_started(runners: Runners, tmp_path: Path) -> None:
-    """Then the others are no more."""
+def test_if_a_worker_cannot_be_started_the_others_are_killed(runners: Runners, tmp_path: Path) -> None:
+    """The others are killed."""
     (tmp_path / "job").symlink_to("/bin/sleep")
     folder = runners.lease("", command=[str(tmp_path / "job"), "1000"], own=seats(a=2))
     vanish = (
@@ -80,33 +92,33 @@ def test_only_one_of_its_workers_can_be_started(runners: Runners, tmp_path: Path
     assert (content["codes"], content["left"]) == ([-9], [])
 
 
-# -- what the job is told
+# -- the environment of the job
 
-TELL = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1] + os.environ['RANK'], 'w'))"
+DUMP = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1] + os.environ['RANK'], 'w'))"
 ENGINES = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "9", "SBATCH_EXCLUSIVE": "1", "SRUN_DEBUG": "3"}
 
 
 def environments(folder: Path, number: int) -> list[dict[str, str]]:
-    return [json.loads((folder / f"told{rank}").read_text()) for rank in range(number)]
+    return [json.loads((folder / f"environment{rank}").read_text()) for rank in range(number)]
 
 
 @pytest.mark.parametrize("launch", ["worker", "node"])
-def test_two_nodes_of_a_lease_on_this_machine(launch: str, runners: Runners, tmp_path: Path) -> None:
+def test_the_environment_of_workers_on_two_nodes(launch: str, runners: Runners, tmp_path: Path) -> None:
     own = seats(a=2, b=1)
     environment = {"MINE": "yes", "RANK": "99", "CUDA_VISIBLE_DEVICES": "all"}
-    folder = runners.lease(TELL, tmp_path / "told", own=own, launch=launch, environment=environment, port=23456)
-    said_here = ENGINES | {"HETOPT_LEASE": "another", "LOCAL_RANK": "9", "KEPT": "yes"}
+    folder = runners.lease(DUMP, tmp_path / "environment", own=own, launch=launch, environment=environment, port=23456)
+    inherited = ENGINES | {"HETOPT_LEASE": "another", "LOCAL_RANK": "9", "PLAIN": "yes"}
     for rank in (0, 1):
-        assert runners.run(folder, rank, **said_here)["reason"] == "ended"
-    world = 3 if launch == "worker" else 2
-    for rank, mine in enumerate(environments(tmp_path, world)):
-        node = int(rank == world - 1)
+        assert runners.run(folder, rank, **inherited)["reason"] == "ended"
+    workers = 3 if launch == "worker" else 2
+    for rank, mine in enumerate(environments(tmp_path, workers)):
+        node = int(rank == workers - 1)
         number = 1 if launch == "node" or node == 1 else 2
-        tag = f"{said(folder, files.LEASE)['tag']}.{node}"
+        tag = f"{content_of(folder, files.LEASE)['tag']}.{node}"
         expected = {
-            "HETOPT_LEASE": str(folder), "HETOPT_TAG": tag, "HETOPT_GPU_TYPES": "fast", "MINE": "yes", "KEPT": "yes",
+            "HETOPT_LEASE": str(folder), "HETOPT_TAG": tag, "HETOPT_GPU_TYPES": "fast", "MINE": "yes", "PLAIN": "yes",
             "HETOPT_WORKERS_HERE": "21"[node], "HETOPT_NODE_RANK": str(node), "HETOPT_NODES": "2", "RANK": str(rank),
-            "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank if node == 0 else 0), "LOCAL_WORLD_SIZE": str(number),
+            "WORLD_SIZE": str(workers), "LOCAL_RANK": str(rank if node == 0 else 0), "LOCAL_WORLD_SIZE": str(number),
             "MASTER_ADDR": "a", "MASTER_PORT": "23456", "SPT_NOENV": "1",
             "CUDA_VISIBLE_DEVICES": ["GPU-a0,GPU-a1", "GPU-b0"][node],
         }  # fmt: skip
@@ -114,15 +126,15 @@ def test_two_nodes_of_a_lease_on_this_machine(launch: str, runners: Runners, tmp
         assert not ENGINES.keys() & mine.keys()
 
 
-def test_the_end_of_one_node_is_not_that_of_another(runners: Runners, tmp_path: Path) -> None:
+def test_nodes_of_a_lease_end_independently(runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
     program = "import os, sys\nif os.environ['HETOPT_NODE_RANK'] == '0':\n    sys.exit()\n" + COUNT
     folder = runners.lease(program, book, own=seats(a=1, b=1))
     assert runners.run(folder, 0)["reason"] == "ended"
     other = runners.start(folder, 1)
-    until(lambda: told(book), "node 1 lives")
-    assert [line[2] for line in told(book)] == ["begins"]
-    assert alive(told(book)[0][1])
+    until(lambda: lines_of(book), "node 1 lives")
+    assert [line[2] for line in lines_of(book)] == ["begins"]
+    assert alive(lines_of(book)[0][1])
     other.terminate()
     assert ended(other, folder, 1)["reason"] == "stopped"
 
@@ -131,7 +143,7 @@ def test_a_port_in_use_is_not_given_to_rank_0(runners: Runners, tmp_path: Path) 
     """All nodes get the port that was free, also those that start first."""
     with socket.create_server(("", 0)) as busy, socket.create_server(("", 0)) as also_busy:
         taken = {busy.getsockname()[1], also_busy.getsockname()[1]}
-        folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1), port=busy.getsockname()[1])
+        folder = runners.lease(DUMP, tmp_path / "environment", own=seats(a=1, b=1), port=busy.getsockname()[1])
         second = runners.start(folder, 1)
         until(lambda: (folder / files.claim_file(1)).exists(), "it waits for the port")
         assert runners.run(folder, 0)["reason"] == "ended"
@@ -144,7 +156,7 @@ def test_a_port_in_use_is_not_given_to_rank_0(runners: Runners, tmp_path: Path) 
 
 
 def test_a_node_that_waits_for_the_port_can_be_stopped(runners: Runners, tmp_path: Path) -> None:
-    folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1))
+    folder = runners.lease(DUMP, tmp_path / "environment", own=seats(a=1, b=1))
     second = runners.start(folder, 1)
     until(lambda: (folder / files.claim_file(1)).exists(), "it waits for the port")
     (folder / files.STOP).write_text("cancelled")
@@ -187,8 +199,8 @@ def test_limits_of_logs_that_are_refused(text: str, tmp_path: Path) -> None:
         read_job(tmp_path / "job.yaml")
 
 
-def test_slurm_says_which_node_this_is(runners: Runners, tmp_path: Path) -> None:
-    folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1))
+def test_the_rank_of_a_node_comes_from_slurm(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(DUMP, tmp_path / "environment", own=seats(a=1, b=1))
     files.write_number(folder / files.PORT, 23456)
     process = runners.start(folder, None, SLURMD_NODENAME="b")
     assert ended(process, folder, 1)["reason"] == "ended"
@@ -196,9 +208,11 @@ def test_slurm_says_which_node_this_is(runners: Runners, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("visible", "problem"), [("3,5", None), ("3", "1 GPUs"), ("", "0 GPUs"), ("1,2,3", "3 GPUs")])
-def test_gpus_that_the_engine_picks(visible: str, problem: str | None, runners: Runners, tmp_path: Path) -> None:
+def test_a_job_gets_the_gpus_that_the_engine_picks(
+    visible: str, problem: str | None, runners: Runners, tmp_path: Path
+) -> None:
     settings: dict[str, Any] = {"bound_by_engine": True, "environment": {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}}
-    folder = runners.lease(TELL, tmp_path / "told", own=seats(a=2), **settings)
+    folder = runners.lease(DUMP, tmp_path / "environment", own=seats(a=2), **settings)
     content = runners.run(folder, CUDA_VISIBLE_DEVICES=visible)
     if problem is None:
         assert content == {"reason": "ended", "codes": [0, 0], "problem": None, "left": []}
@@ -215,7 +229,7 @@ def test_gpus_that_the_engine_picks(visible: str, problem: str | None, runners: 
 def test_a_profiling_run_lasts_from_its_first_step(runners: Runners) -> None:
     folder = runners.lease(TRAIN, 1.0, 0.02, kind="profile", most_seconds=1.0)
     assert runners.run(folder) == {"reason": "profiled", "codes": [0], "problem": None, "left": []}
-    progress = said(folder, files.PROGRESS)
+    progress = content_of(folder, files.PROGRESS)
     assert progress["step"] > progress["first_step"] == 1
     assert progress["seconds"] > 0.9
     assert steps_of(folder) == [progress["step"]]
@@ -232,7 +246,7 @@ def test_a_profiling_run_lasts_from_its_first_step(runners: Runners) -> None:
     ],
     ids=["not renewed", "no step", "one step", "two steps", "two long steps"],
 )
-def test_how_long_it_may_run(
+def test_the_length_of_a_profiling_run(
     settings: dict[str, float],
     progress: float | None,
     rate: float | None,
@@ -257,17 +271,17 @@ def test_how_long_it_may_run(
         assert own.reason == (reason if second > lives else None), f"after {second} s"
 
 
-def test_a_profiling_run_that_tells_nothing_is_silent(runners: Runners, tmp_path: Path) -> None:
+def test_a_profiling_run_without_steps_is_silent(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(COUNT, tmp_path / "book", kind="profile", most_seconds=0.1, most_seconds_to_first_tick=1.0)
     assert runners.run(folder)["reason"] == "silent"
 
 
-def test_other_runs_may_be_silent(runners: Runners) -> None:
+def test_other_runs_need_no_steps(runners: Runners) -> None:
     folder = runners.lease("sh:sleep 0.6", most_seconds_to_first_tick=0.1)
     assert runners.run(folder) == {"reason": "ended", "codes": [0], "problem": None, "left": []}
 
 
-def test_a_job_that_is_done(runners: Runners) -> None:
+def test_a_finished_job_ends_its_profiling_run(runners: Runners) -> None:
     folder = runners.lease(TRAIN, 0, 0, total_steps=5, until_step=5)
     assert runners.run(folder) == {"reason": "ended", "codes": [0], "problem": None, "left": []}
-    assert said(folder, files.OUTCOME) == {"step": 5, "finished": True, "asked": False}
+    assert content_of(folder, files.OUTCOME) == {"step": 5, "finished": True, "asked": False}

@@ -1,4 +1,4 @@
-"""Files of a lease: claimed once, published whole, and never a reason to fall over for who reads them."""
+"""Files of a lease: claimed once, published whole, and no content makes a reader fail."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ print(*(rank for rank in range(int(sys.argv[2])) if files.claim(Path(sys.argv[1]
 """
 
 
-def test_of_many_processes_one_claims_a_node(tmp_path: Path) -> None:
-    """Whoever sees a claim sees all of it."""
+def test_one_of_many_processes_claims_a_node(tmp_path: Path) -> None:
+    """A claim is visible only with its whole content."""
     ranks, seen = 60, 0
     with ExitStack() as stack:
         racers = [stack.enter_context(Python(RACE, tmp_path, ranks)) for _ in range(5)]
-        assert [racer.says() for racer in racers] == ["ready"] * 5
+        assert [racer.read() for racer in racers] == ["ready"] * 5
         for racer in racers:
-            racer.tell()
+            racer.send()
         while any(racer.process.poll() is None for racer in racers):
             for path in tmp_path.glob("claim-*"):
                 assert json.loads(path.read_bytes())["boot"] == files.boot_id()
                 seen += 1
-        won = {racer.process.pid: racer.says().split() for racer in racers}
+        won = {racer.process.pid: racer.read().split() for racer in racers}
     assert sorted(int(rank) for own in won.values() for rank in own) == list(range(ranks)), "each once"
     for pid, own in won.items():
         for rank in own:
@@ -76,7 +76,7 @@ def test_a_claim_whose_answer_is_lost_is_a_claim(
 
 
 @pytest.mark.parametrize("call", ["link", "fsync"])
-def test_a_claim_that_cannot_be_written_is_none(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_that_cannot_be_written_is_no_claim(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")
 
@@ -91,8 +91,8 @@ def test_a_claim_that_cannot_be_written_is_none(call: str, tmp_path: Path, monke
 # -- processes
 
 
-def test_who_a_process_is() -> None:
-    """Neither a number that is used again, nor another run of the machine, nor a zombie is the process that was."""
+def test_a_process_is_identified_by_boot_and_start_time() -> None:
+    """A reused process id, an id from before a reboot, and a zombie are not the same process."""
     me = files.identity()
     assert files.is_alive(me)
     assert not files.is_alive({**me, "started": me["started"] + 1})
@@ -104,7 +104,7 @@ def test_who_a_process_is() -> None:
         assert files.is_alive(other)
         assert files.parent(pid) == me["pid"]
         child.process.kill()
-        until(lambda: "State:\tZ" in Path(f"/proc/{pid}/status").read_text(), "nobody has waited for it yet")
+        until(lambda: "State:\tZ" in Path(f"/proc/{pid}/status").read_text(), "it is a zombie")
         assert not files.is_alive(other)
         assert not files.is_alive(files.identity(pid)), "a zombie began at no time"
         assert files.parent(pid) is None
@@ -113,10 +113,10 @@ def test_who_a_process_is() -> None:
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"a) Z 1 (b", b"two\nlines"])
-def test_a_process_may_be_called_as_it_likes(name: bytes) -> None:
+def test_a_process_may_have_any_name(name: bytes) -> None:
     program = "import ctypes, sys; ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[1])); print(flush=True); input()"
     with Python(program, name.hex()) as child:
-        child.says()
+        child.read()
         assert name in Path(f"/proc/{child.process.pid}/stat").read_bytes()
         assert files.parent(child.process.pid) == os.getpid()
         assert files.is_alive(files.identity(child.process.pid))
@@ -129,7 +129,7 @@ def test_a_process_lives_as_long_as_one_of_its_threads() -> None:
     )
     with Python(program) as child:
         pid = child.process.pid
-        child.says()
+        child.read()
         until(lambda: "State:\tZ" in Path(f"/proc/{pid}/status").read_text(), "its first thread has ended")
         assert files.is_alive(files.identity(pid))
         assert files.parent(pid) == os.getpid()
@@ -145,7 +145,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(who=st.dictionaries(st.sampled_from(["host", "boot", "pid", "started"]), JSON), here=st.booleans())
-def test_a_damaged_claim_is_of_nobody_alive(who: dict[str, Any], here: bool) -> None:
+def test_a_damaged_claim_names_no_living_process(who: dict[str, Any], here: bool) -> None:
     if here:
         who["boot"] = files.boot_id()
     assert not files.is_alive(who)
@@ -165,18 +165,18 @@ while True:
 
 
 def test_readers_see_whole_files(tmp_path: Path) -> None:
-    path, numbers = tmp_path / "said.json", set[int]()
+    path, numbers = tmp_path / "file.json", set[int]()
     with Python(REWRITE, path):
         until(path.exists, "it writes")
         while len(numbers) < 100:
-            said = json.loads(path.read_bytes())
-            assert said["filler"] == [said["number"]] * (said["number"] * 7919 % 4000)
-            numbers.add(said["number"])
+            content = json.loads(path.read_bytes())
+            assert content["filler"] == [content["number"]] * (content["number"] * 7919 % 4000)
+            numbers.add(content["number"])
 
 
 @pytest.mark.parametrize("point", ["os.fsync", "os.replace"])
-def test_a_crash_leaves_what_was_there(point: str, tmp_path: Path) -> None:
-    path = tmp_path / "said.json"
+def test_a_crash_leaves_the_old_content(point: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
     files.write_json(path, {"old": True})
     program = (
         "import os, sys; from pathlib import Path; from hetopt.executor import lease_directory as files\n"
@@ -186,18 +186,18 @@ def test_a_crash_leaves_what_was_there(point: str, tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program, str(path)]).returncode == -signal.SIGKILL
     assert files.read_json(path) == {"old": True}
     files.write_json(path, {"newer": True})
-    assert files.read_json(path) == {"newer": True}, "the rest of the dead one is in nobody's way"
+    assert files.read_json(path) == {"newer": True}, "the temporary file of the dead process does no harm"
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "said.json"
+def test_a_full_disk_leaves_the_old_content(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
     files.write_json(path, {"old": True})
     with full_disk(), pytest.raises(OSError, match="too large"):
         files.write_json(path, {"new": "x" * 1000})
     with pytest.raises(TypeError, match="not JSON serializable"):
         files.write_json(path, {"new": object()})
     assert files.read_json(path) == {"old": True}
-    assert [path.name for path in tmp_path.iterdir()] == ["said.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file.json"]
 
 
 def test_numbers_are_written_in_place(tmp_path: Path) -> None:
@@ -217,8 +217,8 @@ def test_numbers_are_written_in_place(tmp_path: Path) -> None:
 
 
 @given(step=st.integers(0, 10**19), length=st.integers(0, 21))
-def test_half_a_step_is_none(step: int, length: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Who reads while it is written gets the whole step or none."""
+def test_a_partial_step_is_ignored(step: int, length: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A reader during a write gets the whole step or none."""
     folder = tmp_path_factory.mktemp("half")
     files.write_number(folder / files.STOP_AT, step)
     content = (folder / files.STOP_AT).read_bytes()
@@ -231,7 +231,7 @@ def test_half_a_step_is_none(step: int, length: int, tmp_path_factory: pytest.Te
 # -- reading
 
 
-def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_none(tmp_path: Path) -> None:
     (tmp_path / "deep").write_bytes(b"[" * 200_000)
     (tmp_path / "list").write_bytes(b"[1]")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\xfa")
@@ -247,7 +247,7 @@ def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
 def test_a_damaged_file_is_none(
     content: dict[str, Any], rubbish: bytes, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    path = tmp_path_factory.mktemp("damaged") / "said.json"
+    path = tmp_path_factory.mktemp("damaged") / "file.json"
     files.write_json(path, content, durable=False)
     whole = path.read_bytes()
     assert json.dumps(files.read_json(path)) == json.dumps(content)
@@ -275,7 +275,7 @@ def test_a_checkpoint_with_a_damaged_file_is_not_complete(name: str, damage: byt
     assert bool(files.published(tmp_path)) == (damage == MODEL[name])
 
 
-def test_more_than_the_list_does_no_harm(tmp_path: Path) -> None:
+def test_files_outside_the_list_are_ignored(tmp_path: Path) -> None:
     made = checkpoint(tmp_path, MODEL)
     (made / "parts" / "more").mkdir()
     (made / "parts" / "more" / "notes").write_text("later")
@@ -310,7 +310,7 @@ def test_without_a_list_it_is_not_complete(content: bytes | None, tmp_path: Path
     assert files.published(tmp_path) == []
 
 
-def test_published_are_the_complete_ones_the_last_first(tmp_path: Path) -> None:
+def test_published_checkpoints_are_complete_and_newest_first(tmp_path: Path) -> None:
     assert files.published(tmp_path) == []
     assert files.published(tmp_path / "gone") == []
     made = {step: checkpoint(tmp_path, MODEL, f"step-{step}") for step in (9, 100, 0, 20)}
@@ -333,7 +333,7 @@ def test_published_are_the_complete_ones_the_last_first(tmp_path: Path) -> None:
     ),
     data=st.data(),
 )
-def test_any_loss_is_noticed(
+def test_any_lost_file_is_detected(
     content: Mapping[str, bytes], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("any")

@@ -1,4 +1,4 @@
-"""`hetopt logs`: the end of any log in little memory, what comes later, and no control of the terminal."""
+"""`hetopt logs`: the end of any log in little memory, following it, and no control of the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dashboard_books import Books
+from dashboard_state import RecordedState
 from hypothesis import given
 from hypothesis import strategies as st
 from waiting import PATIENCE
@@ -29,26 +29,28 @@ class Job:
     """A job `train` with leases whose logs the test writes."""
 
     def __init__(self, folder: Path) -> None:
-        self.books = Books(folder)
-        self.number = self.books.job("train")
+        self.recorded = RecordedState(folder)
+        self.number = self.recorded.job("train")
         self.folders: list[Path] = []
 
     def lease(self, **row: object) -> Path:
         """Another lease; its log."""
-        lease = self.books.lease(self.number, [("n", "K80", len(self.folders))], 100.0, running=101.0, **row)
-        tag = f"hetopt-{self.books.database.cluster}-{self.number}-{row.get('copy', 0)}-{lease}"
-        folder = self.books.database.folder / "leases" / tag
+        lease = self.recorded.lease(self.number, [("n", "K80", len(self.folders))], 100.0, running=101.0, **row)
+        tag = f"hetopt-{self.recorded.database.cluster}-{self.number}-{row.get('copy', 0)}-{lease}"
+        folder = self.recorded.database.folder / "leases" / tag
         folder.mkdir(parents=True, exist_ok=True)
         self.folders.append(folder)
         return folder / "log-0"
 
     def change(self, table: str, **values: object) -> None:
-        with self.books.database.writing() as connection:
+        with self.recorded.database.writing() as connection:
             connection.update(table, values)
 
     def printed(self, lines: int = 0, **more: bool) -> str:
         return re.sub(
-            r"hetopt-\w+-1-\d-", "lease ", b"".join(printed(self.books.database, "train", lines=lines, **more)).decode()
+            r"hetopt-\w+-1-\d-",
+            "lease ",
+            b"".join(printed(self.recorded.database, "train", lines=lines, **more)).decode(),
         )
 
 
@@ -56,7 +58,7 @@ class Job:
 def job(tmp_path: Path) -> Iterator[Job]:
     made = Job(tmp_path / "state")
     yield made
-    made.books.database.close()
+    made.recorded.database.close()
 
 
 @given(
@@ -64,7 +66,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
     st.integers(0, 9),
     st.integers(1, 9),
 )
-def test_the_last_lines_by_brute_force(
+def test_the_last_lines_equal_those_by_brute_force(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, lines: int, block: int
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "log-0"
@@ -83,7 +85,7 @@ def test_a_large_log_needs_little_memory(job: Job) -> None:
         file.write(b"\nlast but one\nlast\n")
     tracemalloc.start()
     assert job.printed(2).endswith("<==\nlast but one\nlast\n")
-    assert sum(map(len, printed(job.books.database, "train", lines=3))) > 300_000_000
+    assert sum(map(len, printed(job.recorded.database, "train", lines=3))) > 300_000_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3_000_000
@@ -98,7 +100,7 @@ def test_logs_of_a_gang_and_of_all_leases(job: Job) -> None:
     assert job.printed(2) == new
     assert job.printed(2, every_lease=True) == f"==> lease 1 on K80, log-0 <==\nold\n{new}"
     with pytest.raises(UnknownName):
-        list(printed(job.books.database, "other", lines=0))
+        list(printed(job.recorded.database, "other", lines=0))
 
 
 def test_a_deleted_log_is_not_an_empty_one(job: Job) -> None:
@@ -116,8 +118,8 @@ def test_a_deleted_log_is_not_an_empty_one(job: Job) -> None:
     assert job.printed() == "train: its log was deleted or pruned\n"
 
 
-def test_logs_are_followed_until_the_job_is_finished(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over truncation, rotation and the next lease; nothing twice, nothing left out."""
+def test_logs_are_followed_until_the_job_has_finished(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over truncation, rotation and the next lease; no line twice, none left out."""
     logs = [job.lease()]
     logs[0].write_text("skipped\nshown\n")
 
@@ -173,7 +175,7 @@ def test_logs_of_copies_are_followed_together(job: Job, monkeypatch: pytest.Monk
 
 
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("\x1b[]0;31mK\x07\x9b\r\n\t\u202e"), max_size=40))
-def test_nothing_printable_steers_a_terminal(text: str) -> None:
+def test_control_sequences_do_not_reach_a_terminal(text: str) -> None:
     shown = printable(text)
     assert not [c for c in shown if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160 or c in "\u202e\u2066"]
     assert printable(shown) == shown
@@ -190,11 +192,11 @@ def test_sequences_that_style_text_leave_the_text() -> None:
 EVIL = b"\x1b]52;c;cm0=\x07\x1b[31mr\xc3\xa9d\x1b[0m \xff 10%\r100%\r\nend\n"
 
 
-def test_a_terminal_gets_text_and_a_pipe_the_bytes(
+def test_a_terminal_gets_text_and_a_pipe_gets_bytes(
     job: Job, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     job.lease().write_bytes(EVIL)
-    state = job.books.database.folder
+    state = job.recorded.database.folder
     with open(1, "w", encoding="utf-8", closefd=False) as out:
         monkeypatch.setattr(sys, "stdout", out)
         logs("train", state)
@@ -210,7 +212,7 @@ def test_following_ends_with_an_interrupt(job: Job) -> None:
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from hetopt.cli.main import main; main()"
     )
-    words = [sys.executable, "-c", program, "logs", "-f", "train", "--state", str(job.books.database.folder)]
+    words = [sys.executable, "-c", program, "logs", "-f", "train", "--state", str(job.recorded.database.folder)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)][1] == "hello\n"

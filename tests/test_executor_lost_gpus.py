@@ -1,4 +1,4 @@
-"""GPUs that are lost, come back, or are split while a controller runs; the NVML is our own."""
+"""GPUs that are lost, come back, or are split while a controller runs, with a fake NVML."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import cards, rows, spec
 from executor_nvml import some_nvml  # noqa: F401 - a fixture
-from executor_scenes import cards, rows, spec
 from executor_stage import Stage
 from waiting import PATIENCE, until
 
@@ -47,7 +47,7 @@ except EngineDown as problem:
 
 
 class Machine:
-    """What NVML says here, and a watch."""
+    """A fake NVML and a watch."""
 
     def __init__(self, records: Path) -> None:
         self.records = records
@@ -60,7 +60,7 @@ class Machine:
         new.replace(self.records)
 
     def sees(self, *records: str) -> Node:
-        """What the watch finds once this is so."""
+        """What the watch finds with these records."""
         self.says(*records)
         self.watch.soon()
         return self.watch.node()
@@ -71,7 +71,7 @@ class Machine:
 
 @pytest.fixture(autouse=True)
 def own_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other processes of the tests have GPUs of the same names."""
+    """Other test processes use GPUs of the same names."""
     monkeypatch.setattr(gpu_locks, "PREFIX", f"hetopt-{os.getpid()}/")
 
 
@@ -100,18 +100,18 @@ def test_a_lost_gpu_is_left_out_and_comes_back(machine: Machine, call: str) -> N
 
 def test_other_errors_of_one_gpu_do_not_harm_the_others(machine: Machine) -> None:
     assert machine.seats(*BOTH, "error|nvmlDeviceGetHandleByIndex|GPU-1|999") == [("H200", 0, "GPU-0")]
-    said = "nvmlDeviceGetHandleByIndex fails for GPU 1: Unknown Error (NVML error 999); nvidia-smi must list all GPUs"
-    assert machine.watch.node().note.startswith(said)
+    note = "nvmlDeviceGetHandleByIndex fails for GPU 1: Unknown Error (NVML error 999); nvidia-smi must list all GPUs"
+    assert machine.watch.node().note.startswith(note)
     assert machine.sees(*BOTH) == FIRST
 
 
-def test_a_gpu_of_which_the_driver_does_not_speak_is_told(machine: Machine) -> None:
+def test_a_gpu_that_the_driver_does_not_list_has_a_note(machine: Machine) -> None:
     assert machine.seats(BOTH[1]) == [("H200", 0, "GPU-1")]
     assert machine.watch.node().note == "the driver reports 1 of 2 GPUs, without H200 GPU-0"
     assert machine.sees(*BOTH) == FIRST
 
 
-def test_instances_that_are_changed(machine: Machine) -> None:
+def test_changed_mig_instances_are_read(machine: Machine) -> None:
     gpu = BOTH[0].replace("|0|0", "|1|7")
     small, large = (f"NVIDIA H200 MIG {kind}|MIG-{{}}|{GIB}|1|1|1024" for kind in ("1g.18gb", "3g.71gb"))
     one, two = "H200-MIG-1g.18gb", "H200-MIG-3g.71gb"
@@ -127,7 +127,7 @@ def test_instances_that_are_changed(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "said"),
+    ("records", "message"),
     [
         (["error|nvmlInit|-|9"], "the NVIDIA driver is not loaded"),
         (["error|nvmlInit|-|18"], "nvmlInit fails: .* \\(NVML error 18\\); nvidia-smi must"),
@@ -138,17 +138,17 @@ def test_instances_that_are_changed(machine: Machine) -> None:
     ids=["driver away", "driver updated", "all gone", "all lost", "crash"],
 )
 def test_no_answer_of_nvml_is_no_absence_of_gpus(
-    machine: Machine, records: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, records: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(EngineDown, match=f"^{said}"):
+    with pytest.raises(EngineDown, match=f"^{message}"):
         machine.sees(*records)
-    with pytest.raises(EngineDown, match=f"^{said}"):
+    with pytest.raises(EngineDown, match=f"^{message}"):
         machine.watch.node()
     monkeypatch.setattr(nvidia_watch, "RETRY_SECONDS", 0.0)
-    with pytest.raises(EngineDown, match=f"^{said}"):
+    with pytest.raises(EngineDown, match=f"^{message}"):
         machine.sees(*records)
     machine.says(*BOTH)
-    assert _answer(machine.watch) == FIRST, "it is asked again by itself"
+    assert _answer(machine.watch) == FIRST, "it is queried again automatically"
 
 
 def _answer(watch: GpuWatch) -> Node:
@@ -162,7 +162,7 @@ def _answer(watch: GpuWatch) -> Node:
     return found
 
 
-def test_nvml_that_hangs_stops_nobody(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_nvml_does_not_block_the_controller(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvidia_watch, "WAIT_SECONDS", 0.1)
     machine.says(*BOTH, "error|nvmlInit|-|-300")
     machine.watch.soon()
@@ -177,7 +177,7 @@ def test_nvml_that_hangs_stops_nobody(machine: Machine, monkeypatch: pytest.Monk
     assert _answer(machine.watch) == FIRST
 
 
-def test_what_cannot_be_killed_is_one_process_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_cannot_be_killed_is_one_process_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """It hangs in the driver."""
     begun = []
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_killed_is_one_process_only(monkeypatch: pytest.MonkeyPat
     assert len(begun) == 1
 
 
-def test_no_process_can_be_started(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_without_a_process_is_an_engine_failure(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/nonexistent")
         with pytest.raises(EngineDown, match="no process can be started on this machine: No such file"):
@@ -217,7 +217,7 @@ def test_no_process_can_be_started(machine: Machine, monkeypatch: pytest.MonkeyP
     assert machine.sees(*BOTH) == FIRST
 
 
-def test_it_is_asked_now_and_then(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvml_is_queried_at_intervals(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     log = machine.records.with_name("log")
     assert machine.watch.node() == FIRST
     assert not log.exists(), "it was asked just now"
@@ -230,8 +230,8 @@ def test_it_is_asked_now_and_then(machine: Machine, monkeypatch: pytest.MonkeyPa
     watch.close()
 
 
-def test_at_the_start_too_the_others_are_used(machine: Machine) -> None:
-    """A controller that is started again shall not end what runs on them."""
+def test_a_new_controller_uses_the_other_gpus(machine: Machine) -> None:
+    """A restarted controller must not end leases on them."""
 
     def started() -> Any:
         return json.loads(subprocess.run([sys.executable, "-c", START], capture_output=True, check=True).stdout)
@@ -248,7 +248,7 @@ import os, sys, time
 folder, own = sys.argv[1:]
 if own == "True" and not os.path.exists(f"{folder}/mended"):
     open(f"{folder}/mended", "w").close()
-    sys.exit("a mistake of its own")
+    sys.exit("an error of the query itself")
 device = os.environ["CUDA_VISIBLE_DEVICES"]
 open(f"{folder}/began-on-{device}", "a").write("x")
 while not os.path.exists(f"{folder}/lost"):
@@ -259,10 +259,10 @@ sys.exit("CUDA error: the GPU is lost" if device == "GPU-0" else 0)
 
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_job_does_not_fail_of_a_gpu_that_is_lost(
+def test_a_job_does_not_fail_because_of_a_lost_gpu(
     machine: Machine, tmp_path: Path, restarted: bool, own: bool
 ) -> None:
-    """Where nobody looks, it is tried three times there within a second: the GPU is always free."""
+    """Without a new query it would be tried there three times within a second, as the GPU seems free."""
     database, controller = _controller(tmp_path / "state", machine.watch)
     submit(database, spec("only", command=[sys.executable, "-c", PROGRAM, str(tmp_path), str(own)]))
     until(lambda: controller.step() or (tmp_path / "began-on-GPU-0").exists(), "it begins")
@@ -286,12 +286,12 @@ def _controller(state: Path, watch: GpuWatch) -> tuple[StateDatabase, Controller
 
 @pytest.mark.parametrize("lost", ["0", "1"])
 @pytest.mark.parametrize("seconds", [None, 600.0])
-def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
+def test_a_lease_on_a_lost_gpu_is_stopped_and_the_other_goes_on(
     stage: Callable[..., Stage], lost: str, seconds: float | None
 ) -> None:
-    """The process may live on, in a driver in which it hangs; but one wrong answer of NVML stops nobody."""
+    """Its process may hang in the driver; but a single wrong answer of NVML stops no job."""
     lab = stage(cards("n", "0", "1"), seconds=seconds)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
         lab.play(3, 1.0 if seconds is None else seconds)
@@ -307,9 +307,9 @@ def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
     assert set(reasons.values()) == {StopReason.GPU_LOST, None}
 
 
-def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Callable[..., Stage]) -> None:
+def test_a_gpu_that_is_missing_once_causes_no_stop_for_profiling(stage: Callable[..., Stage]) -> None:
     lab = stage(cards("n", "0", "1"), profile=True)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
         lab.play(8)
@@ -319,9 +319,9 @@ def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Cal
     assert [lease.stop_reason for lease in lab.leases()].count(StopReason.PROFILING) == 1
 
 
-def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., Stage]) -> None:
+def test_a_lease_that_has_not_begun_on_a_lost_gpu_moves(stage: Callable[..., Stage]) -> None:
     lab = stage(cards("n", "0", "1"))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     start, lab.engine.start = lab.engine.start, _fails  # type: ignore[method-assign]
     lab.play()
@@ -337,9 +337,9 @@ def _fails(grant: LeaseRecord) -> None:
 
 
 def test_a_gpu_that_others_use_is_not_free(stage: Callable[..., Stage]) -> None:
-    """Who trains there goes on, who has not begun looks for another, and who comes takes what is left."""
+    """A running job goes on, one that has not begun moves, and new jobs get the remaining GPUs."""
     lab = stage(cards("n", "0", "1", "2"))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3)
     start, lab.engine.start = lab.engine.start, _fails  # type: ignore[method-assign]
@@ -366,7 +366,7 @@ def test_a_gpu_that_others_use_is_not_free(stage: Callable[..., Stage]) -> None:
 
 @pytest.mark.parametrize("late", [True, False])
 def test_a_job_goes_to_a_gpu_that_no_other_process_uses(machine: Machine, tmp_path: Path, late: bool) -> None:
-    """Also where that process has begun since NVML was last asked."""
+    """Also if that process has begun since the last query of NVML."""
     if not late:
         machine.says(*BOTH, f"process|GPU-0|{os.getppid()}")
         assert machine.watch.node() == FIRST, "not asked yet"
@@ -389,10 +389,10 @@ def test_a_job_goes_to_a_gpu_that_no_other_process_uses(machine: Machine, tmp_pa
     controller.close()
 
 
-def test_a_gpu_that_others_are_counted_before_is_not_taken_for_another(stage: Callable[..., Stage]) -> None:
-    """They are counted anew where one is gone, is back, or a controller is started; who is there stays where it is."""
+def test_changed_gpu_numbers_do_not_confuse_gpus(stage: Callable[..., Stage]) -> None:
+    """Numbers change when a GPU is lost or back, or a controller starts; leases stay on their GPUs."""
     lab = stage(cards("n", "0", "1", "2"))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
         lab.play(2)

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from executor_scenes import node, rows, spec
+from executor_cluster import node, rows, spec
 from waiting import until
 
 from hetopt.executor.controller import Controller, Settings

@@ -1,4 +1,4 @@
-"""Databases of version 2 under this version: whatever was going on goes on."""
+"""Databases of version 2 under this version: jobs in any state continue."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import node, rows, spec
 from executor_leases import checkpoint
-from executor_scenes import node, rows, spec
 from executor_stage import Stage
 from waiting import until
 
@@ -70,7 +70,7 @@ def fail_once(lab: Stage, name: str) -> None:
 
 
 def train(lab: Stage, lease: OpenLease) -> None:
-    """A copy does all its steps, and leaves a checkpoint."""
+    """A copy does all its steps, and saves a checkpoint."""
     step = lease.until_step
     made = checkpoint(lease.folder, {"model.json": b"{}"}, f"step-{step}")
     list_files(made)
@@ -79,11 +79,11 @@ def train(lab: Stage, lease: OpenLease) -> None:
     lab.end(lease, "ended")
 
 
-def test_whatever_was_going_on_goes_on(stage: Make) -> None:
+def test_jobs_in_any_state_continue_after_a_migration(stage: Make) -> None:
     """A job that has failed once, one that runs, one of which copies run, and one that waits."""
     hosts = node("a", {"V100": 1}), node("b", {"K80": 1}), node("c", {"V100": 1, "K80": 1})
     lab = stage(*hosts, policy="hadare", seconds=30.0)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("forked", steps=STEPS, fork=True))
     lab.play(2)
     copies = [lease for lease in lab.leases() if lease.forked]
@@ -110,7 +110,7 @@ def test_whatever_was_going_on_goes_on(stage: Make) -> None:
     lab.controller.step()
     stopped = [lease.tag for lease in lab.leases() if lease.lost_since is not None]
     assert stopped == []
-    lab.looks = 3
+    lab.passes = 3
 
     def over() -> bool:
         for lease in lab.leases():
@@ -131,7 +131,7 @@ def test_whatever_was_going_on_goes_on(stage: Make) -> None:
     assert dict(spans) == dict.fromkeys(jobs, STEPS), "each step was committed once"
 
 
-def test_a_database_whose_controller_lives_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_database_with_a_running_controller_is_not_migrated(tmp_path: Path) -> None:
     with StateDatabase(tmp_path / "state") as database:
         submit(database, spec("a"))
         database.lock()
@@ -146,9 +146,7 @@ def test_a_database_whose_controller_lives_is_left_as_it_is(tmp_path: Path) -> N
             connection.execute("SELECT form FROM jobs")
 
 
-def test_a_crash_in_the_middle_of_a_migration_leaves_the_version_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_during_a_migration_leaves_the_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     StateDatabase(tmp_path / "state").close()
     downgrade(tmp_path / "state")
     with monkeypatch.context() as patch:

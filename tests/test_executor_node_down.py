@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from executor_cluster import node, spec
 from executor_lab import job_file
-from executor_scenes import node, spec
 from executor_stage import Stage
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,10 +45,10 @@ def reasons(database: StateDatabase) -> list[str | None]:
 @pytest.mark.parametrize("profile", [True, False])
 @pytest.mark.parametrize("seconds", [None, 1e6])
 @pytest.mark.parametrize("closed", [{"up": False}, None], ids=["down", "gone"])
-def test_what_has_not_begun_goes_elsewhere_at_once(
+def test_leases_that_have_not_begun_move_at_once(
     stage: Make, seconds: float | None, profile: bool, closed: dict[str, bool] | None
 ) -> None:
-    """Also in the middle of a long round, and where the node is no longer listed."""
+    """Also within a long round, and if the node is no longer listed."""
     lab = stage(node("a", {"V100": 1}), node("b", {"V100": 1}), seconds=seconds, profile=profile)
     lab.engine.waits = {"a"}
     submit(lab.database, spec("x"))
@@ -78,9 +78,9 @@ def test_a_gang_is_revoked_as_a_whole_and_its_other_node_stays_in_use(stage: Mak
 
 
 def test_a_lease_that_a_runner_has_claimed_goes_on(stage: Make) -> None:
-    """However slow its engine is to report it; and what runs is not stopped because its node takes nothing new."""
+    """Also if the engine has not reported it yet; running leases on a drained node go on."""
     lab = stage(node("a", {"V100": 1}))
-    lab.looks = 10
+    lab.passes = 10
     lab.engine.waits = {"a"}
     submit(lab.database, spec("x"))
     lab.play(2)
@@ -130,9 +130,9 @@ def test_targets_move_within_what_is_free_and_needed_by_no_other(
 
 
 def test_a_gpu_that_a_waiting_gang_needs_is_not_taken(stage: Make) -> None:
-    """Both have lost their place; the gang's node is back, with as many GPUs as the gang needs."""
+    """Both have lost their GPUs; the gang's node is back, with as many GPUs as the gang needs."""
     lab = stage(node("a", {"V100": 1}), node("c", {"V100": 2}), seconds=1e6)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name, workers in (("gang", 2), ("x", 1)):
         submit(lab.database, spec(name, workers=workers))
     lab.engine.waits = {"a", "c"}
@@ -147,7 +147,7 @@ def test_a_gpu_that_a_waiting_gang_needs_is_not_taken(stage: Make) -> None:
 
 
 def test_a_restart_of_the_controller_does_not_begin_the_wait_again(stage: Make) -> None:
-    """Not even one before each look that would find the lease late."""
+    """Not even one before each pass that would find the lease late."""
     lab = stage(node("a", {"V100": 1}), node("b", {"K80": 1}))
     lab.engine.waits = {"a"}
     submit(lab.database, spec("x"))
@@ -158,7 +158,7 @@ def test_a_restart_of_the_controller_does_not_begin_the_wait_again(stage: Make) 
     assert reasons(lab.database)[0] == StopReason.NOT_STARTED
 
 
-def test_an_outage_is_no_wait_whatever_controller_sees_its_end(stage: Make) -> None:
+def test_an_outage_does_not_count_as_waiting_over_restarts(stage: Make) -> None:
     lab = stage(node("a", {"V100": 1}), node("b", {"K80": 1}))
     lab.engine.waits = {"a"}
     submit(lab.database, spec("x"))
@@ -179,7 +179,7 @@ def test_an_outage_is_no_wait_whatever_controller_sees_its_end(stage: Make) -> N
 
 
 class Driven:
-    """A controller of a Slurm cluster whose jobs count; it looks when a test says so."""
+    """A controller of a Slurm cluster; the test calls its passes."""
 
     def __init__(self, folder: Path, profile: bool) -> None:
         self.folder, self.database = folder, StateDatabase(folder / "state")
@@ -245,7 +245,7 @@ def test_on_slurm_a_pending_lease_leaves_its_node(
         driven.controller.close()
 
 
-def test_with_slurm_played_a_gang_leaves_a_drained_node(slurm: Fake, tmp_path: Path) -> None:
+def test_with_fake_slurm_a_gang_leaves_a_drained_node(slurm: Fake, tmp_path: Path) -> None:
     """And a partition that is down; the whole pending job is cancelled, by its name."""
     two = ("a", "gpu:v100:1", {}), ("b", "gpu:v100:1", {})
     slurm.nodes(*two, ("c", "gpu:v100:2", {"state": "DOWN"}))
@@ -265,7 +265,7 @@ def test_with_slurm_played_a_gang_leaves_a_drained_node(slurm: Fake, tmp_path: P
         (lease,) = driven.controller.manager.leases()
         slurm.prints("squeue", f"PENDING|c=2|{lease.tag}|PartitionDown")
         slurm.partitions(state="DOWN")
-        driven.controller.step()  # which sees the reason
+        driven.controller.step()  # this pass reads the reason
         driven.controller.step()
         assert driven.nodes() == set(), "nothing begins in a partition that is down"
         assert reasons(driven.database) == [StopReason.NODE_DOWN] * 2

@@ -1,4 +1,4 @@
-"""GPUs of this machine: the real nvidia-ml-py on an NVML of our own, written in C, and on a real one where there is."""
+"""GPUs of this machine: nvidia-ml-py with a fake NVML, and with the real one if there is."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SCRIPT = """
 import dataclasses, json
 from hetopt.executor.engines.engine import EngineDown
 from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
-def told(call):
+def report(call):
     try:
         return call()
     except EngineDown as problem:
         return {"down": str(problem)}
 node = lambda: (found := find_gpus("here")) and dataclasses.asdict(found[0])
-print(json.dumps([told(node), told(why_no_gpus), told(node)]))
+print(json.dumps([report(node), report(why_no_gpus), report(node)]))
 """
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -45,7 +45,7 @@ H200S = (f"gpu|NVIDIA H200|GPU-0|{141 * GIB}|0|0", f"gpu|NVIDIA H200|GPU-1|{141 
 
 
 class Answer:
-    """What find_gpus, why_no_gpus and find_gpus again said in one process, and which calls NVML saw."""
+    """The results of find_gpus, why_no_gpus and find_gpus again in one process, and the calls of NVML."""
 
     def __init__(self, answers: list[Any], calls: list[str]) -> None:
         self.node, self.why, again = answers
@@ -69,7 +69,7 @@ def _ask(folder: Path | None, where: Path, *records: str, encoding: str = "utf-8
     given.write_text("".join(f"{line}\n" for line in records), encoding=encoding)
     log.write_text("")
     environment = {**os.environ, "FAKE_NVML": str(given), "FAKE_NVML_LOG": str(log)}
-    environment["CUDA_VISIBLE_DEVICES"] = "GPU-none"  # nobody asks for it: it is for jobs
+    environment["CUDA_VISIBLE_DEVICES"] = "GPU-none"  # it must not be read: it is for jobs
     if folder is not None:
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(folder), os.getenv("LD_LIBRARY_PATH")]))
     command = [sys.executable, "-c", SCRIPT]
@@ -80,7 +80,7 @@ def _ask(folder: Path | None, where: Path, *records: str, encoding: str = "utf-8
 
 @pytest.fixture
 def ask(library: Callable[..., Path], tmp_path: Path) -> Callable[..., Answer]:
-    """Ask while the fake pretends these records."""
+    """Query a fake with these records."""
 
     def call(*records: str, flags: tuple[str, ...] = (), encoding: str = "utf-8") -> Answer:
         answer = _ask(library(*flags), tmp_path, *records, encoding=encoding)
@@ -115,7 +115,7 @@ def test_processes_of_others_make_a_gpu_busy(ask: Callable[..., Answer]) -> None
         "import subprocess, sys; p = subprocess.Popen(['sleep', '1000'], env={}); print(p.pid, flush=True); p.wait()"
     )
     with Python(child, HETOPT_TAG="hetopt-abc123-1-0-1.0") as lease, Python("input()") as other:
-        below, gone = int(lease.says()), 2**22 + 1
+        below, gone = int(lease.read()), 2**22 + 1
         pids = (lease.process.pid, below, other.process.pid, gone)
         answer = ask(*H200S, *(f"process|GPU-0|{pid}" for pid in pids[:2]), *(f"process|GPU-1|{pid}" for pid in pids))
         os.kill(below, 9)
@@ -126,7 +126,7 @@ def test_processes_of_others_make_a_gpu_busy(ask: Callable[..., Answer]) -> None
     assert second == f"process {gone}", "of another container, say"
 
 
-def test_the_library_is_open_while_it_is_asked_and_closed_after(ask: Callable[..., Answer]) -> None:
+def test_the_library_is_open_only_during_a_query(ask: Callable[..., Answer]) -> None:
     calls = ask(H200S[0]).calls
     one = calls[: calls.index("nvmlShutdown") + 1]
     assert one[0] == "nvmlInitWithFlags"
@@ -152,7 +152,7 @@ def test_instances_stand_for_a_gpu_in_mig_mode(ask: Callable[..., Answer]) -> No
     assert answer.node["note"] == ""
 
 
-def test_a_profile_is_made_from_numbers_where_the_driver_does_not_say_it(ask: Callable[..., Answer]) -> None:
+def test_a_profile_without_a_name_is_derived_from_its_numbers(ask: Callable[..., Answer]) -> None:
     cases = [  # MiB of the GPU and of the instance as drivers say them, slices, and what NVIDIA calls it
         ("A100-SXM4-40GB", 40536, 4864, 1, 1, "1g.5gb"),
         ("A100-SXM4-40GB", 40536, 9984, 2, 2, "2g.10gb"),
@@ -173,14 +173,14 @@ def test_a_profile_is_made_from_numbers_where_the_driver_does_not_say_it(ask: Ca
     assert ask(*records[4:6], "error|nvmlDeviceGetMemoryInfo|GPU-2|3").seats == [(named[2], 0, "MIG-2")]
 
 
-def test_a_gpu_in_mig_mode_without_instances_has_no_seat_and_says_so(ask: Callable[..., Answer]) -> None:
+def test_a_gpu_in_mig_mode_without_instances_has_a_note_and_no_seat(ask: Callable[..., Answer]) -> None:
     answer = ask(H200S[0], A100)
     assert answer.seats == [("H200", 0, "GPU-0")]
     assert answer.node["note"] == "GPU 1 is in MIG mode and has no instance"
-    assert ask(A100).seats == [], "not a host without GPUs: somebody can make instances"
+    assert ask(A100).seats == [], "not a host without GPUs: instances can be created"
 
 
-def test_drivers_from_before_mig(ask: Callable[..., Answer]) -> None:
+def test_drivers_without_mig_are_supported(ask: Callable[..., Answer]) -> None:
     answer = ask(f"gpu|Tesla P100-PCIE-16GB|GPU-p|{16 * GIB}|1|0", flags=("-DBEFORE_MIG",))
     assert answer.seats == [("P100-PCIE-16GB", 0, "GPU-p")]
 
@@ -216,12 +216,12 @@ def test_a_long_name_keeps_its_profile(ask: Callable[..., Answer]) -> None:
 
 
 @given(st.text(max_size=95))
-def test_every_name_gives_a_name(name: str) -> None:
+def test_every_product_name_gives_a_type_name(name: str) -> None:
     assert check_name(type_name(name), "kind")
     assert check_name(type_name(f"NVIDIA {name}"), "kind")
 
 
-def test_no_library(tmp_path: Path) -> None:
+def test_a_missing_library_means_no_gpus(tmp_path: Path) -> None:
     with contextlib.suppress(OSError):
         ctypes.CDLL("libnvidia-ml.so.1")
         pytest.skip("this machine has libnvidia-ml.so.1, which cannot be hidden from the loader")
@@ -230,7 +230,7 @@ def test_no_library(tmp_path: Path) -> None:
     assert answer.why == "the NVIDIA management library (libnvidia-ml.so.1) is not installed"
 
 
-def test_a_file_that_is_no_library(tmp_path: Path) -> None:
+def test_an_invalid_library_means_no_gpus(tmp_path: Path) -> None:
     """Container images carry an empty one where they were built beside a GPU."""
     (tmp_path / "libnvidia-ml.so.1").touch()
     answer = _ask(tmp_path, tmp_path)
@@ -248,7 +248,7 @@ def test_a_file_that_is_no_library(tmp_path: Path) -> None:
     ],
     ids=["no driver", "none counted", "none found"],
 )
-def test_none(ask: Callable[..., Answer], records: list[str], why: str) -> None:
+def test_a_machine_without_gpus_has_a_reason(ask: Callable[..., Answer], records: list[str], why: str) -> None:
     answer = ask(*records)
     assert (answer.node, answer.why) == (None, why)
 
@@ -273,9 +273,9 @@ def test_none(ask: Callable[..., Answer], records: list[str], why: str) -> None:
 )
 def test_an_error_is_never_the_absence_of_gpus(ask: Callable[..., Answer], call: str, device: str, of: str) -> None:
     migs = [f"mig|{i}|NVIDIA A100-SXM4-40GB|MIG-{i}|{GIB}|1|1|4864" for i in (3, 5)]
-    for code, said in ((999, "Unknown Error"), (29, "the fake says 29")):
+    for code, message in ((999, "Unknown Error"), (29, "the fake says 29")):
         answer = ask(*H200S, A100, *migs, f"error|{call}|{device}|{code}")
-        why = f"{call} fails{of}: {said} (NVML error {code}); nvidia-smi must "
+        why = f"{call} fails{of}: {message} (NVML error {code}); nvidia-smi must "
         if not of:
             assert answer.down.startswith(why)
             assert answer.why == answer.node, "why_no_gpus knows no better"
@@ -286,7 +286,7 @@ def test_an_error_is_never_the_absence_of_gpus(ask: Callable[..., Answer], call:
         assert [seat for _, _, seat in answer.seats] == [one for one in there if one not in wrong]
 
 
-def test_a_lost_gpu(ask: Callable[..., Answer]) -> None:
+def test_a_lost_gpu_has_a_note(ask: Callable[..., Answer]) -> None:
     for call in ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"):
         answer = ask(*H200S, f"error|{call}|GPU-1|15", "error|nvmlShutdown|-|999")  # which is no harm any more
         assert answer.node["note"] == f"GPU 1 is lost ({call}: GPU is lost); reset it or restart this machine"
@@ -295,7 +295,7 @@ def test_a_lost_gpu(ask: Callable[..., Answer]) -> None:
         assert alone.down == f"GPU 0 is lost ({call}: GPU is lost); reset it or restart this machine"
 
 
-def test_a_name_that_is_no_text(ask: Callable[..., Answer]) -> None:
+def test_a_name_that_is_not_utf8_is_an_error(ask: Callable[..., Answer]) -> None:
     answer = ask(f"gpu|NVIDIA \u00b5|GPU-x|{GIB}|-|0", encoding="latin-1")
     assert answer.down.startswith("nvmlDeviceGetName fails for GPU 0: ")
 
@@ -306,7 +306,7 @@ def _nvidia_smi(*options: str) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="no nvidia-smi here")
-def test_agrees_with_nvidia_smi() -> None:
+def test_the_gpus_are_those_of_nvidia_smi() -> None:
     listed = [line.partition("UUID: ")[2].rstrip(")") for line in _nvidia_smi("-L") if "UUID: " in line]
     if not listed:
         pytest.skip("nvidia-smi lists no GPU here")

@@ -1,4 +1,4 @@
-"""Processes of a lease are found whatever they do, and nothing of them outlives their runner and its supervisor."""
+"""Processes of a lease are always found, and none outlives runner and supervisor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from executor_leases import AWAY, COUNT, STUBBORN, Python, Runners, alive, ended, said, told
+from executor_leases import AWAY, COUNT, STUBBORN, Python, Runners, alive, content_of, ended, lines_of
 from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
@@ -18,10 +18,10 @@ from hetopt.executor.engines.local import LocalEngine
 
 
 def test_processes_are_found_by_their_tag() -> None:
-    """Whatever they are called, and in whatever state, as long as they live."""
+    """Under any name, and in any state, as long as they live."""
     odd = "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) Z'); print(flush=True); input()"
     with Python(odd, HETOPT_TAG="hetopt-odd-1.0") as child:
-        child.says()
+        child.read()
         pid = child.process.pid
         assert processes.with_tag("hetopt-odd-1.0") == [pid]
         assert processes.with_tag("hetopt-odd-", prefix=True) == [pid]
@@ -34,25 +34,25 @@ def test_processes_are_found_by_their_tag() -> None:
         assert processes.with_tag("hetopt-odd-1.0") == [], "a zombie is dead"
 
 
-def test_what_would_not_die_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller takes no such end for one."""
+def test_processes_that_cannot_be_killed_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller does not accept such an exit report as the end."""
     monkeypatch.setattr(processes, "KILL_SECONDS", 0.2)
     monkeypatch.setattr(processes.JobProcesses, "pids", lambda _: {2**30: 1})
     assert processes.JobProcesses("hetopt-odd-1.0").kill(lambda: False) == [2**30]
 
 
-def test_nothing_outlives_a_runner_that_is_killed(runners: Runners, tmp_path: Path) -> None:
-    """Also not what has left its session, its parents and its tag behind; only then the end is told."""
+def test_no_process_outlives_a_killed_runner(runners: Runners, tmp_path: Path) -> None:
+    """Nor processes that left session, parents and tag; the end is reported after that."""
     book = tmp_path / "book"
     folder = runners.lease(AWAY, book, "stays")
     supervisor = runners.start(folder)
-    until(lambda: len(told(book)) == 2, "they live")
-    os.kill(said(folder, files.claim_file(0))["pid"], signal.SIGKILL)
+    until(lambda: len(lines_of(book)) == 2, "they live")
+    os.kill(content_of(folder, files.claim_file(0))["pid"], signal.SIGKILL)
     while not (folder / files.exit_file(0)).exists():
         time.sleep(0.001)
-    assert [line[1] for line in told(book) if alive(line[1])] == []
+    assert [line[1] for line in lines_of(book) if alive(line[1])] == []
     assert supervisor.wait(PATIENCE) == 1
-    assert said(folder, files.exit_file(0)) == {"reason": "lost", "codes": [], "problem": None, "left": []}
+    assert content_of(folder, files.exit_file(0)) == {"reason": "lost", "codes": [], "problem": None, "left": []}
 
 
 ESCAPED = """
@@ -69,13 +69,13 @@ time.sleep(1000)
 LIVES = "import os, sys, time; open(sys.argv[1], 'a').write(f'0 {os.getpid()} lives\\n'); time.sleep(1000)"
 
 
-def test_a_job_has_its_own_cgroup_where_that_is_possible(runners: Runners, tmp_path: Path) -> None:
-    """Found and killed by it even where runner and supervisor are dead, and a process has no tag; then it is gone."""
+def test_a_job_has_its_own_cgroup_if_possible(runners: Runners, tmp_path: Path) -> None:
+    """Processes are found and killed by it without runner, supervisor or tag; then it is removed."""
     book = tmp_path / "book"
     folder = runners.lease(ESCAPED, book, LIVES)
     supervisor = runners.start(folder)
-    pid = int(until(lambda: told(book), "it lives")[0][1])
-    tag = said(folder, files.LEASE)["tag"]
+    pid = int(until(lambda: lines_of(book), "it lives")[0][1])
+    tag = content_of(folder, files.LEASE)["tag"]
     if not processes.cgroups_of({tag}):
         runners.kill()
         os.kill(pid, signal.SIGKILL)
@@ -83,9 +83,9 @@ def test_a_job_has_its_own_cgroup_where_that_is_possible(runners: Runners, tmp_p
     (cgroup,) = processes.cgroups_of({tag})
     assert pid in processes.cgroup_pids(cgroup)
     assert supervisor.pid not in processes.cgroup_pids(cgroup)
-    for process in (supervisor.pid, said(folder, files.claim_file(0))["pid"]):
+    for process in (supervisor.pid, content_of(folder, files.claim_file(0))["pid"]):
         os.kill(process, signal.SIGSTOP)
-    for process in (supervisor.pid, said(folder, files.claim_file(0))["pid"]):
+    for process in (supervisor.pid, content_of(folder, files.claim_file(0))["pid"]):
         os.kill(process, signal.SIGKILL)
     assert alive(pid)
     engine = LocalEngine((), "x")
@@ -96,23 +96,23 @@ def test_a_job_has_its_own_cgroup_where_that_is_possible(runners: Runners, tmp_p
     assert processes.cgroups_of({tag}) == []
 
 
-def test_a_runner_whose_guardian_is_killed_stops_its_job(runners: Runners, tmp_path: Path) -> None:
+def test_a_runner_whose_supervisor_is_killed_stops_its_job(runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
     supervisor = runners.start(folder)
-    until(lambda: told(book), "it lives")
+    until(lambda: lines_of(book), "it lives")
     supervisor.kill()
     until(lambda: (folder / files.exit_file(0)).exists(), "its runner has ended")
-    assert said(folder, files.exit_file(0)) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
-    assert told(book)[-1][2] == "stops"
+    assert content_of(folder, files.exit_file(0)) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
+    assert lines_of(book)[-1][2] == "stops"
 
 
-def test_a_job_dies_with_its_runner_and_guardian(runners: Runners, tmp_path: Path) -> None:
-    """Killed both at once, as a machine does that is out of memory."""
+def test_a_job_dies_with_its_runner_and_supervisor(runners: Runners, tmp_path: Path) -> None:
+    """Both are killed at once, as by the kernel when memory is short."""
     folder = runners.lease(STUBBORN, tmp_path / "book")
     supervisor = runners.start(folder)
-    pid = until(lambda: told(tmp_path / "book"), "it lives")[0][1]
-    runner = said(folder, files.claim_file(0))["pid"]
+    pid = until(lambda: lines_of(tmp_path / "book"), "it lives")[0][1]
+    runner = content_of(folder, files.claim_file(0))["pid"]
     for process in (supervisor.pid, runner):
         os.kill(process, signal.SIGSTOP)
     for process in (supervisor.pid, runner):
@@ -121,15 +121,15 @@ def test_a_job_dies_with_its_runner_and_guardian(runners: Runners, tmp_path: Pat
     assert not (folder / files.exit_file(0)).exists()
 
 
-def test_a_rival_that_is_killed_harms_nobody(runners: Runners, tmp_path: Path) -> None:
-    """Its supervisor kills what belongs to its own runner alone, and writes no end of another's."""
+def test_a_killed_second_runner_does_not_affect_the_first(runners: Runners, tmp_path: Path) -> None:
+    """Its supervisor kills only processes of its own runner, and writes no exit report for another."""
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
     winner = runners.start(folder)
-    until(lambda: told(book), "it lives")
+    until(lambda: lines_of(book), "it lives")
     die = "import os; from hetopt.executor import lease_directory as f; f.claim = lambda *_: os.kill(os.getpid(), 9)"
     assert runners.start(folder, before=die).wait(PATIENCE) == 1
-    assert alive(told(book)[0][1])
+    assert alive(lines_of(book)[0][1])
     assert not (folder / files.exit_file(0)).exists()
     winner.terminate()
     assert ended(winner, folder)["reason"] == "stopped"
@@ -150,7 +150,7 @@ def test_a_signal_that_comes_before_the_runner_is_forwarded(runners: Runners, tm
         assert runners.run(folder, before=before)["reason"] == "stopped"
 
 
-def test_an_error_of_the_runner_itself_is_the_end_of_its_job(runners: Runners, tmp_path: Path) -> None:
+def test_an_error_in_the_runner_ends_its_job(runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
     folder = runners.lease(COUNT, book)
     wrong = (
@@ -160,5 +160,5 @@ def test_an_error_of_the_runner_itself_is_the_end_of_its_job(runners: Runners, t
     )
     assert runners.start(folder, before=wrong).wait(PATIENCE) == 1
     assert "ZeroDivisionError" in (folder / "runner.log").read_text()
-    assert said(folder, files.exit_file(0))["reason"] == "lost"
-    assert not alive(told(book)[0][1])
+    assert content_of(folder, files.exit_file(0))["reason"] == "lost"
+    assert not alive(lines_of(book)[0][1])

@@ -1,4 +1,4 @@
-"""What is profiled, and what is not: jobs of one kind once, MIG instances and GPUs as NVIDIA calls them by name."""
+"""Which jobs are profiled: those of one kind once; and speeds of GPUs and MIG instances by their names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from executor_scenes import node, spec
+from executor_cluster import node, spec
 from executor_stage import Stage
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,14 +20,14 @@ Make = Callable[..., Stage]
 
 
 def runs(lab: Stage) -> Counter[tuple[str, str]]:
-    """(job, GPU type) -> profiling runs that it had there."""
+    """(job, GPU type) -> number of profiling runs."""
     query = "SELECT jobs.name, gpu_types FROM leases JOIN jobs ON jobs.id = leases.job WHERE kind = 'profile'"
     with lab.database.reading() as connection:
         return Counter(connection.tuples(query))
 
 
-def test_jobs_of_one_kind_are_profiled_once_though_they_come_together(stage: Make) -> None:
-    """On each type by one of them [OEF, section 4.1]; another kind, or another number of workers, by itself."""
+def test_jobs_of_one_kind_are_profiled_once(stage: Make) -> None:
+    """On each type by one of them [OEF, section 4.1]; another kind, or another number of workers, separately."""
     lab = stage(node("v", {"V100": 3}), node("k", {"K80": 3}), profile=True)
     for name in "abc":
         submit(lab.database, spec(name, model="bert", tenant="ann"))
@@ -38,7 +38,7 @@ def test_jobs_of_one_kind_are_profiled_once_though_they_come_together(stage: Mak
     assert runs(lab) == {(job, kind): 1 for job in ("a", "other", "wide") for kind in ("V100", "K80")}
 
 
-def test_who_may_use_more_types_is_profiled_on_those(stage: Make) -> None:
+def test_a_job_that_may_use_more_types_is_profiled_on_those(stage: Make) -> None:
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
     submit(lab.database, spec("a", model="bert", gpu_types=["V100"]))
     submit(lab.database, spec("b", model="bert"))
@@ -47,7 +47,7 @@ def test_who_may_use_more_types_is_profiled_on_those(stage: Make) -> None:
     assert runs(lab) == {("a", "V100"): 1, ("b", "K80"): 1}
 
 
-def test_what_is_known_of_a_host_that_is_down_is_known_when_it_comes_back(stage: Make) -> None:
+def test_profiles_outlive_an_outage_of_the_host(stage: Make) -> None:
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
     submit(lab.database, spec("a", model="bert"))
     lab.play(20)
@@ -58,7 +58,7 @@ def test_what_is_known_of_a_host_that_is_down_is_known_when_it_comes_back(stage:
         assert set(read_speeds(connection).of(2)) == {"V100", "K80"}
 
 
-def test_nobody_waits_for_a_run_that_is_lost_and_cannot_die(stage: Make) -> None:
+def test_a_lost_run_that_cannot_be_killed_delays_no_job(stage: Make) -> None:
     """It keeps its GPU; its kind is profiled on others."""
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), profile=True)
     submit(lab.database, spec("a", model="bert"))
@@ -71,7 +71,7 @@ def test_nobody_waits_for_a_run_that_is_lost_and_cannot_die(stage: Make) -> None
     assert runs(lab) == {("a", "V100"): 1, ("b", "V100"): 1}
 
 
-def test_nobody_waits_long_for_a_run_that_the_engine_does_not_begin(stage: Make) -> None:
+def test_a_run_that_does_not_begin_delays_jobs_only_for_a_time(stage: Make) -> None:
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 2}), profile=True)
     lab.engine.waits.add("v1")
     for name in "abc":
@@ -81,8 +81,8 @@ def test_nobody_waits_long_for_a_run_that_the_engine_does_not_begin(stage: Make)
 
 
 @pytest.mark.parametrize("how", ["rests", "cancelled"])
-def test_nobody_waits_for_a_run_that_does_not_come(stage: Make, how: str) -> None:
-    """Because who was to have it rests, or is gone."""
+def test_a_run_that_cannot_take_place_delays_no_job(stage: Make, how: str) -> None:
+    """Because its job backs off, or was cancelled."""
     lab = stage(node("v", {"V100": 1}), profile=True)
     for name in "ab":
         submit(lab.database, spec(name, model="bert"))
@@ -125,16 +125,16 @@ def rate(gpu_type: str, among: tuple[str, ...] = ("T4",)) -> float:
 
 
 @pytest.mark.parametrize(("gpu", "name"), [(gpu, name) for gpu, names in NVML.items() for name in names])
-def test_gpus_are_known_by_the_names_that_the_driver_has(gpu: str, name: str) -> None:
+def test_names_of_the_driver_have_known_speeds(gpu: str, name: str) -> None:
     assert rate(type_name(name)) == rate(gpu)
 
 
 @pytest.mark.parametrize(("gpu", "name"), SLURM.items())
-def test_gpus_are_known_by_the_names_that_slurm_finds(gpu: str, name: str) -> None:
+def test_names_of_slurm_have_known_speeds(gpu: str, name: str) -> None:
     assert rate(name) == rate(gpu)
 
 
-def test_memory_that_is_named_counts() -> None:
+def test_memory_in_the_name_counts() -> None:
     """A V100 of 32 GB: sqrt(125 / 32) in place of sqrt(125 / 16)."""
     assert rate("V100-SXM2-32GB") == pytest.approx(rate("V100") / 2**0.5)
 
@@ -180,6 +180,6 @@ WORDS = [
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), st.sampled_from([" ", "-", "_"]))
 def test_names_of_any_kind_have_a_speed(words: list[str], between: str) -> None:
-    """One that is not known is as fast as those that are, in the mean."""
+    """An unknown one gets the mean of the known ones."""
     assert rate(between.join(words)) > 0.0
     assert rate(between.join(["slot", *words])) == pytest.approx(rate("T4"))

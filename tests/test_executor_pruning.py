@@ -1,4 +1,4 @@
-"""Pruning: only what is old and needed by nobody goes, whatever has happened before, and whatever interrupts it."""
+"""Pruning removes only what is old and unused, after any history, and also if it is interrupted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from unittest import mock
 import pandas as pd
 import pytest
 from effort import examples
+from executor_cluster import lab_of_jobs, opened, rows, spec
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 from executor_leases import checkpoint
-from executor_old_leases import STEPS, Merging, Still, a_store, events, granted, leases_of_books, sealed, tree
-from executor_scenes import lab_of_jobs, opened, rows, spec
+from executor_old_leases import STEPS, Merging, Still, a_state, all_leases, events, granted, sealed, tree
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -40,7 +40,7 @@ from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[StateDatabase]:
-    with a_store(tmp_path) as made:
+    with a_state(tmp_path) as made:
         yield made
 
 
@@ -49,12 +49,12 @@ class Crash(BaseException):
 
 
 class Histories(RuleBasedStateMachine):
-    """Whatever leases, merges and people do, between prunes that crash and prunes that do not."""
+    """Leases, merges and requests of users, between prunes that crash and prunes that do not."""
 
     @initialize()
     def begin(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        self.database = a_store(Path(self.folder.name))
+        self.database = a_state(Path(self.folder.name))
         self.leases = self.database.folder / LEASES
         self.merges = Merges(self.database, self.leases, Cache(self.database))
         with self.database.writing() as connection:
@@ -88,7 +88,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(code=st.sampled_from([None, UNFIT]), done=st.booleans())
     def merges_go_on(self, code: int | None, done: bool) -> None:
-        """They begin, last, fail, or are done."""
+        """They begin, run, fail, or finish."""
         with mock.patch("hetopt.executor.merging.subprocess.Popen", Merging), mock.patch.object(Merging, "code", code):
             self.merges.step()
             with self.database.reading() as connection:
@@ -101,7 +101,7 @@ class Histories(RuleBasedStateMachine):
             self.merges.clear_away()
 
     @rule(job=st.integers(0, 2), again=st.booleans())
-    def people_ask(self, job: int, again: bool) -> None:
+    def users_request(self, job: int, again: bool) -> None:
         try:
             (retry if again else cancel)(self.database, f"j{job}")
         except InvalidOption:
@@ -109,15 +109,15 @@ class Histories(RuleBasedStateMachine):
 
     @rule(older=st.sampled_from([1.0, 10.0, 30.0]), crash=st.none() | st.integers(0, 3), log=st.booleans())
     def prunes(self, older: float, crash: int | None, log: bool) -> None:
-        """All that must hold after it."""
+        """Prune, and check all invariants."""
         database, limit = self.database, self.database.now() - older
         if log:
             EventLog(database).write()
-        before, told = tree(self.leases), [row["id"] for row in events(database)]
+        before, event_ids = tree(self.leases), [row["id"] for row in events(database)]
         needed = self.needed()
         metrics, engine = vars(log_of(database)), self.engine()
         dry = prune(database, older, dry_run=True)
-        assert (tree(self.leases), [row["id"] for row in events(database)]) == (before, told)
+        assert (tree(self.leases), [row["id"] for row in events(database)]) == (before, event_ids)
         if crash is not None:
             self.crash(older, crash)
         found = prune(database, older)
@@ -132,14 +132,12 @@ class Histories(RuleBasedStateMachine):
         assert all(before[name] == after[name] for name in before if name.partition("/")[0] not in gone)
         assert not {name for name in after if name.partition("/")[0] in gone}
         names = {part for path in needed for part in path.parts}
-        for row in leases_of_books(database):
+        for row in all_leases(database):
             old = row["state"] == "sealed" and row["sealed"] <= limit and (row["merged"] or not row["forked"])
             old = old and (row["job_state"] == "queued" or row["finished"] <= limit)
             kept = row["tag"] in before and (not old or row["tag"] in names)
             assert (row["tag"] in after) == kept
-        assert {row["tag"] for row in leases_of_books(database)} | {
-            f"merged-{database.cluster}-{i}" for i in (2, 3)
-        } >= gone
+        assert {row["tag"] for row in all_leases(database)} | {f"merged-{database.cluster}-{i}" for i in (2, 3)} >= gone
         for row in rows(database):
             over = row["state"] != "queued" and row["finished"] <= limit
             assert over or f"merged-{database.cluster}-{row['id']}" not in gone
@@ -147,13 +145,13 @@ class Histories(RuleBasedStateMachine):
             now = getattr(log_of(database), key)
             assert now.equals(value) if isinstance(value, pd.DataFrame | pd.Series) else now == value
         assert self.engine() == engine
-        self.check_events(told)
+        self.check_events(event_ids)
         for row in rows(database):
             assert list(printed(database, row["name"], lines=0, every_lease=True))
             losses(database, row["name"])
 
     def crash(self, older: float, after: int) -> None:
-        """At the removal after so many, in the middle."""
+        """Crash within a removal, after this number of others."""
         real, left = shutil.rmtree, [after]
 
         def until(folder: Path) -> None:
@@ -170,12 +168,12 @@ class Histories(RuleBasedStateMachine):
                 return
 
     def needed(self) -> list[Path]:
-        """Checkpoints that are whole now and must be so afterwards."""
+        """Checkpoints that are complete now and must be so afterwards."""
         with self.database.reading() as connection:
             merging = connection.column("SELECT parts FROM merges WHERE NOT done")
         paths = [row["checkpoint"] for row in rows(self.database)]
         paths += [path for parts in merging for path, _ in json.loads(parts)]
-        for row in leases_of_books(self.database):
+        for row in all_leases(self.database):
             paths += [row["resume_dir"]] * (row["state"] != "sealed")
             paths += [row["checkpoint"]] * (row["forked"] and not row["merged"])
         found = [Path(path) for path in paths if path]
@@ -187,7 +185,7 @@ class Histories(RuleBasedStateMachine):
             return reader.engine_of(connection)
 
     def check_events(self, before: list[int]) -> None:
-        """The newest stays; each is in the books or in the log file, and comes there once."""
+        """The newest stays; each is in the state database or in the log file, and gets there once."""
         left = [row["id"] for row in events(self.database)]
         assert left[-1] == before[-1]
         path = self.database.folder / EVENTS
@@ -202,18 +200,18 @@ TestHistories = Histories.TestCase
 
 
 def two_leases(database: StateDatabase) -> tuple[Path, Path]:
-    """The directories of two leases that ended long ago; the job waits, and goes on from the second."""
+    """The directories of two leases that ended long ago; the job waits, and continues from the second."""
     lab_of_jobs(database, [spec("train", steps=STEPS)])
     for step in (10, 20):
         granted(database, 1)
         sealed(database, 1, step)
     database.clock.base = 1000.0
-    first, second = (database.folder / LEASES / row["tag"] for row in leases_of_books(database))
+    first, second = (database.folder / LEASES / row["tag"] for row in all_leases(database))
     return first, second
 
 
-def test_the_state_may_be_called_by_another_path(database: StateDatabase, tmp_path: Path) -> None:
-    """What jobs will go on from is known by its name."""
+def test_the_state_may_be_reached_by_another_path(database: StateDatabase, tmp_path: Path) -> None:
+    """Checkpoints in use are compared by name."""
     _, second = two_leases(database)
     os.symlink(database.folder, tmp_path / "link")
     with StateDatabase(tmp_path / "link") as other:
@@ -222,7 +220,7 @@ def test_the_state_may_be_called_by_another_path(database: StateDatabase, tmp_pa
     assert files.is_complete(second / files.CHECKPOINTS / "step-20")
 
 
-def test_a_job_that_has_just_ended_keeps_its_logs(database: StateDatabase) -> None:
+def test_a_job_that_ended_recently_keeps_its_logs(database: StateDatabase) -> None:
     """Also of leases that are older."""
     first, _ = two_leases(database)
     cancel(database, "train")
@@ -245,8 +243,8 @@ def test_a_merged_result_stays(database: StateDatabase) -> None:
     assert files.is_complete(folder)
 
 
-def test_leases_may_lie_elsewhere(database: StateDatabase, tmp_path: Path) -> None:
-    """Unless the folder is not there as it was."""
+def test_leases_may_be_in_another_folder(database: StateDatabase, tmp_path: Path) -> None:
+    """Unless the folder is missing or another one."""
     first, _ = two_leases(database)
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o700)
@@ -260,8 +258,8 @@ def test_leases_may_lie_elsewhere(database: StateDatabase, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("odd", ["file", "link", "link aside"])
-def test_odd_entries_are_left_alone(database: StateDatabase, tmp_path: Path, odd: str) -> None:
-    """Links lead nowhere, and nobody else's files are touched."""
+def test_unknown_entries_are_left_alone(database: StateDatabase, tmp_path: Path, odd: str) -> None:
+    """Links are not followed, and no other files are touched."""
     first, _ = two_leases(database)
     away = tmp_path / "away"
     away.mkdir()
@@ -281,7 +279,7 @@ def test_odd_entries_are_left_alone(database: StateDatabase, tmp_path: Path, odd
     assert (away / "precious").read_text() == "x"
 
 
-def test_links_within_are_removed_and_not_followed(database: StateDatabase, tmp_path: Path) -> None:
+def test_links_in_lease_directories_are_removed_and_not_followed(database: StateDatabase, tmp_path: Path) -> None:
     first, _ = two_leases(database)
     (tmp_path / "precious").write_text("x")
     os.symlink(tmp_path, first / "link")
@@ -291,8 +289,8 @@ def test_links_within_are_removed_and_not_followed(database: StateDatabase, tmp_
     assert (tmp_path / "precious").read_text() == "x"
 
 
-def test_two_at_once(database: StateDatabase) -> None:
-    """What the other has removed is no problem, wherever that is noticed."""
+def test_two_prunes_can_run_at_once(database: StateDatabase) -> None:
+    """Files that the other has removed are no problem, at any point."""
     first, _ = two_leases(database)
     real = os.rename
 
@@ -305,7 +303,7 @@ def test_two_at_once(database: StateDatabase) -> None:
     assert not first.exists()
 
 
-def test_a_job_that_is_tried_again_just_now_keeps_its_merges(database: StateDatabase) -> None:
+def test_a_job_that_is_retried_meanwhile_keeps_its_merges(database: StateDatabase) -> None:
     """Its next merge may write there."""
     submit(database, spec("forked", steps=STEPS))
     merged = database.folder / LEASES / f"merged-{database.cluster}-1"
@@ -326,15 +324,15 @@ def test_a_job_that_is_tried_again_just_now_keeps_its_merges(database: StateData
     assert merged.is_dir()
     cancel(database, "forked")
     database.clock.base = 2000.0
-    with database.writing() as connection:  # as is done where somebody goes on from another checkpoint
+    with database.writing() as connection:  # as when the job continues from another checkpoint
         connection.change("DELETE FROM merges")
     assert prune(database, 500.0).directories == 1
     assert not merged.exists()
 
 
 @pytest.mark.parametrize("log", [None, b"", b"rubbish\n", b'{"id": 2}\n{"id": 4'])
-def test_events_that_the_log_file_has_not_stay(database: StateDatabase, log: bytes | None) -> None:
-    """Only the last number of a line that is whole counts."""
+def test_events_outside_the_log_file_stay(database: StateDatabase, log: bytes | None) -> None:
+    """The last complete line counts."""
     for i in range(6):
         database.clock.base = float(i)
         with database.writing() as connection:
@@ -348,12 +346,12 @@ def test_events_that_the_log_file_has_not_stay(database: StateDatabase, log: byt
     assert [row["id"] for row in events(database)] == list(range(there + 1, 7))
 
 
-def test_books_without_events(database: StateDatabase) -> None:
+def test_a_state_without_events_can_be_pruned(database: StateDatabase) -> None:
     assert prune(database, 1.0) == Pruned()
 
 
-def test_the_command(lab: Path, run: Run) -> None:
-    """It counts, leaves the result, and what has gone is told."""
+def test_the_command_counts_and_reports_what_it_removes(lab: Path, run: Run) -> None:
+    """It counts, leaves the result, and reports what was removed."""
     run("submit", job_file(lab, "bad", command=["sh", "-c", "echo no data; exit 3"]))
     run("submit", job_file(lab, "good"))
     assert run("run", "--no-profile", *QUICK)[0] == 0
@@ -373,14 +371,14 @@ def test_the_command(lab: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("older", ["", "0", "-3d", "soon", "nan", "1e12"])
-def test_a_time_that_is_none(lab: Path, run: Run, older: str) -> None:
+def test_invalid_times_are_refused(lab: Path, run: Run, older: str) -> None:
     code, out, err = run("prune", "--older", older)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "must be a time above zero" in err
 
 
-def test_what_cannot_be_removed_is_told(lab: Path, run: Run) -> None:
-    with a_store(lab) as database:
+def test_what_cannot_be_removed_is_reported(lab: Path, run: Run) -> None:
+    with a_state(lab) as database:
         first, _ = two_leases(database)
     with mock.patch.object(pruning.shutil, "rmtree", side_effect=PermissionError(13, "Permission denied")):
         code, out, err = run("prune", "--older", "0.001s")

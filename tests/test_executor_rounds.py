@@ -1,4 +1,4 @@
-"""When a policy is asked, and asked again; that what it remembers is in nobody's way."""
+"""When a policy is called, and called again; its stored state never blocks it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from executor_scenes import node, rows, spec, with_speeds
+from executor_cluster import node, rows, spec, with_speeds
 from executor_stage import Stage
 
 from hetopt.errors import InvalidOption
@@ -19,9 +19,9 @@ Make = Callable[..., Stage]
 
 
 @pytest.mark.parametrize("policy", ["gavel", "oef-cooperative", "oef-noncooperative", "fft", "hadar", "fifo"])
-def test_a_kept_result_is_not_kept_where_a_job_cannot_run(stage: Make, policy: str) -> None:
+def test_targets_of_a_job_that_cannot_run_are_dropped(stage: Make, policy: str) -> None:
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 2}), policy=policy, seconds=60.0)
-    lab.too_small, lab.looks = {"a": {"V100"}}, float("inf")
+    lab.too_small, lab.passes = {"a": {"V100"}}, float("inf")
     for number, name in enumerate("ab", start=1):
         submit(lab.database, spec(name, tenant=name))
         with_speeds(lab.database, number, {"V100": 4.0, "K80": 1.0})
@@ -29,8 +29,8 @@ def test_a_kept_result_is_not_kept_where_a_job_cannot_run(stage: Make, policy: s
     assert "k" in lab.held()["a"]
 
 
-def test_a_policy_that_has_failed_is_asked_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at every look, and though nobody comes or goes."""
+def test_a_policy_that_has_failed_is_called_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in every pass, and also if no job is added or removed."""
     lab = stage(node("n", {"V100": 1}))
     decider, asked = lab.controller.scheduler.decider, list[float]()
     decide = decider.decide
@@ -48,10 +48,10 @@ def test_a_policy_that_has_failed_is_asked_again(stage: Make, monkeypatch: pytes
     assert min(after - before for before, after in pairwise(asked[:3])) >= 60.0
 
 
-def test_a_job_that_comes_back_between_two_looks_is_decided_anew(stage: Make) -> None:
-    """It fails, and its owner is quick."""
+def test_a_job_that_is_retried_between_two_passes_is_decided_again(stage: Make) -> None:
+    """It fails, and is retried before the next pass."""
     lab = stage(node("n", {"V100": 1}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     for number in range(3):
         lab.play(2)
@@ -60,12 +60,12 @@ def test_a_job_that_comes_back_between_two_looks_is_decided_anew(stage: Make) ->
         lab.controller.manager.advance(lab.leases(), lab.engine.hosts)
         assert (rows(lab.database)[0]["state"] == "failed") == (number == 2)
     retry(lab.database, "a")
-    lab.looks = 3
+    lab.passes = 3
     lab.play(8)
     assert lab.states() == {"a": "done"}
 
 
-def test_gpus_that_turn_into_others_are_decided_on(stage: Make) -> None:
+def test_a_change_of_gpu_types_leads_to_a_decision(stage: Make) -> None:
     lab = stage(node("n", {"K80": 1}))
     submit(lab.database, spec("a", gpu_types=["V100"]))
     lab.play(3)
@@ -74,8 +74,8 @@ def test_gpus_that_turn_into_others_are_decided_on(stage: Make) -> None:
     assert lab.states() == {"a": "done"}
 
 
-def test_an_idle_cluster_is_not_decided_on_at_each_look(stage: Make) -> None:
-    """A-SRPT wants to be asked again later; by then nobody may be there."""
+def test_an_idle_cluster_needs_no_decision_in_each_pass(stage: Make) -> None:
+    """A-SRPT requests a later call; by then there may be no job."""
     lab = stage(node("n", {"V100": 4}), policy="asrpt")
     for name in "ab":
         submit(lab.database, spec(name, workers=3))
@@ -88,8 +88,8 @@ def test_an_idle_cluster_is_not_decided_on_at_each_look(stage: Make) -> None:
     assert lab.controller.scheduler.number == number
 
 
-def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make) -> None:
-    """After some decisions that have failed it begins anew, and says so."""
+def test_a_state_of_another_cluster_does_not_stop_a_policy(stage: Make) -> None:
+    """After some failed decisions it starts without its state, and a message reports that."""
 
     class Grudging:
         """Fails on another cluster than its first."""
@@ -103,7 +103,7 @@ def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make
     lab = stage(node("n", {"V100": 1}), seconds=60.0)
     inner, rounds = lab.controller.scheduler.decider.system.policy, lab.controller.scheduler
     rounds._system = replace(rounds._system, policy=Grudging())
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3, 20.0)
     assert lab.held() == {"a": {"n": {"V100": 1}}}
@@ -111,51 +111,51 @@ def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make
     submit(lab.database, spec("b"))
     lab.play(12, 60.0)
     assert set(lab.held()) == {"a", "b"}
-    assert [line for line in lab.said if "starts without its memory" in line] != []
+    assert [line for line in lab.messages if "starts without its memory" in line] != []
 
 
-def test_tiresias_goes_on_where_a_type_is_gone(stage: Make) -> None:
+def test_tiresias_continues_after_a_type_is_removed(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}), node("k", {"K80": 1}), policy="tiresias-per-type", seconds=60.0)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
     lab.play(4, 30.0)
     lab.engine.hosts = [node("n", {"V100": 1}), node("p", {"P100": 1})]
     lab.play(20, 60.0)
     assert lab.held()
-    assert not [line for line in lab.said if "cannot decide" in line]
+    assert not [line for line in lab.messages if "cannot decide" in line]
 
 
-def test_a_policy_that_ends_drives_no_cluster() -> None:
+def test_a_policy_for_a_finite_schedule_is_refused() -> None:
     with pytest.raises(InvalidOption, match="for a number of rounds, and gives no job GPUs after them"):
         driving("hadar-commit", {}, None)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fft", "gavel"])
-def test_where_nothing_runs_who_waits_need_not_wait_for_the_next_round(stage: Make, policy: str) -> None:
+def test_on_an_idle_cluster_a_waiting_job_starts_before_the_next_round(stage: Make, policy: str) -> None:
     lab = stage(node("n", {"V100": 2}), policy=policy, seconds=600.0)
-    lab.looks = 1
+    lab.passes = 1
     for i in range(6):
         submit(lab.database, spec(f"j{i}"))
     lab.play(25)
     assert set(lab.states().values()) == {"done"}
 
 
-def test_a_job_that_is_tried_again_need_not_wait_either(stage: Make) -> None:
+def test_on_an_idle_cluster_a_retried_job_starts_at_once(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}), seconds=600.0)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     while lab.states() == {"a": "queued"}:
         lab.play(2)
         for lease in lab.leases():
             lab.end(lease, "failed", 1)
     retry(lab.database, "a")
-    lab.looks = 1
+    lab.passes = 1
     lab.play(6)
     assert lab.states() == {"a": "done"}
 
 
-def test_a_policy_that_gives_nothing_is_not_asked_at_each_look(stage: Make) -> None:
+def test_a_policy_without_an_allocation_is_not_called_in_each_pass(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}, up=False), node("k", {"K80": 1}), seconds=600.0)
     submit(lab.database, spec("a", gpu_types=["V100"]))
     lab.play(2)

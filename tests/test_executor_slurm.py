@@ -41,14 +41,14 @@ def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
-    """A cluster that soon gives up a node whose daemon does not answer; on a busy machine, one that is well, too."""
+    """A cluster that soon sets down a node whose daemon does not answer; on a busy machine also a healthy one."""
     with SlurmCluster(FEW, patience=3) as made:
         monkeypatch.setenv("SLURM_CONF", str(made.configuration))
         yield made
 
 
 def seats(engine: Engine, **wanted: int) -> tuple[Seat, ...]:
-    """So many GPUs of each node; ``k80_0`` is k80-0."""
+    """This number of GPUs of each node; ``k80_0`` is k80-0."""
     found = {node.name: node for node in engine.nodes()}
     return tuple(s for name, n in wanted.items() for s in found[name.replace("_", "-")].seats[:n])
 
@@ -68,7 +68,9 @@ def phase(engine: Engine, grant: LeaseRecord) -> Phase:
 
 @needs_slurm
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_slurm(check: Callable[[Bench], None], cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_the_slurm_engine_passes_the_conformance_suite(
+    check: Callable[[Bench], None], cluster: SlurmCluster, tmp_path: Path
+) -> None:
     check(Bench(SlurmEngine, tmp_path, patience=PATIENCE))
 
 
@@ -82,7 +84,7 @@ def test_slurm(check: Callable[[Bench], None], cluster: SlurmCluster, tmp_path: 
     ],
     ids=["mixed types", "unequal counts", "two alike and one other"],
 )
-def test_unlike_nodes_make_one_gang(
+def test_a_gang_can_span_different_nodes(
     wanted: dict[str, int], visible: dict[str, int], cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     bench, engine = bench_of(tmp_path)
@@ -102,8 +104,8 @@ def test_unlike_nodes_make_one_gang(
 
 
 @needs_slurm
-def test_a_gang_is_asked_without_harm(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """Slurm kills a step that was sent a SIGTERM; a training that knows nothing of SIGURG never notices it."""
+def test_a_stop_request_does_not_kill_steps_of_a_gang(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm kills a step that gets SIGTERM; SIGURG has no effect on a training that does not handle it."""
     bench, engine = bench_of(tmp_path)
     program = RUN_UNTIL_STOPPED.replace(
         "while not", "signal.signal(signal.SIGURG, lambda *_: print('asked', file=lines))\nwhile not"
@@ -122,7 +124,7 @@ def test_a_gang_is_asked_without_harm(cluster: SlurmCluster, tmp_path: Path) -> 
 
 @needs_slurm
 def test_leases_share_a_node(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """Slurm would give the whole memory to the first of them."""
+    """By default Slurm would give all memory to the first of them."""
     bench, engine = bench_of(tmp_path)
     own = seats(engine, k80_0=4)
     grants = [bench.lease(part, RUN_UNTIL_STOPPED, engine) for part in (own[:2], own[2:3], own[3:])]
@@ -139,7 +141,7 @@ def test_leases_share_a_node(cluster: SlurmCluster, tmp_path: Path) -> None:
 
 
 @needs_slurm
-def test_a_lease_that_waits_can_be_killed(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_pending_lease_can_be_killed(cluster: SlurmCluster, tmp_path: Path) -> None:
     bench, engine = bench_of(tmp_path)
     number = cluster.submit("--nodelist=v100-0", "--gres=gpu:v100:2", "--mem=100M")
     try:
@@ -161,7 +163,7 @@ def test_a_lease_that_waits_can_be_killed(cluster: SlurmCluster, tmp_path: Path)
 
 
 @needs_slurm
-def test_a_suspended_lease_may_live(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_suspended_lease_counts_as_running(cluster: SlurmCluster, tmp_path: Path) -> None:
     bench, engine = bench_of(tmp_path)
     grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
@@ -174,8 +176,10 @@ def test_a_suspended_lease_may_live(cluster: SlurmCluster, tmp_path: Path) -> No
 
 
 @needs_slurm
-def test_a_lost_answer_does_no_harm(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Submitted twice under one name, the job begins once; both are asked, listed and killed by that name."""
+def test_a_job_that_is_submitted_twice_starts_once(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Submitted twice under one name, the job begins once; both are listed, stopped and killed by that name."""
     bench, engine = bench_of(tmp_path)
     grant = bench.lease(seats(engine, k80_0=1), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
@@ -191,8 +195,8 @@ def test_a_lost_answer_does_no_harm(cluster: SlurmCluster, tmp_path: Path, monke
 
 
 @needs_slurm
-def test_names_are_no_commands(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """Nor patterns; the lease's folder may be called as it likes."""
+def test_names_are_never_run_as_commands(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """Nor as patterns; the lease's folder may have any name."""
     folder = tmp_path / "a b%j;$(touch pwned) `touch pwned` 'q\" * %% \N{SNOWMAN}"
     folder.mkdir()
     bench, engine = bench_of(folder)
@@ -228,7 +232,7 @@ def test_partitions_without_gpus_are_refused(cluster: SlurmCluster) -> None:
         (Seat("v100-0", "v100", 0), {"no-such-option": "1"}, "unrecognized option"),
     ],
 )
-def test_a_request_that_cannot_be_is_refused(
+def test_an_impossible_request_is_refused(
     wanted: Seat, options: dict[str, str], problem: str, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     engine = SlurmEngine("abc", options=options)
@@ -238,10 +242,10 @@ def test_a_request_that_cannot_be_is_refused(
 
 
 @needs_slurm
-def test_what_a_partition_allows_is_known_when_it_changes(
+def test_changed_limits_of_a_partition_are_read(
     fragile: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job that asks for more waits for ever."""
+    """A job that requests more waits for ever."""
     bench, engine = bench_of(tmp_path)
     fragile.call("scontrol", "update", "partition=gpu", "MaxCPUsPerNode=2")
     monkeypatch.setattr(slurm, "PARTITION_SECONDS", 0.0)
@@ -258,7 +262,7 @@ def test_what_a_partition_allows_is_known_when_it_changes(
 
 
 @needs_slurm
-def test_a_drained_node_says_what_an_operator_must_do(fragile: SlurmCluster, tmp_path: Path) -> None:
+def test_a_drained_node_has_a_note_for_the_operator(fragile: SlurmCluster, tmp_path: Path) -> None:
     bench, engine = bench_of(tmp_path)
     fragile.call("scontrol", "update", "nodename=v100-0", "state=drain", "reason=Duplicate jobid")
     drained = node(engine, "v100-0")
@@ -272,7 +276,7 @@ def test_a_drained_node_says_what_an_operator_must_do(fragile: SlurmCluster, tmp
 
 
 @needs_slurm
-def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(
+def test_without_slurmctld_the_engine_is_down_and_jobs_go_on(
     fragile: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, engine = bench_of(tmp_path)
@@ -317,10 +321,10 @@ def _answers(engine: Engine) -> bool:
 
 
 @needs_slurm
-def test_what_outlives_its_slurmd_is_never_certainly_dead(hasty: SlurmCluster, tmp_path: Path) -> None:
-    """Slurm says that the job has failed and the node is down, while the process goes on: only the lease ends it.
+def test_a_lease_that_outlives_its_slurmd_is_fenced_by_time_alone(hasty: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm reports a failed job and a node that is down, while the process runs: only the lease timeout ends it.
 
-    Slurm kills it when slurmd comes back, and has called the node idle before.
+    Slurm kills it when slurmd comes back, after it has reported the node as idle.
     """
     bench, engine = bench_of(tmp_path)
     grant = bench.lease(seats(engine, v100_0=1), RUN_UNTIL_STOPPED, engine)
@@ -342,7 +346,7 @@ def test_what_outlives_its_slurmd_is_never_certainly_dead(hasty: SlurmCluster, t
 
 
 @needs_slurm
-def test_clusters_stand_side_by_side_and_leave_nothing(
+def test_clusters_run_side_by_side_and_leave_nothing(
     cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a test fails while a job runs. This one has GPUs of no type."""
@@ -366,8 +370,8 @@ def test_clusters_stand_side_by_side_and_leave_nothing(
 
 
 @needs_slurm
-def test_options_that_slurm_does_not_know_are_told_at_once(cluster: SlurmCluster) -> None:
-    """Before any job fails of them; good ones, and none, pass, and nothing was submitted."""
+def test_options_that_slurm_does_not_accept_are_refused_at_once(cluster: SlurmCluster) -> None:
+    """Before any job fails because of them; valid options, and none, pass, and nothing was submitted."""
     for options in ({"nonsense": "1"}, {"constraint": "nothing"}):
         with pytest.raises(InvalidOption, match="--engine-set: Slurm refuses: "):
             SlurmEngine("abc", options=options).check_options()

@@ -52,10 +52,10 @@ def cluster() -> Iterator[SlurmCluster]:
     ],
     ids=str,
 )
-def test_options_either_do_or_are_told(
+def test_options_are_accepted_or_refused(
     options: dict[str, object], message: str, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    """Before the first job, with the words of a lease; none is found out by jobs that fail."""
+    """Before the first job, with the arguments of a lease."""
     if message:
         with pytest.raises(InvalidOption, match=message) as problem:
             make_engine("slurm", "abc", options)
@@ -73,7 +73,7 @@ def test_options_either_do_or_are_told(
 
 
 @needs_slurm
-def test_what_is_not_the_fault_of_options_is_not_blamed_on_them(cluster: SlurmCluster) -> None:
+def test_errors_with_other_causes_do_not_refuse_options(cluster: SlurmCluster) -> None:
     """A drained node takes no lease, whatever the options."""
     for name in cluster.nodes:
         cluster.call("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
@@ -88,8 +88,8 @@ def test_what_is_not_the_fault_of_options_is_not_blamed_on_them(cluster: SlurmCl
 
 
 @pytest.mark.parametrize("option", [*FIXED_OPTIONS, "ntasks-per-socket", "gpus-per-node", "job_name", "nodel", "out"])
-def test_options_that_make_something_else_of_a_lease_are_refused(option: str, slurm: Fake) -> None:
-    """However they are spelled: sbatch takes their beginnings too."""
+def test_options_that_hetopt_sets_are_refused(option: str, slurm: Fake) -> None:
+    """In any notation: sbatch accepts prefixes too."""
     if option in ("cpus-per-gpu", "partition"):
         with pytest.raises(InvalidOption, match=f"--engine-set {option}: this option of sbatch cannot be set; use"):
             SlurmEngine("c", options={option: "1"})
@@ -115,7 +115,7 @@ def test_other_options_are_passed_on(option: str, slurm: Fake, tmp_path: Path) -
     assert sum(word.startswith("--mem") for word in words) == 1
 
 
-def test_options_that_say_the_same(slurm: Fake) -> None:
+def test_options_with_the_same_meaning(slurm: Fake) -> None:
     with pytest.raises(InvalidOption, match="--engine-set mem_per_gpu: it is given twice"):
         make_engine("slurm", "c", {"mem-per-gpu": "1", "mem_per_gpu": "1"})
     with pytest.raises(InvalidOption, match=r"--engine-set cpus-per-gpu: this option .*; use cpus_per_gpu"):
@@ -137,7 +137,7 @@ def reserve(slurm: Fake, *every: tuple[str, str, str]) -> None:
         slurm.prints(f"scontrol-{nodes}", nodes.replace(",", "\n"))
 
 
-def test_reservations(slurm: Fake, tmp_path: Path) -> None:
+def test_reservations_are_checked(slurm: Fake, tmp_path: Path) -> None:
     reserve(slurm, ("one", "a", "ACTIVE"), ("none", "(null)", "ACTIVE"))
     with pytest.raises(InvalidOption, match=r"Slurm has no reservation 'two'; known: none, one"):
         SlurmEngine("c", options={"reservation": "two"})

@@ -1,4 +1,4 @@
-"""What the engine for Slurm makes of what Slurm says, and what it says to Slurm; programs of the tests play Slurm."""
+"""How the engine for Slurm reads Slurm's output and which commands it runs, with fake commands."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_states_of_nodes(state: str, up: bool, note: str) -> None:
         ("IDLE+DRAIN", "gres/gpu count reported lower than configured (1 < 2)", True),
         ("IDLE+DRAIN", "Low RealMemory [slurm@2026-11-22T19:00:00]", True),
         ("DOWN", "Node unexpectedly rebooted", True),
-        ("DOWN", "Not responding [slurm@2026-11-22T19:00:00]", True),  # it does again, and ReturnToService is 0
+        ("DOWN", "Not responding [slurm@2026-11-22T19:00:00]", True),  # it responds again, and ReturnToService is 0
         ("DOWN+NOT_RESPONDING", "Not responding [slurm@2026-11-22T19:00:00]", False),
         ("MIXED+DRAIN", "new disk on Monday; State=IDLE Gres=gpu:9", False),
     ],
@@ -113,15 +113,15 @@ def test_reasons_of_nodes(state: str, reason: str, resume: bool) -> None:
     assert ("scontrol update nodename=a state=resume" in host.note) is resume
 
 
-def test_nodes_are_sorted_as_people_count(slurm: Fake) -> None:
+def test_nodes_are_sorted_by_number(slurm: Fake) -> None:
     slurm.nodes(*((name, "gpu:1", {}) for name in ("n10", "n9", "m2", "n-1")), ("x", "gpu:1", {"partitions": "other"}))
     found = SlurmEngine("c").nodes()
     assert [node.name for node in found] == ["m2", "n9", "n10", "n-1"]
     assert found[0].address == "10.0.0.7"
 
 
-def test_no_news_of_nodes_is_no_bad_news(slurm: Fake) -> None:
-    """For a moment after its start slurmctld knows no node's state, which does not mean that all are lost."""
+def test_missing_states_of_nodes_keep_the_last_ones(slurm: Fake) -> None:
+    """For a moment after its start slurmctld has no node's state, which does not mean that all are lost."""
     engine = SlurmEngine("c")
     slurm.nodes(("a", "gpu:4", {"state": "UNKNOWN"}), ("b", "gpu:2", {"state": "UNKNOWN"}))
     with pytest.raises(EngineDown, match="has no state of the nodes of partition 'gpu' yet"):
@@ -150,8 +150,8 @@ def test_partitions(slurm: Fake) -> None:
         late.nodes()
 
 
-def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a job may have there can change; its name stays, and what was known where Slurm does not say."""
+def test_changed_limits_of_a_partition_are_used(slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits can change; the name stays, and earlier values where Slurm reports none."""
 
     def cpus() -> str:
         engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
@@ -183,7 +183,7 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
     assert cpus() == "--cpus-per-task=8"
 
 
-def test_a_refusal_is_none_where_the_partition_was_changed(slurm: Fake, tmp_path: Path) -> None:
+def test_a_refusal_under_old_limits_does_not_count(slurm: Fake, tmp_path: Path) -> None:
     engine, grant = SlurmEngine("c"), LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),))
     slurm.prints("sbatch", error="sbatch: error: CPU count specification invalid", code=1)
     slurm.partitions(cpus="8")
@@ -239,8 +239,8 @@ def test_the_queue(slurm: Fake) -> None:
         engine.kill(["hetopt-c-1-0-1"])
 
 
-def test_what_is_submitted(slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One argument is one argument, whatever it holds; nothing of the user's Slurm settings gets in."""
+def test_the_arguments_of_a_submission(slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One argument stays one argument, whatever it contains; Slurm settings of the user have no effect."""
     for name in ("SBATCH_PARTITION", "SLURM_JOB_ID", "SQUEUE_STATES", "SRUN_CPUS_PER_TASK", "SCANCEL_BATCH", "SECRET"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_CONF", "/etc/somewhere")
@@ -274,7 +274,7 @@ def test_what_is_submitted(slurm: Fake, tmp_path: Path, monkeypatch: pytest.Monk
     ("most", "per_gpu", "gpus", "wanted"),
     [("UNLIMITED", None, 1, 10), ("UNLIMITED", None, 3, 32), ("14", None, 1, 4), ("UNLIMITED", 3, 2, 6)],
 )
-def test_cpus_come_by_cores_and_never_add_up_to_more(
+def test_cpus_are_whole_cores_and_never_exceed_the_node(
     most: str, per_gpu: int | None, gpus: int, wanted: int, slurm: Fake, tmp_path: Path
 ) -> None:
     """The node has 16 cores of two threads, and three GPUs."""
@@ -309,7 +309,7 @@ def test_cpus_come_by_cores_and_never_add_up_to_more(
         ("", EngineDown),
     ],
 )
-def test_only_clear_words_are_a_refusal(text: str, kind: type[Exception], slurm: Fake, tmp_path: Path) -> None:
+def test_only_known_messages_are_a_refusal(text: str, kind: type[Exception], slurm: Fake, tmp_path: Path) -> None:
     slurm.prints("sbatch", error=text, code=1)
     with pytest.raises(kind) as problem:
         SlurmEngine("c").start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
@@ -320,7 +320,7 @@ def test_only_clear_words_are_a_refusal(text: str, kind: type[Exception], slurm:
 # -- commands
 
 
-def test_without_the_commands_it_says_so(slurm: Fake) -> None:
+def test_missing_commands_are_reported(slurm: Fake) -> None:
     (slurm.folder / "squeue").unlink()
     with pytest.raises(InvalidOption, match="Slurm's commands are not on this machine: squeue not found in PATH="):
         SlurmEngine("c")
@@ -339,7 +339,7 @@ def test_a_command_that_hangs_or_breaks_is_an_engine_that_is_down(slurm: Fake) -
         engine.status([])
 
 
-def test_no_shell_is_between(slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_run_without_a_shell(slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, run, seen = SlurmEngine("c"), subprocess.run, []
 
     def watched(words: Any, **options: Any) -> Any:

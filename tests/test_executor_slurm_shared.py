@@ -1,4 +1,4 @@
-"""Cores and memory that others have on Slurm's nodes, and why Slurm does not begin what it has been given."""
+"""Cores and memory that others hold on Slurm's nodes, and why Slurm does not start a lease."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def node(engine: Engine, name: str) -> Node:
 
 @needs_slurm
 def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """A lease would wait there as long as others hold them; what leases hold themselves is no others'."""
+    """A lease would wait there as long as others hold them; resources of own leases do not count."""
     bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
     grants = [bench.lease(node(engine, name).seats[:1], RUN_UNTIL_STOPPED, engine) for name in ("k80-1", "k80-0")]
@@ -90,7 +90,7 @@ def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path
         ({"alloc": 32, "used": "gpu:v100:4"}, Request(), GPU, (0, "")),
     ],
 )
-def test_what_a_lease_could_have(
+def test_gpus_in_use_by_free_cores_and_memory(
     more: dict[str, Any], asks: Request, partition: Partition, wanted: tuple[int, str]
 ) -> None:
     """Of four GPUs, 16 cores of two threads and 64000 MB."""
@@ -109,8 +109,8 @@ def test_what_a_lease_could_have(
     assert (gpus, what if gpus else "") == wanted
 
 
-def test_memory_of_which_slurm_keeps_no_account_is_not_counted() -> None:
-    """A site that has not configured it: RealMemory is 1 then, also where jobs have some."""
+def test_memory_that_slurm_does_not_track_is_not_counted() -> None:
+    """Without configured memory RealMemory is 1, also if jobs have some."""
     fields = {"used": "", "state": "MIXED", "reason": "", "partitions": "gpu", "cpus": 32, "alloc": 0, "memory": 1}
     (host,) = slurm_nodes(
         NODE.format(name="a", gres="gpu:v100:4", **fields).replace("RealMemory=64000", "RealMemory=1")
@@ -128,11 +128,13 @@ def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:
     assert one.note == "1 of 4 GPUs are in use by others; cores for 1 GPU are not free"
 
 
-# -- why nothing begins
+# -- why leases wait
 
 
 @needs_slurm
-def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_note_has_the_reason_of_a_waiting_lease(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
     monkeypatch.setattr(engines, "WAIT_SECONDS", 0.0)
@@ -144,15 +146,15 @@ def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkey
     bench.wait(lambda: node(engine, "v100-0").note == f"{down}; a lease waits: PartitionDown", "it is noted")
     assert node(engine, "p100-0").note == down
     cluster.call("scontrol", "update", "partitionname=gpu", "state=up", "allowaccounts=none")
-    bench.wait(lambda: "(gpu allows none)" in node(engine, "v100-0").note, "who may")
+    bench.wait(lambda: "(gpu allows none)" in node(engine, "v100-0").note, "the note has the allowed account")
     cluster.call("scontrol", "update", "partitionname=gpu", "allowaccounts=ALL")
     bench.wait(lambda: bench.lines(grant), "the job runs")
     assert node(engine, "v100-0").note == ""
     engine.kill([grant.tag])
 
 
-def test_only_what_waits_for_long_is_told(slurm: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every lease waits for a moment."""
+def test_only_long_waits_have_a_note(slurm: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every lease waits for a moment at first."""
     now = [1000.0]
     monkeypatch.setattr(engines.files, "now", lambda: now[0])
     engine = SlurmEngine("c")
@@ -170,7 +172,7 @@ def test_only_what_waits_for_long_is_told(slurm: Fake, monkeypatch: pytest.Monke
     assert note("PENDING", "Resources", 50.0) == "", "requeued: it waits again"
 
 
-def test_a_partition_that_is_down_is_asked_until_it_is_up(slurm: Fake) -> None:
+def test_a_partition_that_is_down_is_queried_until_it_is_up(slurm: Fake) -> None:
     slurm.partitions(state="DRAIN")
     engine = SlurmEngine("c")
     assert {node.note for node in engine.nodes()} == {"partition 'gpu' is DRAIN"}
@@ -185,8 +187,8 @@ def test_a_partition_that_is_down_is_asked_until_it_is_up(slurm: Fake) -> None:
 
 
 @needs_slurm
-def test_leases_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """Its nodes alone are hosts, and up though they are reserved; one that is over is noted."""
+def test_leases_run_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """Only its nodes are hosts, and they are up although reserved; an expired reservation is noted."""
     make = ("scontrol", "create", "reservation", "duration=60", "user=root")
     cluster.call(*make, "reservationname=mine", "starttime=now", "nodes=k80-1,v100-0", "flags=maint")
     cluster.call(*make, "reservationname=later", "starttime=now+1hour", "nodes=p100-0")

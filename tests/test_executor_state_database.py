@@ -15,7 +15,7 @@ from threading import Timer
 
 import pytest
 from effort import examples
-from executor_scenes import granted, lab_of_jobs, opened, rows, spec, statements
+from executor_cluster import granted, lab_of_jobs, opened, rows, spec, statements
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -40,7 +40,7 @@ def database(tmp_path: Path) -> Iterator[StateDatabase]:
 
 
 class Histories(RuleBasedStateMachine):
-    """Random histories, beside a plain account of their results."""
+    """Random histories, compared with a plain model."""
 
     @initialize()
     def begin(self) -> None:
@@ -57,14 +57,14 @@ class Histories(RuleBasedStateMachine):
         self.tags: set[str] = set()
 
     def teardown(self) -> None:
-        """Leave nothing."""
+        """Remove the state."""
         if hasattr(self, "database"):
             self.database.close()
             self.folder.cleanup()
 
     @rule(job=st.sampled_from([1, 2]), seats=st.sets(st.sampled_from(SEATS), min_size=1))
     def grants(self, job: int, seats: set[Seat]) -> None:
-        """Granted exactly if the job is to run, has no lease, and all seats are free."""
+        """Granted exactly if the job is queued, has no lease, and all seats are free."""
         before = opened(self.database)
         free = not any(seats & set(lease.seats) for lease in before)
         idle = all(lease.job_id != job for lease in before)
@@ -118,7 +118,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(job=st.sampled_from([1, 2]))
     def tries_again(self, job: int) -> None:
-        """Only what has failed; from where it was."""
+        """Only a failed job; from its last step."""
         if self.state[job] != "failed":
             with pytest.raises(InvalidOption, match="can be tried again"):
                 retry(self.database, f"j{job - 1}")
@@ -129,7 +129,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: opened(self.database))
     @rule(data=st.data(), reason=st.sampled_from([StopReason.MOVES, StopReason.PART_ENDED]))
     def starts_and_stops(self, data: st.DataObject, reason: StopReason) -> None:
-        """Notes that may come at any time, and again."""
+        """Marks at any time, also repeated."""
         lease = data.draw(st.sampled_from(opened(self.database)), label="lease")
         mark_started(self.database, [lease])
         reason = self.stopped.setdefault(lease.tag, reason)
@@ -140,7 +140,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def another_process(self) -> None:
-        """A new controller finds the same."""
+        """A new controller reads the same state."""
         path = self.database.folder
         before = [dict(row) for row in rows(self.database)]
         self.database.close()
@@ -149,7 +149,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def no_seat_is_held_twice(self) -> None:
-        """And none by a lease that is sealed."""
+        """And none by a sealed lease."""
         if not hasattr(self, "database"):
             return
         held = [seat for lease in opened(self.database) for seat in lease.seats]
@@ -159,7 +159,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def jobs_are_where_they_must_be(self) -> None:
-        """By the plain account."""
+        """As in the plain model."""
         if not hasattr(self, "database"):
             return
         for row in rows(self.database):
@@ -172,8 +172,8 @@ Histories.TestCase.settings = settings(max_examples=examples(12, 40), stateful_s
 TestHistories = Histories.TestCase
 
 
-def test_the_database_itself_refuses_a_seat_twice(database: StateDatabase) -> None:
-    """Even if the code above were wrong."""
+def test_an_index_refuses_a_seat_in_two_leases(database: StateDatabase) -> None:
+    """Even if the code that grants were wrong."""
     lab_of_jobs(database, [spec("a"), spec("b")])
     granted(database, 1, SEATS[:1])
     with database.writing() as connection, pytest.raises(sqlite3.IntegrityError):
@@ -181,7 +181,7 @@ def test_the_database_itself_refuses_a_seat_twice(database: StateDatabase) -> No
 
 
 def test_a_gpu_whose_number_has_changed_is_still_held(database: StateDatabase) -> None:
-    """Another was lost, or split into instances: the books, the free seats and the database go by the device too."""
+    """Another was lost, or split into instances: grants, free seats and the database compare the device too."""
     lab_of_jobs(database, [spec("a"), spec("b")])
     assert granted(database, 1, [Seat("a", "H200", 1, "GPU-B")]) is not None
     renumbered = Node("a", (Seat("a", "H200", 0, "GPU-B"),))
@@ -195,7 +195,7 @@ def test_a_gpu_whose_number_has_changed_is_still_held(database: StateDatabase) -
 
 @pytest.mark.parametrize(("device", "unique"), [("GPU-B", True), ("MIG-B", True), ("1", False)])
 def test_a_gpu_whose_host_was_renamed_is_still_held(database: StateDatabase, device: str, unique: bool) -> None:
-    """A UUID is that of one GPU; an engine that tells plain numbers has the same ones on each host."""
+    """A UUID names one GPU; an engine with plain numbers has the same ones on each host."""
     lab_of_jobs(database, [spec("a"), spec("b")])
     assert granted(database, 1, [Seat("desk", "H200", 1, device)]) is not None
     assert (granted(database, 2, [Seat("renamed", "H200", 1, device)]) is None) is unique
@@ -211,8 +211,8 @@ def _submit_many(folder: str, number: int) -> None:
             submit(database, spec("same"), again=True)
 
 
-def test_many_may_submit_at_once(database: StateDatabase) -> None:
-    """Every job is there once, every name is given once."""
+def test_many_processes_can_submit_at_once(database: StateDatabase) -> None:
+    """Every job is recorded once, every name is used once."""
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_submit_many, args=(str(database.folder), n)) for n in range(2)]
     for process in processes:
@@ -224,7 +224,7 @@ def test_many_may_submit_at_once(database: StateDatabase) -> None:
     assert len(names) == len(set(names)) == 80
 
 
-def test_one_controller_by_lock(database: StateDatabase) -> None:
+def test_the_lock_allows_one_controller(database: StateDatabase) -> None:
     assert database.controller() is None
     database.lock()
     assert database.controller() == os.getpid()
@@ -235,8 +235,8 @@ def test_one_controller_by_lock(database: StateDatabase) -> None:
         other.lock()
 
 
-def test_who_only_looks_for_the_controller_keeps_nobody_from_being_it(database: StateDatabase) -> None:
-    """It holds the lock for a moment."""
+def test_a_check_for_a_controller_does_not_block_one(database: StateDatabase) -> None:
+    """The check holds the lock for a moment."""
     database.lock()
     database.close()
     handle = os.open(database.folder / LOCK, os.O_RDWR)
@@ -248,7 +248,7 @@ def test_who_only_looks_for_the_controller_keeps_nobody_from_being_it(database: 
 
 
 @pytest.mark.parametrize("name", ["q?x=1", "p%41b", "h#b", "sp ace", "é"])
-def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
+def test_the_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     with StateDatabase(tmp_path / name) as database:
         submit(database, spec("a"))
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -258,7 +258,7 @@ def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("cut", [1, 7, 40, 160])
 def test_the_event_log_has_every_event_once(database: StateDatabase, cut: int) -> None:
-    """Also where a crash has cut it off in the middle of a line."""
+    """Also if a crash has truncated it within a line."""
     for i in range(5):
         submit(database, spec(f"j{i}"))
     EventLog(database).write()
@@ -267,9 +267,9 @@ def test_the_event_log_has_every_event_once(database: StateDatabase, cut: int) -
     submit(database, spec("last"))
     EventLog(database).write()
     EventLog(database).write()
-    told = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [event["id"] for event in told] == [1, 2, 3, 4, 5, 6]
-    assert told[-1]["job"] == "last"
+    logged = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [event["id"] for event in logged] == [1, 2, 3, 4, 5, 6]
+    assert logged[-1]["job"] == "last"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -279,10 +279,8 @@ def _numbers(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("how", ["renamed", "removed", "emptied"])
 @pytest.mark.parametrize("crashed", [False, True])
-def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(
-    database: StateDatabase, how: str, crashed: bool
-) -> None:
-    """Also where a crash has kept the number of the last event from being noted, before or after."""
+def test_events_of_a_rotated_log_are_not_written_again(database: StateDatabase, how: str, crashed: bool) -> None:
+    """Also if a crash prevented recording the number of the last event, before or after."""
     path, old = database.folder / EVENTS, database.folder / f"{EVENTS}.1"
     submit(database, spec("a"))
     EventLog(database).write()
@@ -326,7 +324,7 @@ def test_many_events_are_read_in_portions(database: StateDatabase, monkeypatch: 
     assert _numbers(database.folder / EVENTS) == [1, 2, 3, 4, 5]
 
 
-def test_states_that_cannot_be_used(tmp_path: Path) -> None:
+def test_unusable_states_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match="has no state of a cluster"):
         StateDatabase(tmp_path / "absent", make=False)
     assert not (tmp_path / "absent").exists()
@@ -346,7 +344,7 @@ def test_states_that_cannot_be_used(tmp_path: Path) -> None:
         StateDatabase(tmp_path / "later")
 
 
-def test_requests_that_name_nothing(database: StateDatabase) -> None:
+def test_requests_with_unknown_names_are_refused(database: StateDatabase) -> None:
     submit(database, spec("train"))
     with pytest.raises(InvalidOption, match="there is a job 'train' already"):
         submit(database, spec("train"))

@@ -1,4 +1,4 @@
-"""The state folder: whose it is, what is checked before it is read, and what is never taken for a new cluster."""
+"""The state folder: owner, checks before it is read, and what is never treated as a new cluster."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from executor_cluster import lab_of_jobs, node, opened, rows, spec
 from executor_lab import Run
-from executor_scenes import lab_of_jobs, node, opened, rows, spec
 from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
@@ -72,7 +72,7 @@ def test_every_command_refuses_a_folder_of_another_user(
 
 
 def left_behind(folder: Path, what: str) -> None:
-    """What there is of a cluster beside its database."""
+    """Files of a cluster beside its database."""
     if what == "a lease":
         (folder / LEASES / "hetopt-abcdef-1-0-1").mkdir(parents=True)
     else:
@@ -82,8 +82,10 @@ def left_behind(folder: Path, what: str) -> None:
 @pytest.mark.parametrize("make", [True, False])
 @pytest.mark.parametrize("database", [None, b""])
 @pytest.mark.parametrize("what", ["a lease", EVENTS, LOGGED, f"{DATABASE}-wal"])
-def test_a_lost_database_is_no_new_cluster(tmp_path: Path, what: str, database: bytes | None, make: bool) -> None:
-    """It is refused as often as it is tried, and nothing is changed."""
+def test_a_lost_database_is_not_replaced_by_a_new_cluster(
+    tmp_path: Path, what: str, database: bytes | None, make: bool
+) -> None:
+    """Every command refuses it, and nothing is changed."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     left_behind(folder, what)
@@ -99,8 +101,8 @@ def test_a_lost_database_is_no_new_cluster(tmp_path: Path, what: str, database: 
     assert sorted((str(path), path.stat().st_size) for path in folder.rglob("*")) == before
 
 
-def test_tables_that_are_gone_beside_leases_are_no_new_cluster(tmp_path: Path) -> None:
-    """A database without any, as of a backup that was restored by halves."""
+def test_missing_tables_beside_leases_are_not_created(tmp_path: Path) -> None:
+    """A database without tables, as after an incomplete restore of a backup."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     left_behind(folder, "a lease")
@@ -111,7 +113,7 @@ def test_tables_that_are_gone_beside_leases_are_no_new_cluster(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("how", ["folder", "empty file", "no tables", "empty leases", "empty log"])
-def test_a_state_that_was_only_begun_is_finished(tmp_path: Path, how: str) -> None:
+def test_a_partly_created_state_is_completed(tmp_path: Path, how: str) -> None:
     """A crash right after the folder, the file, or its header was made."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
@@ -132,8 +134,8 @@ def test_a_state_that_was_only_begun_is_finished(tmp_path: Path, how: str) -> No
         assert [row["name"] for row in rows(database)] == ["a"]
 
 
-def test_many_may_make_a_state_at_once(tmp_path: Path) -> None:
-    """Whatever each sees of what the others have just made, all have the same cluster."""
+def test_many_processes_can_create_a_state_at_once(tmp_path: Path) -> None:
+    """All get the same cluster, at any interleaving."""
     with ThreadPoolExecutor(6) as pool:
         for number in range(10):
             folder, ready = tmp_path / str(number), Barrier(6)
@@ -150,7 +152,7 @@ def test_many_may_make_a_state_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["version", "cluster", "clock"])
-def test_a_fact_that_is_missing_is_named(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_a_missing_fact_is_named(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     StateDatabase(tmp_path / "state").close()
     with closing(sqlite3.connect(tmp_path / "state" / DATABASE)) as connection, connection:
         connection.execute("DELETE FROM meta WHERE key = ?", (key,))
@@ -162,7 +164,7 @@ def test_a_fact_that_is_missing_is_named(tmp_path: Path, run: Run, monkeypatch: 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"boot": "", "base": "x", "at": 0}', '{"boot": "", "base": 1}'])
-def test_a_clock_that_cannot_be_read_is_damage(tmp_path: Path, text: str) -> None:
+def test_an_unreadable_clock_is_damage(tmp_path: Path, text: str) -> None:
     StateDatabase(tmp_path / "state").close()
     with closing(sqlite3.connect(tmp_path / "state" / DATABASE)) as connection, connection:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'clock'", (text,))
@@ -181,7 +183,7 @@ def test_opening_writes_nothing(tmp_path: Path) -> None:
         assert database.version() != before
 
 
-def test_an_index_that_is_missing_is_made(tmp_path: Path) -> None:
+def test_a_missing_index_is_created(tmp_path: Path) -> None:
     """Indexes may be added within a version."""
     with StateDatabase(tmp_path / "state") as database, database.writing() as connection:
         connection.execute("DROP INDEX open_leases")
@@ -193,10 +195,10 @@ def test_an_index_that_is_missing_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["moved", "replaced", "emptied folder"])
-def test_a_database_that_is_taken_away_is_noticed(stage: Make, tmp_path: Path, how: str) -> None:
-    """Nothing is decided, leases are renewed; once the same file is back, all goes on."""
+def test_a_removed_database_is_noticed(stage: Make, tmp_path: Path, how: str) -> None:
+    """Nothing is decided, leases are renewed; once the same file is back, the controller continues."""
     lab = stage(node("n", {"V100": 2}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3)
     (lease,) = lab.leases()
@@ -208,7 +210,7 @@ def test_a_database_that_is_taken_away_is_noticed(stage: Make, tmp_path: Path, h
         shutil.copyfile(away, path)
     for _ in range(3):
         lab.controller.step()
-    (line,) = lab.said
+    (line,) = lab.messages
     assert line.startswith(f"{path} was removed or replaced while in use: ")
     assert lab.engine.live.keys() == {lease.tag}
     assert lab.controller.manager.heartbeat._folders == {lease.tag: lease.folder}
@@ -220,13 +222,13 @@ def test_a_database_that_is_taken_away_is_noticed(stage: Make, tmp_path: Path, h
         with pytest.raises(UnusableFile, match="no new cluster is begun"):
             StateDatabase(lab.database.folder)
     os.rename(away, path)
-    lab.looks = 3
+    lab.passes = 3
     lab.play(12)
     assert lab.states() == {"a": "done", "b": "done"}
-    assert len(lab.said) == 1
+    assert len(lab.messages) == 1
 
 
-def test_a_commit_to_a_file_that_was_removed_is_none(tmp_path: Path) -> None:
+def test_a_commit_to_a_removed_file_fails(tmp_path: Path) -> None:
     """Also where it is removed between the first and the last statement."""
 
     def remove() -> None:

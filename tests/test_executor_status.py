@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_books import Books, busy, seen
-from executor_scenes import node
+from dashboard_state import RecordedState, busy, seen
+from executor_cluster import node
 from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
@@ -42,9 +42,9 @@ def metrics(now: Snapshot) -> dict[tuple[str, ...], float]:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Books:
-    """A job that trains on two GPUs, and a controller that was there."""
-    made = Books(tmp_path / "state")
+def recorded(tmp_path: Path) -> RecordedState:
+    """A job that trains on two GPUs, and an earlier controller."""
+    made = RecordedState(tmp_path / "state")
     made.node("n", {"K80": 4})
     job = made.job("train", 6900.0, of={"workers": 2, "tenant": "t"})
     made.speed(job, K80=2.0)
@@ -79,54 +79,56 @@ def check_stopped(now: Snapshot, step: int = 0) -> None:
 
 
 @pytest.mark.parametrize(("age", "check"), [(OVER - 500.0, check_running), (OVER + 500.0, check_stopped)])
-def test_leases_expire_after_their_timeouts(books: Books, age: float, check: Callable[[Snapshot], None]) -> None:
-    books.renew(lease_of(snapshot(books.database))["tag"], age)
-    check(snapshot(books.database))
-    books.database.lock()
-    check_running(snapshot(books.database))  # a controller renews them
+def test_leases_expire_after_their_timeouts(
+    recorded: RecordedState, age: float, check: Callable[[Snapshot], None]
+) -> None:
+    recorded.renew(lease_of(snapshot(recorded.database))["tag"], age)
+    check(snapshot(recorded.database))
+    recorded.database.lock()
+    check_running(snapshot(recorded.database))  # a controller renews them
 
 
-def test_the_timeouts_are_those_of_the_runner(books: Books) -> None:
-    folder = books.renew(lease_of(snapshot(books.database))["tag"], 500.0)
+def test_the_timeouts_equal_those_of_the_runner(recorded: RecordedState) -> None:
+    folder = recorded.renew(lease_of(snapshot(recorded.database))["tag"], 500.0)
     files.write_json(folder / files.LEASE, {"ttl_seconds": 100.0, "grace_seconds": 5.0})
-    check_stopped(snapshot(books.database))
+    check_stopped(snapshot(recorded.database))
     files.write_json(folder / files.LEASE, {"ttl_seconds": 100.0, "grace_seconds": 2000.0})
-    check_running(snapshot(books.database))
-    books.facts(ttl_seconds="60.0")
+    check_running(snapshot(recorded.database))
+    recorded.facts(ttl_seconds="60.0")
     (folder / files.LEASE).write_text("{")
-    check_stopped(snapshot(books.database))
+    check_stopped(snapshot(recorded.database))
 
 
-def test_a_lease_that_was_never_renewed_expires_after_its_grant(books: Books) -> None:
-    folder = books.renew(lease_of(snapshot(books.database))["tag"])
-    with books.writing() as connection:
+def test_a_lease_that_was_never_renewed_expires_after_its_grant(recorded: RecordedState) -> None:
+    folder = recorded.renew(lease_of(snapshot(recorded.database))["tag"])
+    with recorded.writing() as connection:
         connection.update("leases", {"granted": 9000.0})
     for content in (None, "", "x", "9" * 20):  # the last as after a restart of the machine
         (folder / files.RENEWED).unlink() if content is None else (folder / files.RENEWED).write_text(content)
-        check_running(snapshot(books.database))
-    with books.writing() as connection:
+        check_running(snapshot(recorded.database))
+    with recorded.writing() as connection:
         connection.update("leases", {"granted": 7000.0})
-    check_stopped(snapshot(books.database))
+    check_stopped(snapshot(recorded.database))
 
 
-def test_no_job_outlives_a_restart_of_the_machine(books: Books) -> None:
-    clock = json.loads(books.database.clock.text)
-    books.facts(clock=json.dumps(clock | {"boot": "another"}))
-    check_stopped(snapshot(books.database))
+def test_no_job_outlives_a_restart_of_the_machine(recorded: RecordedState) -> None:
+    clock = json.loads(recorded.database.clock.text)
+    recorded.facts(clock=json.dumps(clock | {"boot": "another"}))
+    check_stopped(snapshot(recorded.database))
 
 
-def test_a_stopped_job_has_the_steps_of_its_last_checkpoint(books: Books) -> None:
-    folder = books.renew(lease_of(snapshot(books.database))["tag"], 2 * OVER)
+def test_a_stopped_job_has_the_step_of_its_last_checkpoint(recorded: RecordedState) -> None:
+    folder = recorded.renew(lease_of(snapshot(recorded.database))["tag"], 2 * OVER)
     for step in (300, 600):
         checkpoint = folder / files.CHECKPOINTS / f"step-{step}"
         checkpoint.mkdir(parents=True)
         (checkpoint / "files.json").write_text('{"bytes": {}}' if step == 300 else "{")
-    check_stopped(snapshot(books.database), step=300)
+    check_stopped(snapshot(recorded.database), step=300)
 
 
-def test_all_views_show_that_the_job_is_stopped(books: Books) -> None:
-    books.renew(lease_of(snapshot(books.database))["tag"], OVER + 600.0)  # so it expired 10 minutes ago
-    now, state = snapshot(books.database), seen(books)
+def test_all_views_show_that_the_job_is_stopped(recorded: RecordedState) -> None:
+    recorded.renew(lease_of(snapshot(recorded.database))["tag"], OVER + 600.0)  # so it expired 10 minutes ago
+    now, state = snapshot(recorded.database), seen(recorded)
     for text in (shown(now), " ".join(page(state).split())):
         assert "The leases of jobs expired 10 min ago." in text
         assert LEASE_EXPIRED in text
@@ -156,11 +158,11 @@ def test_the_controller_writes_the_timeout(stage: Callable[..., Stage]) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 100])
-def test_the_newest_finished_jobs_are_those_by_brute_force(tmp_path: Path, number: int) -> None:
-    books = busy(tmp_path / "s", jobs=30)
+def test_the_newest_finished_jobs_equal_those_by_brute_force(tmp_path: Path, number: int) -> None:
+    recorded = busy(tmp_path / "s", jobs=30)
     for i in range(4):
-        books.job(f"tie-{i}", state="cancelled", finished=13_000.0)
-    whole, part = snapshot(books.database), snapshot(books.database, finished=number)
+        recorded.job(f"tie-{i}", state="cancelled", finished=13_000.0)
+    whole, part = snapshot(recorded.database), snapshot(recorded.database, finished=number)
     closed = sorted((job for job in whole.jobs if job["finished"] is not None), key=lambda job: -job["finished"])
     names = {job["name"] for job in closed[:number]}
     expected = [job for job in whole.jobs if job["finished"] is None or job["name"] in names]
@@ -174,13 +176,13 @@ def test_the_newest_finished_jobs_are_those_by_brute_force(tmp_path: Path, numbe
     assert part.plain().keys() == whole.plain().keys()
 
 
-def test_the_status_of_the_newest_jobs_is_that_of_all(tmp_path: Path) -> None:
-    books = busy(tmp_path / "s", jobs=60)
+def test_the_status_of_the_newest_jobs_equals_that_of_all(tmp_path: Path) -> None:
+    recorded = busy(tmp_path / "s", jobs=60)
     for i in range(2 * MOST_FINISHED):
-        books.job(f"old-{i}", state="done", finished=100.0 + i)
-    books.database.clock.at = 0.0  # ages do not depend on when it is read
-    books.database.clock.base = 20_000.0 - files.now()
-    whole, part = snapshot(books.database), snapshot(books.database, finished=MOST_FINISHED)
+        recorded.job(f"old-{i}", state="done", finished=100.0 + i)
+    recorded.database.clock.at = 0.0  # ages do not depend on when it is read
+    recorded.database.clock.base = 20_000.0 - files.now()
+    whole, part = snapshot(recorded.database), snapshot(recorded.database, finished=MOST_FINISHED)
     assert len(part.jobs) < len(whole.jobs)
     assert shown(part) == shown(whole)
 
@@ -189,19 +191,19 @@ def test_the_status_of_the_newest_jobs_is_that_of_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fact", ["alerts", "round", "round_seconds", "next_round"])
-def test_other_damage_is_an_error_in_one_line(books: Books, fact: str) -> None:
-    books.database.lock()
-    books.facts(**{fact: "{"})
+def test_other_damage_is_an_error_in_one_line(recorded: RecordedState, fact: str) -> None:
+    recorded.database.lock()
+    recorded.facts(**{fact: "{"})
     with pytest.raises(UnusableFile, match="its content cannot be shown"):
-        snapshot(books.database)
+        snapshot(recorded.database)
 
 
-def test_control_characters_of_notes_and_reasons_do_not_reach_the_terminal(books: Books) -> None:
-    books.node("evil", {"K80": 1}, note="\x1b]0;title\x07\x1b[31mred\x9b")
-    books.job("bad", reason="\x1b[2Jcleared\x00", state="failed", finished=9900.0)
-    books.database.lock()
-    books.facts(alerts=json.dumps(["\x1b[1malert\x07"]), undecided="\x1b[1mno\x07")
-    now = snapshot(books.database)
+def test_control_characters_of_notes_and_reasons_do_not_reach_the_terminal(recorded: RecordedState) -> None:
+    recorded.node("evil", {"K80": 1}, note="\x1b]0;title\x07\x1b[31mred\x9b")
+    recorded.job("bad", reason="\x1b[2Jcleared\x00", state="failed", finished=9900.0)
+    recorded.database.lock()
+    recorded.facts(alerts=json.dumps(["\x1b[1malert\x07"]), undecided="\x1b[1mno\x07")
+    now = snapshot(recorded.database)
     text = shown(now)
     for part in ("red�", "cleared�", "alert�", "no�"):
         assert part in text

@@ -1,4 +1,4 @@
-"""How a training job learns that it is to stop; the ranks of a gang stop at the same step."""
+"""How a training job detects that it has to stop; the ranks of a gang stop at the same step."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from executor_leases import (
     Clock,
     Runners,
+    content_of,
     ended,
     full_disk,
     make_lease,
     model,
-    said,
     seats,
     steps_of,
     under,
@@ -51,7 +51,7 @@ def test_a_signal_only_sets_a_flag(folder: Path) -> None:
             assert until(job.should_stop, "it is asked")
             assert job.should_stop(), "it stays so"
             job.save(1, model())
-        assert said(folder, files.OUTCOME)["asked"] is True
+        assert content_of(folder, files.OUTCOME)["asked"] is True
         assert steps_of(folder) == [1]
         assert heard == []
         os.kill(os.getpid(), signal.SIGTERM)
@@ -60,7 +60,7 @@ def test_a_signal_only_sets_a_flag(folder: Path) -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_the_handler_is_back_after_a_problem(folder: Path) -> None:
+def test_the_signal_handler_is_restored_after_an_error(folder: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     def fail() -> None:
@@ -77,7 +77,7 @@ def test_the_stop_file_is_seen(folder: Path, clock: Clock) -> None:
     with lease() as job:
         assert not job.should_stop()
         (folder / files.STOP).write_text("it moves")
-        assert not job.should_stop(), "it looks only now and then"
+        assert not job.should_stop(), "the check has an interval"
         clock.time += 2 * POLL_SECONDS
         assert job.should_stop()
         (folder / files.STOP).unlink()
@@ -85,7 +85,7 @@ def test_the_stop_file_is_seen(folder: Path, clock: Clock) -> None:
         assert job.should_stop(), "what was asked is not taken back"
 
 
-def test_a_file_server_that_is_away_is_no_reason_to_fail(
+def test_an_unreachable_file_server_does_not_fail_the_job(
     folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -117,11 +117,13 @@ def test_it_stops_once_the_lease_is_not_renewed(tmp_path: Path, monkeypatch: pyt
         files.renew(folder, 9)
         clock.time += 1
         assert job.should_stop(), "too late"
-    assert said(folder, files.OUTCOME)["asked"] is True
+    assert content_of(folder, files.OUTCOME)["asked"] is True
 
 
-def test_what_is_there_at_first_is_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    """It may be as old as the hills."""
+def test_the_first_value_of_the_counter_is_no_renewal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """It may be of any age."""
     under(make_lease(tmp_path, ttl_seconds=10.0), monkeypatch)
     with lease() as job:
         clock.time += 6
@@ -130,7 +132,7 @@ def test_what_is_there_at_first_is_no_renewal(tmp_path: Path, monkeypatch: pytes
         assert job.should_stop()
 
 
-def test_it_may_be_used_in_another_thread(folder: Path) -> None:
+def test_a_lease_works_in_another_thread(folder: Path) -> None:
     before, steps = signal.getsignal(signal.SIGTERM), list[int]()
 
     def train() -> None:
@@ -147,7 +149,7 @@ def test_it_may_be_used_in_another_thread(folder: Path) -> None:
     until(lambda: steps, "it trains")
     (folder / files.STOP).write_text("it moves")
     thread.join()
-    assert said(folder, files.OUTCOME) == {"step": len(steps), "finished": False, "asked": True}
+    assert content_of(folder, files.OUTCOME) == {"step": len(steps), "finished": False, "asked": True}
 
 
 # -- gangs
@@ -165,7 +167,7 @@ def gang(folder: Path, size: int) -> list[Lease]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> None:
-    """Only rank 0 is asked; steps are of all lengths, and the first may say nothing of those to come."""
+    """Only rank 0 gets the request; steps have any lengths, also unlike the first ones."""
     draw = random.Random(seed)
     ranks = gang(make_lease(tmp_path), 3)
     barrier, ends = threading.Barrier(3), [0, 0, 0]
@@ -197,7 +199,7 @@ def test_ranks_in_lockstep_stop_at_the_same_step(seed: int, tmp_path: Path) -> N
     assert ends[0] > asked
 
 
-def test_a_full_disk_does_not_keep_a_gang_from_stopping(tmp_path: Path) -> None:
+def test_a_full_disk_does_not_prevent_a_gang_from_stopping(tmp_path: Path) -> None:
     first, second = gang(make_lease(tmp_path), 2)
     with full_disk():
         first._on_signal(signal.SIGTERM, None)
@@ -272,4 +274,4 @@ def test_processes_of_a_gang_stop_at_the_same_step(tmp_path: Path) -> None:
     steps = [int.from_bytes(board.read_bytes()[8 * rank : 8 * rank + 8], "little") for rank in range(3)]
     assert steps == [files.read_number(folder / files.STOP_AT)] * 3
     assert steps_of(folder) == steps[:1]
-    assert said(folder, files.OUTCOME)["asked"] is True
+    assert content_of(folder, files.OUTCOME)["asked"] is True

@@ -14,7 +14,7 @@ BOUND = 0.05
 
 
 @pytest.mark.long
-def test_completion_times_side_by_side(tmp_path: Path) -> None:
+def test_completion_times_in_both_are_close(tmp_path: Path) -> None:
     found, length = [], long_enough(tmp_path / "first")
     for seed in range(5):
         database = run_for_real(tmp_path / str(seed), trace(seed, JOBS, length, 0.3), "fft", length)

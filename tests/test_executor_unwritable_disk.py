@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_cluster import node, rows, spec
 from executor_lab import Run
-from executor_old_leases import a_store, granted, sealed, tree
-from executor_scenes import node, rows, spec
+from executor_old_leases import a_state, granted, sealed, tree
 from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
@@ -31,7 +31,7 @@ ENDS = ["clean", "killed", "killed, index gone"]
 
 
 class Disk:
-    """A small disk of its own.
+    """A small separate disk.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Disk:
         subprocess.run(["mount", "-o", options, self.folder], check=True)
 
     def take(self, database: StateDatabase, end: str) -> None:
-        """Copy a state to it as its last controller has left it."""
+        """Copy a state to it as its last controller left it."""
         if end == "clean":
             database.close()
         shutil.copytree(database.folder, self.state)
@@ -87,11 +87,11 @@ def files_of(folder: Path) -> dict[str, bytes | None]:
 
 @pytest.mark.parametrize("how", ["full", "read-only"])
 @pytest.mark.parametrize("end", ENDS)
-def test_all_views_can_be_read(
+def test_all_views_work_on_an_unwritable_disk(
     tmp_path: Path, disk: Disk, run: Run, monkeypatch: pytest.MonkeyPatch, end: str, how: str
 ) -> None:
     """They show what was committed last, and change nothing."""
-    with a_store(tmp_path) as database:
+    with a_state(tmp_path) as database:
         submit(database, spec("first"))
         granted(database, 1)
         submit(database, spec("last"))
@@ -117,10 +117,10 @@ def test_all_views_can_be_read(
 
 @pytest.mark.parametrize("how", ["full", "read-only"])
 @pytest.mark.parametrize("end", ENDS)
-def test_a_controller_begins_and_goes_on_once_there_is_room(tmp_path: Path, disk: Disk, end: str, how: str) -> None:
-    """It is the one controller, renews the leases that run, and says once what is wrong."""
+def test_a_controller_starts_and_continues_once_there_is_room(tmp_path: Path, disk: Disk, end: str, how: str) -> None:
+    """It holds the lock, renews the running leases, and reports the error once."""
     first = Stage(tmp_path / "state", node("n", {"V100": 1}))
-    first.looks = float("inf")
+    first.passes = float("inf")
     submit(first.database, spec("a"))
     first.play(3)
     submit(first.database, spec("b"))
@@ -134,7 +134,7 @@ def test_a_controller_begins_and_goes_on_once_there_is_room(tmp_path: Path, disk
         for _ in range(3):
             lab.controller.step()
         waits = "leases are renewed, and nothing is decided until it can be written"
-        assert lab.said == [f"the disk of {disk.state} is {how}: {waits}"]
+        assert lab.messages == [f"the disk of {disk.state} is {how}: {waits}"]
         with StateDatabase(disk.state) as other:
             assert other.controller() is not None
             (lease,) = snapshot(other).leases
@@ -142,18 +142,18 @@ def test_a_controller_begins_and_goes_on_once_there_is_room(tmp_path: Path, disk
         assert (renewed > int((first.folder / "leases" / lease["tag"] / files.RENEWED).read_text())) == (how == "full")
         assert lab.engine.live.keys() == {lease["tag"]}
         disk.repair()
-        lab.looks = 3
+        lab.passes = 3
         lab.play(12)
         assert lab.states() == {"a": "done", "b": "done"}, rows(lab.database)
-        assert lab.said[1:] == [f"{disk.state} can be written again"]
+        assert lab.messages[1:] == [f"{disk.state} can be written again"]
     finally:
         lab.close()
 
 
-def test_a_disk_that_is_full_for_a_while_under_a_controller(disk: Disk) -> None:
+def test_a_controller_waits_while_the_disk_is_full(disk: Disk) -> None:
     lab = Stage(disk.state, node("n", {"V100": 1}))
     try:
-        lab.looks = float("inf")
+        lab.passes = float("inf")
         submit(lab.database, spec("a"))
         lab.play(3)
         (lease,) = lab.leases()
@@ -162,7 +162,7 @@ def test_a_disk_that_is_full_for_a_while_under_a_controller(disk: Disk) -> None:
         disk.spoil("full")
         for _ in range(3):
             lab.controller.step()
-        assert len(lab.said) == 1
+        assert len(lab.messages) == 1
         before = (lease.folder / files.RENEWED).read_text()
         lab.controller.manager.heartbeat.remove(lease.tag)
         lab.controller.step()
@@ -170,13 +170,13 @@ def test_a_disk_that_is_full_for_a_while_under_a_controller(disk: Disk) -> None:
         disk.repair()
         lab.play(5)
         assert lab.states() == {"a": "cancelled"}
-        assert lab.said[1:] == [f"{disk.state} can be written again"]
+        assert lab.messages[1:] == [f"{disk.state} can be written again"]
     finally:
         lab.close()
 
 
-def test_a_state_that_never_had_a_controller_has_none_on_a_read_only_disk(tmp_path: Path, disk: Disk) -> None:
-    with a_store(tmp_path) as database:
+def test_a_state_without_a_controller_is_refused_on_a_read_only_disk(tmp_path: Path, disk: Disk) -> None:
+    with a_state(tmp_path) as database:
         disk.take(database, "clean")
     disk.spoil("read-only")
     with StateDatabase(disk.state) as database:
@@ -188,7 +188,7 @@ def test_a_state_that_never_had_a_controller_has_none_on_a_read_only_disk(tmp_pa
 @pytest.mark.parametrize("end", ENDS)
 def test_pruning_makes_room_on_a_full_disk(tmp_path: Path, disk: Disk, end: str) -> None:
     """Directories of leases first; then there is room to remove events, too."""
-    with a_store(tmp_path) as database:
+    with a_state(tmp_path) as database:
         submit(database, spec("a"))
         for step in (10, 20):
             granted(database, 1)
@@ -210,11 +210,11 @@ def test_pruning_makes_room_on_a_full_disk(tmp_path: Path, disk: Disk, end: str)
 
 
 @pytest.mark.parametrize("wrong", ["merged", "events"])
-def test_what_cannot_be_pruned_on_a_full_disk_is_a_problem_and_nothing_else(
+def test_what_cannot_be_pruned_on_a_full_disk_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    """Lease directories go all the same."""
-    with a_store(tmp_path) as database:
+    """Lease directories are removed."""
+    with a_state(tmp_path) as database:
         submit(database, spec("a"))
         for step in (10, 20):
             granted(database, 1)

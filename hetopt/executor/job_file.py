@@ -66,7 +66,7 @@ Word = Annotated[str, BeforeValidator(_word)]
 
 
 class EstimateSpec(Part):
-    """What equation (10) of Hadar asks of a model, for its speed before anything was measured."""
+    """Input of equation (10) of Hadar, which estimates the speed before it was measured."""
 
     batch_size: Positive = 1.0
     model_weight: Literal["small", "modest", "high", "extra high"] | Positive = "modest"
@@ -89,13 +89,13 @@ class JobSpec(Part):
     memory: Bytes = 0.0
     """Memory that one worker needs on its GPU, e.g. ``12 GiB``; types with less are left out. 0: found by profiling."""
     tenant: Named = "default"
-    """Who is owed a fair part."""
+    """The tenant that gets the fair share."""
     model: Named | None = None
     """What it trains; jobs of a tenant that train the same are one job type."""
     weight: Weight = 1.0
     """Importance under policies that are fair to jobs."""
     checkpoint: Seconds = 600.0
-    """A checkpoint at least every so many seconds, or ``10 min``."""
+    """Longest time between checkpoints, in seconds or as ``10 min``."""
     grace: Seconds = 30.0
     """Time to write a checkpoint when asked to stop; then it is killed."""
     log: Bytes = float(LOG_BYTES)

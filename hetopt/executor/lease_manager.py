@@ -1,7 +1,7 @@
 """The lease manager: starts, renews, stops, gives up and seals leases, as the engine and their files allow.
 
-Each step may be repeated after a crash at any point: the state database says what is to be done, and each step looks
-at what is there first.
+Each step may be repeated after a crash at any point: the state database has what is to be done, and each step
+first checks what exists.
 """
 
 from __future__ import annotations

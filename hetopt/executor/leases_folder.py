@@ -44,8 +44,8 @@ def make_leases_folder(database: StateDatabase, folder: Path) -> None:
         raise UnusableFile(f"--leases {folder}: {problem.strerror}") from None
     if not safe:
         raise UnusableFile(
-            f"--leases {folder} may be entered by others (mode {mode:o}), and would hold what jobs are given; name a "
-            f"folder of its own, or chmod 700 {folder}"
+            f"--leases {folder} may be entered by others (mode {mode:o}), and would hold files of jobs; name a "
+            f"separate folder, or chmod 700 {folder}"
         )
 
 

@@ -126,7 +126,7 @@ class Reconciler:
         for lease in leases:
             number = sum(seat.gpu_type == run.gpu_type and seat.place in usable for seat in lease.seats)
             if number and (lease.kind == PROFILE or lease.stop_asked is not None):
-                coming += number  # free soon by itself
+                coming += number  # free soon anyway
             elif number:
                 holders.append((lease, float(number)))
         numbered = [(i, number) for i, (_, number) in enumerate(holders)]
@@ -289,7 +289,7 @@ def exactly(free: Iterable[Seat], wanted: Mapping[str, Mapping[str, int]]) -> li
 
 
 def gang(free: Sequence[Seat], gpu_type: str, workers: int) -> list[Seat] | None:
-    """So many free seats of a type on as few nodes as possible; None where there are too few."""
+    """This number of free seats of a type on as few nodes as possible; None where there are too few."""
     by_node: dict[str, list[Seat]] = {}
     for seat in free:
         if seat.gpu_type == gpu_type:

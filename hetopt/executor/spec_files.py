@@ -1,4 +1,4 @@
-"""YAML files of the executor, read by a spec; what is wrong is said with file, line and key."""
+"""YAML files of the executor, read by a spec; errors name file, line and key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 Form = TypeVar("Form", bound=BaseModel)
 
 MOST_BYTES = 1_000_000
-"""A file of ours is never larger; a wrong path shall not fill the memory."""
+"""A file of ours is never larger; a wrong path must not fill the memory."""
 
 
 def read_spec(spec: type[Form], path: Path) -> Form:

@@ -39,7 +39,7 @@ def lock_gpus(devices: Iterable[str], tag: str) -> list[socket.socket]:
 
 
 def holders() -> dict[str, str]:
-    """Device -> tag of the lease that has it locked, on this machine, whoever runs it."""
+    """Device -> tag of the lease that has locked it on this machine, of any user and cluster."""
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
         paths = (line.rstrip("\n").rpartition(f" @{PREFIX}")[2] for line in sockets if f" @{PREFIX}" in line)
         pairs = (path.rpartition("/") for path in paths)

@@ -36,7 +36,7 @@ KILL_SECONDS = 5.0
 class LocalEngine:
     """Starts runners as processes of this user.
 
-    They live in sessions of their own: they go on when the controller ends, until their lease runs out.
+    They have separate sessions: they go on when the controller ends, until their lease expires.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class LocalEngine:
     cluster:
         Beginning of the tags of all leases of this cluster.
     gpus:
-        Looks after GPUs that were found, in place of the hosts; None: what was declared stays.
+        Watches GPUs that were found, in place of the hosts; None: the declared hosts stay.
     """
 
     name = "local"
@@ -75,7 +75,7 @@ class LocalEngine:
             return
         devices = [seat.device for seat in lease.seats if seat.device]
         if devices and lease.tag in holders().values():
-            return  # an engine object before this one has started it
+            return  # an earlier engine object has started it
         if self._gpus is not None:
             self._check(self._gpus, lease)
         locks = lock_gpus(devices, lease.tag)
@@ -118,7 +118,7 @@ class LocalEngine:
 
     @staticmethod
     def _check(gpus: GpuWatch, lease: LeaseRecord) -> None:
-        """That its GPUs are there and free, asked again; after a failure, perhaps of its GPU, at once.
+        """Check again that its GPUs exist and are free; at once after a failure, which its GPU may have caused.
 
         Raises
         ------
@@ -136,18 +136,18 @@ class LocalEngine:
             raise OSError(errno.ENODEV, "is not there any more", ", ".join(missing))
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
-        """Who of them has a process."""
+        """Those of the tags that have a process."""
         alive = {own.rpartition(".")[0] for _, own in tagged() if own.startswith(self._prefix)}
         for tag, children in list(self._children.items()):
             if any(child.poll() is None for child in children):
-                alive.add(tag)  # it may not have come so far as to show its tag
+                alive.add(tag)  # its environment may not have the tag yet
             else:
                 del self._children[tag]
         phases = {tag: Phase.RUNNING if tag in alive else Phase.ENDED for tag in tags}
         return phases | dict.fromkeys(alive, Phase.RUNNING)
 
     def stop(self, tags: Collection[str]) -> None:
-        """Ask the runners, which read it in their directory as well."""
+        """Signal the runners, which also read the request in their directory."""
         wanted = {f"{tag}.runner" for tag in tags}
         send([pid for pid, own in tagged() if own in wanted] if wanted else [], signal.SIGTERM)
 
@@ -168,12 +168,12 @@ class LocalEngine:
             time.sleep(0.02)
 
     def fenced_after(self, tag: str) -> float | None:
-        """At once where no process has the tag, or is in its cgroup; one that cannot die (in a driver) still may."""
+        """0 if no process has the tag or is in its cgroup; a process that hangs in a driver may still have it."""
         left = with_tag(f"{tag}.", prefix=True) or [pid for group in cgroups_of({tag}) for pid in cgroup_pids(group)]
         return math.inf if left else 0.0
 
     def close(self) -> None:
-        """Forget the children; those that have ended are waited for."""
+        """Release the children; wait for those that have ended."""
         for children in self._children.values():
             for child in children:
                 child.poll()

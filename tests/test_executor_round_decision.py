@@ -1,4 +1,4 @@
-"""Decisions of the executor: any policy of the library drives it, and what it remembers outlives the controller."""
+"""Decisions of the executor: any policy of the library drives it, and its state outlives the controller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_scenes import LAB, cluster_state, granted, lab_of_jobs, node, opened, rows, spec
+from executor_cluster import LAB, cluster_state, granted, lab_of_jobs, node, opened, rows, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +49,7 @@ def some_jobs() -> list:
 
 
 def check(targets: Sequence[Target], jobs: int) -> None:
-    """No seat is given twice, and none that is not there; a gang is whole on each copy."""
+    """No seat is used twice, and none that does not exist; the gang of each copy is complete."""
     there = Counter((seat.node, seat.gpu_type) for one in LAB for seat in one.seats)
     for target in targets:
         for where, gpus in target.seats.items():
@@ -63,7 +63,7 @@ def check(targets: Sequence[Target], jobs: int) -> None:
 
 @pytest.mark.parametrize("name", sorted({*policy_names(), *system_names()}))
 def test_any_policy_drives_the_cluster(database: StateDatabase, name: str) -> None:
-    """Three rounds, with a controller between that forgets all but the books."""
+    """Three rounds, with a restart of the controller between."""
     jobs = lab_of_jobs(database, some_jobs())
     speeds = {row["name"]: {k: v * (1 + 0.1 * row["id"]) for k, v in RATES.items()} for row in jobs}
     try:
@@ -91,11 +91,11 @@ def test_any_policy_drives_the_cluster(database: StateDatabase, name: str) -> No
     assert placed > 0 or one.wake < math.inf  # A-SRPT lets jobs wait behind its virtual machine
 
 
-def test_what_cannot_be_recalled_is_forgotten(database: StateDatabase) -> None:
+def test_a_state_of_a_policy_that_cannot_be_loaded_is_dropped(database: StateDatabase) -> None:
     assert not RoundDecider(driving("fft", {}, None), estimated).restore(b"of another version")
 
 
-def test_the_instance_is_what_is_known(database: StateDatabase) -> None:
+def test_the_instance_has_what_is_recorded(database: StateDatabase) -> None:
     jobs = lab_of_jobs(
         database,
         [
@@ -137,8 +137,10 @@ WAITS = [
 
 
 @pytest.mark.parametrize(("policy", "settings", "why"), WAITS)
-def test_why_a_job_is_not_in_it(database: StateDatabase, policy: str, settings: dict[str, Any], why: str) -> None:
-    """Whether the GPUs are away for now, or there are none such; two hosts of three are down or drained in part."""
+def test_reasons_of_jobs_outside_the_instance(
+    database: StateDatabase, policy: str, settings: dict[str, Any], why: str
+) -> None:
+    """The GPUs are down or drained now, or the cluster has none of the type."""
     memory = {"K80": 12e9, "P100": 8e9, "V100": 16e9}
     there = [node("n2", {"P100": 2, "V100": 1}, memory_bytes=memory), node("n3", {"V100": 1}, memory_bytes=memory)]
     lab_of_jobs(database, [spec("a", **settings), spec("b")])
@@ -147,7 +149,7 @@ def test_why_a_job_is_not_in_it(database: StateDatabase, policy: str, settings: 
     assert waits == {1: why}
 
 
-def test_why_no_job_is_in_it(database: StateDatabase) -> None:
+def test_the_reason_when_no_job_is_in_the_instance(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("a")])
     decider, now = RoundDecider(driving("fifo", {}, None), estimated), cluster_state(database, {"a": RATES})
     none = replace(now, nodes=[])
@@ -157,7 +159,7 @@ def test_why_no_job_is_in_it(database: StateDatabase) -> None:
     assert decider.instance(replace(taken, whole={})) == (None, {1: "no node has a GPU now; the nodes' notes say why"})
 
 
-def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(database: StateDatabase) -> None:
+def test_a_drained_node_is_left_out_and_its_jobs_hold_nothing(database: StateDatabase) -> None:
     jobs = lab_of_jobs(database, [spec("a")])
     granted(database, jobs[0]["id"], [Seat("n3", "V100", 0)])
     now = cluster_state(database, {"a": RATES}, LAB[:2], opened(database))
@@ -182,7 +184,7 @@ def test_speeds_are_estimated_until_they_are_measured(database: StateDatabase) -
     assert dict(instance.job["b"].throughput)["K80"] == pytest.approx(3.0)
 
 
-def test_no_node_no_instance(database: StateDatabase) -> None:
+def test_without_nodes_there_is_no_instance(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("a")])
     instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(
         cluster_state(database, {"a": RATES}, [])
@@ -204,8 +206,8 @@ def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
     assert gavel.policy.round_seconds == 30.0
 
 
-def test_the_way_of_a_checkpoint_is_not_counted_twice(database: StateDatabase) -> None:
-    """What a restart was measured to cost has it already; the instance that is measured knows how large it is."""
+def test_the_transfer_of_a_checkpoint_is_not_counted_twice(database: StateDatabase) -> None:
+    """The measured cost of a restart includes it; the measured instance has its size."""
     jobs = lab_of_jobs(database, [spec("a")])
     granted(database, jobs[0]["id"], [Seat("n2", "P100", 0)])
     with database.writing() as connection:
@@ -219,7 +221,7 @@ def test_the_way_of_a_checkpoint_is_not_counted_twice(database: StateDatabase) -
 
 
 def test_a_costly_restart_keeps_fft_from_moving(database: StateDatabase) -> None:
-    """The measured cost is what decides: the same cluster_state, once with cheap restarts and once with dear ones."""
+    """The measured cost decides: the same cluster state, once with cheap and once with expensive restarts."""
     jobs = lab_of_jobs(database, [spec("a", steps=1000)])
     granted(database, jobs[0]["id"], [Seat("n2", "P100", 0)])
     now = cluster_state(database, {"a": {"K80": 1.0, "P100": 5.0, "V100": 6.0}}, LAB, opened(database))
@@ -233,14 +235,14 @@ def test_a_costly_restart_keeps_fft_from_moving(database: StateDatabase) -> None
 
 
 @given(st.integers(0, 10**6), st.lists(st.floats(0.01, 1e6), min_size=1, max_size=8))
-def test_shares_are_whole_and_sum_up(steps: int, work: list[float]) -> None:
+def test_shares_of_steps_are_integers_with_the_right_sum(steps: int, work: list[float]) -> None:
     parts = shares(steps, work)
     assert sum(parts) == steps
     total = sum(map(Fraction, work))
     assert all(abs(part - steps * Fraction(own) / total) < 1 for part, own in zip(parts, work, strict=True))
 
 
-def test_hadare_gives_copies_their_work(database: StateDatabase) -> None:
+def test_hadare_divides_the_steps_among_copies(database: StateDatabase) -> None:
     jobs = lab_of_jobs(database, [spec("a", fork=True)])
     decider = RoundDecider(driving("hadare", {}, 60.0), estimated)
     instance, _ = decider.instance(cluster_state(database, {"a": RATES}))
@@ -253,7 +255,7 @@ def test_hadare_gives_copies_their_work(database: StateDatabase) -> None:
     )
 
 
-def test_a_policy_without_an_answer_is_told_in_one_line(database: StateDatabase) -> None:
+def test_a_policy_without_an_answer_raises_an_error(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("a")])
     decider = RoundDecider(driving("gavel", {}, None), estimated)
     instance, _ = decider.instance(cluster_state(database, {"a": RATES}))
@@ -262,7 +264,7 @@ def test_a_policy_without_an_answer_is_told_in_one_line(database: StateDatabase)
         RoundDecider(driving("allox", {}, None), estimated).decide(instance.replace(jobs=()), {})
 
 
-def test_a_tenant_may_be_called_like_a_job(database: StateDatabase) -> None:
+def test_a_tenant_and_a_job_may_have_the_same_name(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("ann", tenant="ann"), spec("bob", tenant="ann")])
     instance, _ = RoundDecider(driving("oef-cooperative", {}, None), estimated).instance(
         cluster_state(database, {"ann": RATES, "bob": RATES})
@@ -272,8 +274,8 @@ def test_a_tenant_may_be_called_like_a_job(database: StateDatabase) -> None:
     assert {job.tenant for job in instance.jobs} == {"ann'"}
 
 
-def test_a_node_that_is_drained_is_emptied_at_once(database: StateDatabase) -> None:
-    """Also of what has not come to its first step, and before the next round begins."""
+def test_leases_on_a_drained_node_stop_at_once(database: StateDatabase) -> None:
+    """Also those that have not reported a first step, and before the next round begins."""
     lab_of_jobs(database, [spec("a"), spec("b")])
     granted(database, 1, [Seat("n1", "K80", 0)])
     granted(database, 2, [Seat("n3", "V100", 0)])

@@ -1,4 +1,4 @@
-"""Books of clusters that never were, for tests of the dashboard: rows by hand, and a busy hour drawn at random."""
+"""State databases for tests of the dashboard, without a cluster: rows by hand, and a busy hour drawn at random."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from executor_scenes import spec
+from executor_cluster import spec
 
 from hetopt.executor.clock import Clock
 from hetopt.executor.connection import Connection
@@ -20,13 +20,13 @@ from hetopt.executor.state_database import LEASES, StateDatabase
 Seats = Sequence[tuple[str, str, int]]
 
 
-class Books:
-    """Writes rows as a controller would have, at any time.
+class RecordedState:
+    """A state database with rows as a controller would write them, at any time.
 
     Parameters
     ----------
     now:
-        The cluster's second when they are made; its clock goes on from there.
+        The cluster's second when it is made; its clock goes on from there.
     """
 
     def __init__(self, folder: Path, now: float = 10_000.0) -> None:
@@ -39,7 +39,7 @@ class Books:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction; within another one of these it is that."""
+        """A transaction; nested calls share the outer one."""
         if self._open is not None:
             yield self._open
             return
@@ -55,14 +55,14 @@ class Books:
         with self.writing() as connection:
             return connection.insert(where, **row)
 
-    def facts(self, **said: str) -> None:
-        """Single facts."""
+    def facts(self, **values: str) -> None:
+        """Write values of the table of facts."""
         with self.writing() as connection:
-            for key, value in said.items():
+            for key, value in values.items():
                 self.database.set_meta(connection, key, value)
 
     def controller(self, policy: str = "fft", round_seconds: float | None = 300.0, number: int = 0) -> None:
-        """What a controller says of itself when it begins."""
+        """The records that a controller writes when it begins."""
         following = 0.0 if round_seconds is None else (self.now // round_seconds + 1) * round_seconds
         seconds = json.dumps(round_seconds)
         self.facts(policy=policy, round_seconds=seconds, round=str(number), next_round=repr(following))
@@ -77,7 +77,7 @@ class Books:
         self.insert("nodes", name=name, drained=drained, content=content)
 
     def job(self, name: str, submitted: float = 0.0, *, of: Mapping[str, Any] | None = None, **row: Any) -> int:
-        """A job; ``of`` is what its file says."""
+        """A job; ``of`` are fields of its file."""
         made = spec(name, **{"tenant": "default", **(of or {})})
         known = {"tenant": made.tenant, "spec": made.model_dump_json(), "state": "queued", "committed": 0}
         known |= {"submitted_at": "2026-01-01T00:00:00+00:00"}
@@ -127,11 +127,11 @@ class Books:
         self.insert("rounds", **{"number": number, "time": time, "capacity": capacity, **known, **row})
 
     def progress(self, job: int, lease: int, epoch: int, step: int, losses: Sequence[tuple[int, float]] = ()) -> None:
-        """What a job tells in the directory of its lease."""
+        """The progress and losses that a job reports in the directory of its lease."""
         folder = self.database.folder / LEASES / f"hetopt-{self.database.cluster}-{job}-0-{epoch}"
         folder.mkdir(parents=True, exist_ok=True)
-        said = {"step": step, "first_step": step, "seconds": 0.0, "time": 0.0}
-        (folder / PROGRESS).write_text(json.dumps(said))
+        fields = {"step": step, "first_step": step, "seconds": 0.0, "time": 0.0}
+        (folder / PROGRESS).write_text(json.dumps(fields))
         lines = [json.dumps({"step": at, "loss": loss, "copy": 0, "base": 0}) for at, loss in losses]
         (folder / LOSSES).write_text("".join(f"{line}\n" for line in lines))
 
@@ -149,16 +149,16 @@ def busy(
     tenants: Sequence[str] = TENANTS,
     hour: float = 3600.0,
     seed: int = 1,
-) -> Books:
+) -> RecordedState:
     """An hour of rounds of five minutes on these nodes."""
-    draw, books = random.Random(seed), Books(folder, 10_000.0 + hour)
-    with books.writing():
-        _draw(books, draw, jobs, nodes, tenants, int(hour / 300))
-    return books
+    draw, recorded = random.Random(seed), RecordedState(folder, 10_000.0 + hour)
+    with recorded.writing():
+        _draw(recorded, draw, jobs, nodes, tenants, int(hour / 300))
+    return recorded
 
 
 def _draw(
-    books: Books,
+    recorded: RecordedState,
     draw: random.Random,
     jobs: int,
     nodes: Mapping[str, Mapping[str, int]],
@@ -166,22 +166,27 @@ def _draw(
     number: int,
 ) -> None:
     for i, (name, gpus) in enumerate(nodes.items()):
-        books.node(name, gpus, drained=i == 1 and len(nodes) > 2, note="Duplicate jobid <17>" if i == 2 else "")
+        recorded.node(name, gpus, drained=i == 1 and len(nodes) > 2, note="Duplicate jobid <17>" if i == 2 else "")
     free = {(node, kind, k) for node, gpus in nodes.items() for kind, n in gpus.items() for k in range(n)}
-    world = _World(books, draw, sorted(free), jobs, tenants)
+    history = _History(recorded, draw, sorted(free), jobs, tenants)
     for i in range(number):
-        world.round(i + 1, 10_000.0 + 300.0 * i)
-    world.finish()
-    books.controller(number=number)
+        history.round(i + 1, 10_000.0 + 300.0 * i)
+    history.finish()
+    recorded.controller(number=number)
 
 
-class _World:
-    """Jobs that come, are moved at rounds, and end."""
+class _History:
+    """Jobs that are submitted, are moved at rounds, and finish."""
 
     def __init__(
-        self, books: Books, draw: random.Random, seats: list[tuple[str, str, int]], jobs: int, tenants: Sequence[str]
+        self,
+        recorded: RecordedState,
+        draw: random.Random,
+        seats: list[tuple[str, str, int]],
+        jobs: int,
+        tenants: Sequence[str],
     ) -> None:
-        self.books, self.draw, self.free = books, draw, seats
+        self.recorded, self.draw, self.free = recorded, draw, seats
         self.capacity, self.wanted, self.tenants = len(seats), jobs, tenants
         self.later: list[tuple[str, str, int]] = []  # free from the next round on
         self.open: dict[str, dict[str, Any]] = {}
@@ -196,7 +201,7 @@ class _World:
         return folder
 
     def round(self, number: int, time: float) -> None:
-        """Jobs come, some leases end, free GPUs are granted."""
+        """Jobs are submitted, some leases end, free GPUs are granted."""
         for _ in range(max(1, self.wanted // 11) if len(self.rows) < self.wanted else 0):
             i = len(self.rows)
             row = {
@@ -238,27 +243,27 @@ class _World:
                     row["finished"] = lease["sealed"]
                     del self.open[row["name"]]
         held = self.capacity - len(self.free)
-        self.books.round(number, time, self.capacity, jobs=len(self.open), placed=placed, gpus=held, seconds=0.034)
+        self.recorded.round(number, time, self.capacity, jobs=len(self.open), placed=placed, gpus=held, seconds=0.034)
 
     def _seal(self, lease: dict[str, Any], time: float, outcome: str, reason: str | None) -> None:
         lease |= {"sealed": time, "outcome": outcome, "reason": reason}
         self.later += lease["seats"]
 
     def finish(self) -> None:
-        """Write it down."""
+        """Write all rows."""
         number = {row["name"]: self._job(i, row) for i, row in enumerate(self.rows)}
         for lease in self.leases:
             row, job = lease["row"], number[lease["row"]["name"]]
             more = {key: lease[key] for key in ("kind", "round", "first_tick")} | {"from_step": lease["from"]}
             if lease["sealed"] is not None:
                 more |= {"outcome": lease["outcome"], "stop_reason": lease["reason"]}
-            self.books.lease(job, lease["seats"], lease["granted"], lease["sealed"], **more)
+            self.recorded.lease(job, lease["seats"], lease["granted"], lease["sealed"], **more)
             if lease["sealed"] is None:
                 step = min(row["steps"] - 1, int(row["done"]) + self.draw.randint(0, 200))
                 curve = [
                     (s, 4.0 / (1 + s / 900) + self.draw.uniform(0, 0.2)) for s in range(lease["from"] + 1, step, 20)
                 ]
-                self.books.progress(job, 0, self.books._leases, step, curve)
+                self.recorded.progress(job, 0, self.recorded._leases, step, curve)
 
     def _job(self, i: int, row: dict[str, Any]) -> int:
         over = row["finished"] is not None
@@ -266,7 +271,7 @@ class _World:
         why = "it exited with code 1; hetopt logs <b>shows</b> what it printed" if failed else None
         if not over:
             why = "others come first this round"
-        job = self.books.job(
+        job = self.recorded.job(
             row["name"],
             row["submitted"],
             of={"steps": row["steps"], "workers": row["workers"], "tenant": row["tenant"]},
@@ -277,13 +282,13 @@ class _World:
             reason=why,
         )
         if any(one["row"] is row for one in self.leases):
-            self.books.speed(job, **{kind: base * row["speed"] for kind, base in TYPES.items()})
+            self.recorded.speed(job, **{kind: base * row["speed"] for kind, base in TYPES.items()})
         return job
 
 
-def seen(books: Books) -> DashboardState:
+def seen(recorded: RecordedState) -> DashboardState:
     """The state that the page shows."""
-    reader = Reader(books.database.folder)
+    reader = Reader(recorded.database.folder)
     try:
         return reader.read()
     finally:

@@ -1,4 +1,4 @@
-"""What the how-to on measuring shows works on any books, and the instance is what policies were shown."""
+"""The example of the how-to works on any state, and the measured instance equals that of the policies."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from executor_cluster import rows, spec, with_speeds
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import rows, spec, with_speeds
 
 from hetopt.errors import InvalidInstance
 from hetopt.executor.engines.engine import Node, Seat
@@ -40,12 +40,12 @@ def database(tmp_path: Path) -> Iterator[StateDatabase]:
 def with_nodes(
     database: StateDatabase, nodes: Mapping[str, Mapping[str, int]], memory: Mapping[str, float] | None = None
 ) -> None:
-    """An engine has told of them."""
+    """Record nodes as an engine reports them."""
     with database.writing() as connection:
         connection.change("DELETE FROM nodes")
         for name, gpus in nodes.items():
-            said = json.dumps({"gpus": gpus, "up": True, "note": "", "memory_bytes": memory or {}})
-            connection.insert("nodes", name=name, drained=False, content=said)
+            content = json.dumps({"gpus": gpus, "up": True, "note": "", "memory_bytes": memory or {}})
+            connection.insert("nodes", name=name, drained=False, content=content)
 
 
 def with_round(database: StateDatabase) -> None:
@@ -61,7 +61,7 @@ def number(database: StateDatabase, name: str) -> int:
 def ran(
     database: StateDatabase, name: str, seats: Sequence[Seat], ending: LeaseResult | None, copies: bool = False
 ) -> None:
-    """Leases of a job (of a copy on each seat), that end so; None: they go on."""
+    """Leases of a job (of a copy on each seat), with this outcome; None: they are open."""
     parts = [[seat] for seat in seats] if copies else [list(seats)]
     with database.writing() as connection:
         for i, part in enumerate(parts, start=1):
@@ -84,8 +84,8 @@ def out_of_memory(database: StateDatabase, name: str, *types: str) -> None:
             connection.insert("speeds", job=number(database, name), gpu_type=kind, **more)
 
 
-def books(database: StateDatabase) -> None:
-    """Jobs with all that may become of them."""
+def all_outcomes(database: StateDatabase) -> None:
+    """Jobs in all states."""
     for one in (
         spec("done", tenant="done"),
         spec("nocmd"),
@@ -120,7 +120,7 @@ def books(database: StateDatabase) -> None:
 
 
 def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the lines of the page print for these books."""
+    """The output of the page's example for this state."""
     monkeypatch.setenv("HETOPT_STATE", str(folder))
     found = re.search(r"^## Measure it$.*?^```text\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
@@ -128,10 +128,10 @@ def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return capsys.readouterr().out
 
 
-def test_the_lines_of_the_page_measure_any_books(
+def test_the_example_of_the_page_measures_any_state(
     database: StateDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    books(database)
+    all_outcomes(database)
     printed = measured(database.folder, monkeypatch, capsys)
     log, instance = log_of(database), instance_of(database)
     could_never_run = {"huge", "elsewhere", "crowd"}
@@ -144,7 +144,7 @@ def test_the_lines_of_the_page_measure_any_books(
     assert instance.cluster.capacity == {"slow": 2, "fast": 1, "old": 1}
 
 
-def test_the_lines_of_the_page_on_a_real_lab(
+def test_the_example_of_the_page_measures_a_real_lab(
     lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("submit", job_file(lab, "trained"))
@@ -166,7 +166,7 @@ def test_the_lines_of_the_page_on_a_real_lab(
     assert re.search(r"^finished +2\.0", printed, re.MULTILINE), printed
 
 
-def test_books_without_a_job_say_so(
+def test_a_state_without_jobs_is_an_error(
     database: StateDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InvalidInstance, match="knows no node with a GPU yet"):
@@ -177,7 +177,7 @@ def test_books_without_a_job_say_so(
         measured(database.folder, monkeypatch, capsys)
     submit(database, spec("never"))
     cancel(database, "never")
-    with_round(database)  # after the last job is over
+    with_round(database)  # after the last job has finished
     assert re.search(r"^unfinished +1\.0", measured(database.folder, monkeypatch, capsys), re.MULTILINE)
     submit(database, spec("waits"))
     assert re.search(r"^unfinished +2\.0", measured(database.folder, monkeypatch, capsys), re.MULTILINE)
@@ -192,8 +192,8 @@ def test_before_the_first_round_jobs_are_profiled(
     assert re.search(r"^started +1\.0", measured(database.folder, monkeypatch, capsys), re.MULTILINE)
 
 
-def test_the_instance_is_what_policies_were_shown(database: StateDatabase) -> None:
-    """The same jobs to the last field, whatever was measured of them."""
+def test_the_instance_equals_that_of_the_policies(database: StateDatabase) -> None:
+    """The same jobs in all fields, whatever was measured."""
     for one in (
         spec("a", tenant="ann", fork=True, memory="10 GB", weight=3.0, model="bert", deadline="1 h", utility="x"),
         spec("b", tenant="bob"),
@@ -225,8 +225,8 @@ def test_the_instance_is_what_policies_were_shown(database: StateDatabase) -> No
 
 
 @pytest.mark.parametrize("policy", ["fft", "gavel", "hadare", "hadar"])
-def test_what_was_never_measured_runs_in_the_simulation(database: StateDatabase, policy: str) -> None:
-    """Also on types on which it was never seen, and in one copy if it may not be forked."""
+def test_jobs_without_measurements_run_in_the_simulation(database: StateDatabase, policy: str) -> None:
+    """Also on types where they never ran, and in one copy if they may not be forked."""
     for name in ("first", "second"):
         submit(database, spec(name, steps=300))
     with_nodes(database, {"a": {"slow": 1}, "b": {"fast": 1}, "c": {"fast": 1}})
@@ -239,8 +239,8 @@ def test_what_was_never_measured_runs_in_the_simulation(database: StateDatabase,
         assert (own["start"].iloc[1:].to_numpy() >= own["end"].iloc[:-1].to_numpy()).all(), "two copies at once"
 
 
-def test_throughput_is_relative_to_the_type_on_which_the_instance_has_the_job_slowest(database: StateDatabase) -> None:
-    """Only measured on the fast one, it is known to be faster there all the same."""
+def test_throughput_is_relative_to_the_slowest_type_of_the_job(database: StateDatabase) -> None:
+    """Also for a job that was measured only on the fast type."""
     submit(database, spec("a"))
     with_nodes(database, {"n": {"K80": 1, "V100": 1}})
     with_speeds(database, 1, {"V100": 6.0})

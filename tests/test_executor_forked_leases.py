@@ -1,4 +1,4 @@
-"""Copies of a job in the books: their steps are committed once, or counted as lost, whatever happens in which order."""
+"""Leases of copies of a job: their steps are committed once, or counted as lost, in any order of events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from effort import examples
-from executor_scenes import opened, rows, spec
+from executor_cluster import opened, rows, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,21 +47,21 @@ def begins(
     kind: str = "train",
     place: int = -1,
 ) -> str | None:
-    """A lease of the whole job (copy 0) or of a copy, on a host of its own."""
+    """A lease of the whole job (copy 0) or of a copy, on a separate host."""
     more: dict[str, Any] = {"copy": copy, "forked": copy > 0, "until_step": until, "round_number": round_number}
     with database.writing() as connection:
         return grant(connection, database, 1, [PLACES[place if place >= 0 else copy]], kind=kind, **more)
 
 
 def ends(database: StateDatabase, step: int, finished: bool = False) -> None:
-    """All open leases end at this step, with a checkpoint of it."""
+    """End all open leases at this step, with a checkpoint of it."""
     for lease in opened(database):
         folder = database.folder / LEASES / lease.tag / files.CHECKPOINTS / f"step-{step}"
         seal(database, lease, LeaseResult("stopped", step=step, checkpoint=folder, ticked=step, finished=finished))
 
 
 def merges(database: StateDatabase) -> None:
-    """What is due is merged, without a process that averages."""
+    """Merge what is due, without a process that averages."""
     for row in begun(database):
         folder = Path(row["folder"])
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,8 +79,8 @@ def begun(database: StateDatabase) -> list[Row]:
         return connection.rows("SELECT * FROM merges WHERE NOT done")
 
 
-def test_the_whole_job_does_not_begin_before_what_its_copies_did_is_merged(database: StateDatabase) -> None:
-    """It would do their steps again, and both would be committed."""
+def test_the_whole_job_does_not_begin_before_its_copies_are_merged(database: StateDatabase) -> None:
+    """Otherwise it would do their steps again, and both would be committed."""
     begins(database, 1)
     ends(database, 8)
     assert begins(database, 0) is None
@@ -99,8 +99,8 @@ WHAT = st.one_of(
 
 @settings(max_examples=examples(15, 40), deadline=None)
 @given(st.lists(WHAT, max_size=25))
-def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, int]]) -> None:
-    """Nor does it take any back; copies are given halves of what is left where a round begins."""
+def test_no_history_commits_a_step_twice(history: list[tuple[str, int]]) -> None:
+    """Nor takes one back; copies get halves of the remaining steps at the beginning of a round."""
     with tempfile.TemporaryDirectory() as folder, StateDatabase(Path(folder) / "state") as database:
         submit(database, spec("f", steps=STEPS, fork=True))
         before = 0
@@ -128,18 +128,18 @@ def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, i
 
 
 def two_copies(database: StateDatabase, round_number: int, loss: float) -> None:
-    """They train from step 2 to 6 each, and tell this loss in the end."""
+    """They train from step 2 to 6 each, and report this loss at the end."""
     for copy in (1, 2):
         begins(database, copy, until=6, round_number=round_number)
     for lease in opened(database):
         lease.folder.mkdir(parents=True)
-        told = [{"step": 2, "loss": 5.0}, {"step": 6, "loss": loss}]
-        (lease.folder / files.LOSSES).write_text("".join(f"{json.dumps(one)}\n" for one in told))
+        points = [{"step": 2, "loss": 5.0}, {"step": 6, "loss": loss}]
+        (lease.folder / files.LOSSES).write_text("".join(f"{json.dumps(one)}\n" for one in points))
     ends(database, 6)
 
 
 def given_up(database: StateDatabase) -> None:
-    """Two copies do 4 steps each, in vain, after 2 that were merged; the job is tried again."""
+    """Two copies do 4 steps each that are lost, after 2 that were merged; the job is retried."""
     begins(database, 1, until=2)
     ends(database, 2)
     merges(database)
@@ -150,7 +150,7 @@ def given_up(database: StateDatabase) -> None:
     made.close()
 
 
-def test_what_copies_did_in_vain_is_lost_and_said_to_be(database: StateDatabase) -> None:
+def test_steps_of_copies_without_a_merge_are_counted_as_lost(database: StateDatabase) -> None:
     given_up(database)
     row = rows(database)[0]
     assert (row["state"], row["committed"], row["lost"]) == ("failed", 2, 8)
@@ -159,20 +159,20 @@ def test_what_copies_did_in_vain_is_lost_and_said_to_be(database: StateDatabase)
     assert log.jobs["wasted"].tolist() == [8.0]
 
 
-def test_the_curve_goes_on_where_the_merge_was_given_up(database: StateDatabase) -> None:
-    """Steps of the next round are not spread over those that were lost."""
+def test_the_loss_curve_continues_from_the_last_merge(database: StateDatabase) -> None:
+    """Steps of the next round do not include lost ones."""
     given_up(database)
     assert retry(database, "f") == 2
     two_copies(database, 3, 1.0)
     merges(database)
     assert rows(database)[0]["committed"] == STEPS
-    told = losses(database, "f")
-    assert told[told["loss"] == 1.0]["step"].tolist() == [10.0, 10.0]
-    assert told[told["loss"] == 4.0]["step"].tolist() == [6.0, 6.0]
+    curve = losses(database, "f")
+    assert curve[curve["loss"] == 1.0]["step"].tolist() == [10.0, 10.0]
+    assert curve[curve["loss"] == 4.0]["step"].tolist() == [6.0, 6.0]
 
 
-def test_copies_that_stay_are_no_switch(database: StateDatabase) -> None:
-    """One that comes where the job was not is; profiling runs are none."""
+def test_copies_that_keep_their_gpus_are_no_switch(database: StateDatabase) -> None:
+    """A copy on GPUs that the job did not have is one; profiling runs are not."""
 
     def switches(*rounds: tuple[int, ...]) -> int:
         with database.writing() as connection:
@@ -192,7 +192,7 @@ def test_copies_that_stay_are_no_switch(database: StateDatabase) -> None:
             merges(database)
         return int(log_of(database).jobs["switches"].iloc[0])
 
-    assert switches((0, 1), (0, 1), (1,), (0, 1)) == 1, "the last: copy 1 comes where nobody was in the round before"
+    assert switches((0, 1), (0, 1), (1,), (0, 1)) == 1, "the last: copy 1 begins where no copy was in the round before"
     assert switches((0, 1), (0, 1)) == 0
     assert switches((0,), (1,), (0, 2)) == 2
     assert switches((0,)) == 0, "where it was profiled was elsewhere"

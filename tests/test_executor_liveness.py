@@ -1,4 +1,4 @@
-"""Nothing stands still that could run: no GPU, no job and no policy is stuck for what is long over."""
+"""Liveness: no GPU, job or policy stays blocked by a fault that has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from effort import examples
-from executor_scenes import cards, node, rows, spec, with_speeds
+from executor_cluster import cards, node, rows, spec, with_speeds
 from executor_stage import Stage
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -27,10 +27,10 @@ Make = Callable[..., Stage]
 # -- leases
 
 
-def test_leases_are_renewed_by_a_controller_that_comes_while_the_engine_is_down(stage: Make) -> None:
-    """Otherwise all training would stop because Slurm's controller is away."""
+def test_a_controller_renews_leases_while_the_engine_is_down(stage: Make) -> None:
+    """Otherwise all training would stop because Slurm's controller is down."""
     lab = stage(node("n", {"V100": 1}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3)
     (lease,) = lab.leases()
@@ -42,11 +42,11 @@ def test_leases_are_renewed_by_a_controller_that_comes_while_the_engine_is_down(
     assert files.read_text(lease.folder / files.RENEWED) != before
 
 
-def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of leases whose files have their turn only at looks at which the engine is not asked."""
+def test_a_lease_that_is_seen_again_has_its_full_timeout_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also leases whose files are read only in passes that do not query the engine."""
     monkeypatch.setattr(lease_manager, "MAX_REPORTS", 1)
     lab = stage(node("n", {"V100": 3}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "abc":
         submit(lab.database, spec(name))
     lab.play(5)
@@ -59,8 +59,8 @@ def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: 
     assert [one.ended for one in lab.controller.manager._observed.values()] == [None] * 3
 
 
-def test_an_engine_that_was_away_for_long_has_all_the_time_anew(stage: Make) -> None:
-    """What it has not begun meanwhile waits for nothing that others have."""
+def test_after_an_outage_an_engine_has_its_full_time_to_start_leases(stage: Make) -> None:
+    """A lease that has not begun meanwhile does not wait for GPUs of others."""
     lab = stage(node("n", {"V100": 1}))
     lab.engine.waits.add("n")
     submit(lab.database, spec("a"))
@@ -75,7 +75,7 @@ def test_an_engine_that_was_away_for_long_has_all_the_time_anew(stage: Make) -> 
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_what_cannot_be_killed_is_over_once_its_time_has_run_out(stage: Make, fails: bool) -> None:
+def test_a_lease_that_cannot_be_killed_ends_after_its_timeout(stage: Make, fails: bool) -> None:
     lab = stage(node("n", {"V100": 1}))
     submit(lab.database, spec("a"))
     lab.play(2)
@@ -87,19 +87,19 @@ def test_what_cannot_be_killed_is_over_once_its_time_has_run_out(stage: Make, fa
     assert lab.states() == {"a": "done"}
 
 
-def test_a_stray_that_cannot_be_killed_keeps_nobody_waiting(stage: Make) -> None:
+def test_a_stray_that_cannot_be_killed_blocks_no_job(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}))
     lab.engine.strays = lab.engine.fails = {f"hetopt-{lab.database.cluster}-9-0-9"}
     submit(lab.database, spec("a"))
     lab.play(6)
     assert lab.states() == {"a": "done"}
-    assert [line for line in lab.said if "it cannot be killed" in line]
+    assert [line for line in lab.messages if "it cannot be killed" in line]
 
 
-def test_gpus_of_a_process_that_cannot_die_are_nobody_s(stage: Make) -> None:
-    """What fits on the others runs there; what does not keeps nobody waiting."""
+def test_gpus_of_a_process_that_cannot_die_are_not_granted(stage: Make) -> None:
+    """Jobs that fit on the others run there; a job that does not fit blocks none."""
     lab = stage(node("n", {"V100": 3}), seconds=60.0, profile=True)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("stuck"))
     with_speeds(lab.database, 1, {"V100": 1.0})
     lab.play(4)
@@ -115,10 +115,10 @@ def test_gpus_of_a_process_that_cannot_die_are_nobody_s(stage: Make) -> None:
     assert rows(lab.database)[1]["reason"].startswith("of the GPU types on which it can run too few are there now")
 
 
-def test_the_folder_of_leases_that_is_away_at_the_start_is_not_made_anew(stage: Make) -> None:
-    """A file server that is mounted late would cost all that runs, and its checkpoints."""
+def test_a_missing_folder_of_leases_is_not_created_again(stage: Make) -> None:
+    """Otherwise a file server that is mounted late would cost all running jobs and their checkpoints."""
     lab = stage(node("n", {"V100": 1}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3)
     folder = lab.controller.manager.folder
@@ -128,21 +128,21 @@ def test_the_folder_of_leases_that_is_away_at_the_start_is_not_made_anew(stage: 
     assert not folder.exists()
     away.rename(folder)
     lab.restart()
-    lab.looks = 3
+    lab.passes = 3
     lab.play(4)
     assert lab.states() == {"a": "done"}
     (folder / MARK).unlink()
-    lab.restart()  # nothing goes on from there
+    lab.restart()  # no job continues from there
     assert (folder / MARK).exists()
 
 
-# -- where the engine begins nothing
+# -- the engine starts nothing
 
 
 @pytest.mark.parametrize("profile", [True, False])
 @pytest.mark.parametrize("seconds", [None, 60.0])
-def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, seconds: float | None) -> None:
-    """Say, all cores of the host are others'; it is tried there again only after a while."""
+def test_a_lease_that_does_not_begin_in_time_moves(stage: Make, profile: bool, seconds: float | None) -> None:
+    """For example because others hold all cores of the host; it is tried there again only after a while."""
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), policy="fft", seconds=seconds, profile=profile)
     lab.engine.waits = {"v"}
     submit(lab.database, spec("a"))
@@ -158,8 +158,8 @@ def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, se
     assert lab.states()["b"] == "done"
 
 
-def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
-    """A gang that waits for one of them is taken back; who needs only what is free has it at once."""
+def test_gpus_that_others_use_are_left_out_once(stage: Make) -> None:
+    """A gang that waits for one of them is revoked; a job that needs only free GPUs starts at once."""
     lab = stage(node("v", {"V100": 4}))
     lab.engine.waits = {"v"}
     submit(lab.database, spec("pair", workers=2))
@@ -173,7 +173,7 @@ def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
     assert lab.states() == {"pair": "queued", "single": "done"}
 
 
-def test_where_others_are_too_a_host_that_begins_nothing_is_left_for_another(stage: Make) -> None:
+def test_a_shared_host_that_starts_nothing_is_avoided(stage: Make) -> None:
     lab = stage(node("v", {"V100": 2}, used={"V100": 1}), node("k", {"K80": 1}))
     lab.engine.waits = {"v"}
     submit(lab.database, spec("a"))
@@ -181,8 +181,8 @@ def test_where_others_are_too_a_host_that_begins_nothing_is_left_for_another(sta
     assert lab.states() == {"a": "done"}
 
 
-def test_an_engine_that_is_silent_now_and_then_keeps_nobody_waiting(stage: Make) -> None:
-    """Only the time in which it was away does not count."""
+def test_an_engine_with_short_outages_blocks_no_job(stage: Make) -> None:
+    """Only the time of outages does not count."""
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}))
     lab.engine.waits = {"v"}
     submit(lab.database, spec("a"))
@@ -197,10 +197,10 @@ def test_an_engine_that_is_silent_now_and_then_keeps_nobody_waiting(stage: Make)
 # -- profiling
 
 
-def test_who_has_trained_is_not_stopped_to_be_profiled_on_a_type_that_comes(stage: Make) -> None:
+def test_a_trained_job_is_not_stopped_for_profiling_on_a_new_type(stage: Make) -> None:
     """Its speed there is estimated until it has trained there."""
     lab = stage(node("k", {"K80": 4}), node("v", {"V100": 1}, up=False), policy="fft", seconds=60.0, profile=True)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for i in range(4):
         submit(lab.database, spec(f"j{i}"))
     lab.play(40, 5.0)
@@ -212,8 +212,8 @@ def test_who_has_trained_is_not_stopped_to_be_profiled_on_a_type_that_comes(stag
         assert len(lab.leases()) >= 3, "at most one moves"
 
 
-def test_out_of_memory_is_of_one_job_alone(stage: Make) -> None:
-    """The next of its model, or itself once its owner has changed it, is tried."""
+def test_out_of_memory_concerns_one_job_alone(stage: Make) -> None:
+    """The next job of its model is tried, and the same job after a change."""
     lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
     lab.too_small = {"a": {"V100", "K80"}, "c": {"V100"}}
     for name in "abcd":
@@ -226,9 +226,9 @@ def test_out_of_memory_is_of_one_job_alone(stage: Make) -> None:
     assert lab.states()["a"] == "done"
 
 
-def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
+def test_a_job_that_waits_for_profiling_is_not_overtaken(stage: Make) -> None:
     lab = stage(node("v", {"V100": 2}), profile=True, seconds=600.0)
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     submit(lab.database, spec("old"))
     lab.play(4)
     submit(lab.database, spec("big", workers=2))
@@ -242,8 +242,8 @@ def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fft", "gavel"])
-def test_a_job_whose_processes_cannot_die_keeps_nothing_from_others(stage: Make, policy: str) -> None:
-    """It cannot be started while they may live; what it would be given elsewhere is for those that can."""
+def test_a_job_whose_processes_cannot_die_blocks_no_gpus(stage: Make, policy: str) -> None:
+    """It cannot start while they may live; other jobs use the GPUs meanwhile."""
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), policy=policy, seconds=200.0)
     submit(lab.database, spec("a"))
     lab.play(1)
@@ -258,21 +258,21 @@ def test_a_job_whose_processes_cannot_die_keeps_nothing_from_others(stage: Make,
     assert lab.states()["a"] == "done"
 
 
-# -- all at once
+# -- all faults together
 
 HOSTS = (node("a", {"V100": 2}), node("b", {"K80": 2}), node("c", {"V100": 1, "P100": 1}), cards("d", "0", "1"))
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
-    """What happens, and to whom (a number to choose by)."""
+    """Events, and the number that chooses their object."""
     kinds = ["submit", "submit", "play", "play", "play", "wait", "cancel", "down", "up", "drain", "undrain", "others"]
     kinds += ["alone", "lost", "found", "engine", "answers", "waits", "begins", "lose", "small", "restart"]
     return draw(st.lists(st.tuples(st.sampled_from(kinds), st.integers(0, 11)), max_size=30))
 
 
 def happen(lab: Stage, what: str, n: int) -> None:
-    """One thing."""
+    """One event."""
     host, jobs = HOSTS[n % len(HOSTS)].name, rows(lab.database)
     known = {one.name for one in lab.controller.monitor.nodes}
     queued = [row["name"] for row in jobs if row["state"] == "queued"]
@@ -314,10 +314,10 @@ def happen(lab: Stage, what: str, n: int) -> None:
     seconds=st.sampled_from([None, 30.0]),
     profile=st.booleans(),
 )
-def test_once_all_is_well_all_jobs_come_to_their_end(
+def test_after_all_faults_all_jobs_finish(
     history: list[tuple[str, int]], policy: str, seconds: float | None, profile: bool
 ) -> None:
-    """Whatever was before: hosts away, drained or in use by others, a silent engine, leases that were lost."""
+    """After any history: hosts down, drained or in use by others, engine outages, lost leases."""
     with tempfile.TemporaryDirectory() as folder:
         lab = Stage(Path(folder) / "state", *HOSTS, policy=policy, seconds=seconds, profile=profile)
         try:

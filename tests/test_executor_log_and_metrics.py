@@ -1,4 +1,4 @@
-"""What people and other programs see of a cluster: the log with its metrics, Prometheus, the clock."""
+"""Log and metrics of a cluster, Prometheus, and the clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from executor_scenes import granted, node, opened, rows, spec, with_speeds
+from executor_cluster import granted, node, opened, rows, spec, with_speeds
 from executor_stage import Stage
 from waiting import PATIENCE
 
@@ -33,7 +33,7 @@ from hetopt.metrics import summary
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateDatabase]:
-    """Books whose clock the test sets: ``database.clock.base``."""
+    """A state whose clock the test sets: ``database.clock.base``."""
     with StateDatabase(tmp_path / "state") as made:
         monkeypatch.setattr(clocks, "now", lambda: made.clock.at)
         made.clock.base = 0.0
@@ -54,8 +54,8 @@ def history(database: StateDatabase) -> None:
     content = [("n", {"slow": 1}), ("m", {"fast": 1})]
     with database.writing() as connection:
         for name, gpus in content:
-            said = json.dumps({"gpus": gpus, "up": True, "note": ""})
-            connection.insert("nodes", name=name, drained=False, content=said)
+            content = json.dumps({"gpus": gpus, "up": True, "note": ""})
+            connection.insert("nodes", name=name, drained=False, content=content)
         for number, begin in enumerate((0.0, 30.0, 60.0), start=1):
             more = {"policy": "fft", "jobs": 1, "placed": 1, "gpus": 1, "capacity": 2, "seconds": 0.5}
             connection.insert("rounds", number=number, time=begin, **more)
@@ -86,7 +86,7 @@ def run(
     seal(database, lease, LeaseResult("stopped" if stop else "ended", step=step, finished=step == 100))
 
 
-def test_the_log_by_hand(database: StateDatabase) -> None:
+def test_the_log_equals_one_by_hand(database: StateDatabase) -> None:
     history(database)
     log = log_of(database)
     assert log.jobs["jct"].to_dict() == {"a": 60.0, "b": 125.0}
@@ -105,7 +105,7 @@ def test_the_log_by_hand(database: StateDatabase) -> None:
     assert log.end == 145.0
 
 
-def test_all_metrics_are_those_of_the_log(database: StateDatabase) -> None:
+def test_all_metrics_equal_those_of_the_log(database: StateDatabase) -> None:
     history(database)
     numbers = summary(log_of(database), instance_of(database))
     assert numbers["jct_mean"] == 92.5
@@ -115,7 +115,7 @@ def test_all_metrics_are_those_of_the_log(database: StateDatabase) -> None:
 
 
 def test_a_job_runs_once_a_process_of_it_was_seen(database: StateDatabase) -> None:
-    """Before, the engine may hold it in a queue of its own."""
+    """Before that, the engine may hold it in its own queue."""
 
     def state() -> str:
         return str(snapshot(database).jobs[0]["state"])
@@ -151,23 +151,23 @@ def test_without_nodes_there_is_no_instance(database: StateDatabase) -> None:
     assert not len(log.spans)
 
 
-def test_what_switching_costs(database: StateDatabase) -> None:
+def test_the_measured_cost_of_a_switch(database: StateDatabase) -> None:
     """Stopping took 2 s, starting 2, 3 and 1 s: 2 + 2 in the median."""
     assert _cost(database) is None
     history(database)
     assert _cost(database) == 4.0
 
 
-def test_the_first_step_was_before_the_controller_looked(stage: Callable[..., Stage]) -> None:
-    """By as much as the job has trained since, by its own clock; not before the grant, whatever it says."""
+def test_the_first_step_is_dated_back_to_before_the_pass(stage: Callable[..., Stage]) -> None:
+    """By the training time that the job reports, but not before the grant."""
     lab = stage(node("n", {"V100": 2}))
-    lab.looks = float("inf")
+    lab.passes = float("inf")
     for name in "ab":
         submit(lab.database, spec(name))
     lab.play(1)
     for lease, seconds in zip(lab.leases(), (3.0, 1e9), strict=True):
-        told = {"step": 7, "first_step": 1, "seconds": seconds, "time": 1.0}
-        files.write_json(lease.folder / files.PROGRESS, told, durable=False)
+        progress = {"step": 7, "first_step": 1, "seconds": seconds, "time": 1.0}
+        files.write_json(lease.folder / files.PROGRESS, progress, durable=False)
     lab.database.clock.base += 10.0
     now = lab.database.now()
     lab.controller.step()
@@ -181,7 +181,7 @@ def _cost(database: StateDatabase) -> float | None:
         return restart_seconds(connection)
 
 
-def test_prometheus_asks_on_loopback(database: StateDatabase) -> None:
+def test_metrics_are_served_on_loopback(database: StateDatabase) -> None:
     history(database)
     samples = {
         (sample.name, *sample.labels.values()): sample.value
@@ -208,7 +208,7 @@ def test_prometheus_asks_on_loopback(database: StateDatabase) -> None:
         serve(database, 70000)
 
 
-def test_the_clock_goes_on_over_controllers_and_stands_still_over_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_continues_over_controllers_and_stands_still_over_a_reboot(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(clocks, "now", lambda: now[0])
     one = Clock.begin()
@@ -223,7 +223,7 @@ def test_the_clock_goes_on_over_controllers_and_stands_still_over_a_restart(monk
     assert after.now() == 29.0
 
 
-def test_a_clock_on_the_wall_that_is_set_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_the_wall_clock_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     wall = Wall()
     assert wall.jumped() == 0.0
     real = time.time
@@ -232,7 +232,7 @@ def test_a_clock_on_the_wall_that_is_set_is_noticed(monkeypatch: pytest.MonkeyPa
     assert wall.jumped() == 0.0
 
 
-def test_nothing_happened(database: StateDatabase) -> None:
+def test_a_state_without_events_has_empty_metrics(database: StateDatabase) -> None:
     log = log_of(database)
     assert len(log.jobs) == len(log.rounds) == 0
     assert isinstance(log.jobs, pd.DataFrame)

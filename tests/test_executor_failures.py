@@ -1,4 +1,4 @@
-"""What goes wrong for a while, or with one job, one engine or one policy: the job gets on elsewhere, others get on."""
+"""Temporary failures, and failures of one job, engine or policy: the job continues elsewhere, others continue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from executor_cluster import granted, lab_of_jobs, node, opened, rows, spec
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import granted, lab_of_jobs, node, opened, rows, spec
 from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
@@ -39,20 +39,22 @@ with lease() as job:
 
 
 class Hosts:
-    """An engine of which only the hosts are asked."""
+    """An engine that only reports hosts."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
 
     def nodes(self) -> tuple[object, ...]:
-        """As they are now."""
+        """The hosts now."""
         return tuple(node(name, {"slow": 1}) for name in self.names)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fft"])
 @pytest.mark.parametrize("profile", [True, False])
-def test_what_is_too_large_for_a_gpu_type_goes_to_another(lab: Path, run: Run, policy: str, profile: bool) -> None:
-    """And is no failure of the job; with no type left it has failed, at once."""
+def test_a_job_that_is_too_large_for_a_gpu_type_moves_to_another(
+    lab: Path, run: Run, policy: str, profile: bool
+) -> None:
+    """That is no failure of the job; with no type left it fails at once."""
     (lab / "slots.yaml").write_text("nodes: {a: {slots: {slow: 1, fast: 1, old: 1, new: 1, odd: 1}}}\n")
     where = {"fits": "new,fast,slow,old", "large": "slow,fast,old,new,odd"}
     for name, types in where.items():
@@ -71,7 +73,7 @@ def test_what_is_too_large_for_a_gpu_type_goes_to_another(lab: Path, run: Run, p
     assert jobs["large"]["reason"] == "it ran out of memory on every GPU type that it may run on"
 
 
-def test_a_job_that_rests_keeps_nothing_from_others(tmp_path: Path) -> None:
+def test_a_job_that_backs_off_blocks_no_gpus(tmp_path: Path) -> None:
     with StateDatabase(tmp_path / "state") as database:
         lab_of_jobs(database, [spec("a"), spec("b")])
         monitor = NodeMonitor(database, Hosts("n"), Cache(database))  # type: ignore[arg-type]
@@ -90,8 +92,8 @@ def test_a_job_that_rests_keeps_nothing_from_others(tmp_path: Path) -> None:
 MERGING = {"job": 1, "step": 9, "done": False}
 
 
-def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_path: Path) -> None:
-    """Here because a file is where the merged checkpoint belongs."""
+def test_a_merge_that_may_succeed_later_has_a_reason_and_ends_with_the_job(tmp_path: Path) -> None:
+    """Here because a file is in place of the merged checkpoint's folder."""
     with StateDatabase(tmp_path / "state") as database:
         lab_of_jobs(database, [spec("a")])
         parts = json.dumps([[str(tmp_path / name), 1.0] for name in ("x", "y")])
@@ -116,10 +118,10 @@ def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_p
         merges.close()
 
 
-def test_a_merge_whose_folder_cannot_be_used_keeps_nobody_waiting(
+def test_a_merge_whose_folder_cannot_be_used_does_not_block_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Be it that it cannot be made, or that its server does not let it be known what is there."""
+    """It cannot be made, or its file server does not answer."""
     away = tmp_path / "away" / "step-9"
 
     def known(folder: Path, real: Callable[[Path], bool] = files.is_complete) -> bool:
@@ -140,9 +142,9 @@ def test_a_merge_whose_folder_cannot_be_used_keeps_nobody_waiting(
         merges = Merges(database, tmp_path / "leases", Cache(database))
         for _ in range(3):
             merges.step()
-        told = "its copies cannot be merged now, which is tried again: "
+        reason = "its copies cannot be merged now, which is tried again: "
         reasons = [row["reason"] for row in rows(database)]
-        assert reasons == [f"{told}{tmp_path / 'file'}: File exists", f"{told}{away}: server is away", None]
+        assert reasons == [f"{reason}{tmp_path / 'file'}: File exists", f"{reason}{away}: server is away", None]
         assert [row["committed"] for row in rows(database)] == [0, 0, 9]
         monkeypatch.undo()
         away.mkdir(parents=True)
@@ -153,8 +155,8 @@ def test_a_merge_whose_folder_cannot_be_used_keeps_nobody_waiting(
         merges.close()
 
 
-def test_checkpoints_of_merges_that_are_passed_are_cleared_away_and_forgotten(tmp_path: Path) -> None:
-    """Not the one from which a job goes on, nor one that is merged anew at the same step."""
+def test_outdated_merged_checkpoints_are_removed(tmp_path: Path) -> None:
+    """Not the one from which a job continues, nor one that is merged again at the same step."""
     with StateDatabase(tmp_path / "state") as database:
         lab_of_jobs(database, [spec("a"), spec("b")])
         steps = {name: tmp_path / name for name in ("old", "kept", "again", "lone", "stuck")}
@@ -219,16 +221,16 @@ class Odd(LocalEngine):
     ("method", "error"),
     [("nodes", "runtime"), ("nodes", "none"), ("status", "none"), ("status", "exit"), ("start", "runtime")],
 )
-def test_an_engine_with_a_mistake_is_told_of_and_asked_again(lab: Path, run: Run, method: str, error: str) -> None:
+def test_an_engine_that_raises_is_reported_and_called_again(lab: Path, run: Run, method: str, error: str) -> None:
     (lab / "oddities.py").write_text(ENGINE)
     run("submit", job_file(lab))
     words = ["--engine-set", f"method={method}", "--engine-set", f"error={error}", "--policy", "fifo", "--no-profile"]
     code, _, err = run("run", "--engine", "oddities:Odd", *words, *QUICK)
     assert code == 0, err
     assert jobs_of(run)["train"]["state"] == "done"
-    told = [line for line in err.splitlines() if f"{method}() " in line]
-    assert len(told) == 1, err
-    assert ("what now" in told[0]) == (error != "none")
+    lines = [line for line in err.splitlines() if f"{method}() " in line]
+    assert len(lines) == 1, err
+    assert ("what now" in lines[0]) == (error != "none")
 
 
 EXITS = """
@@ -236,14 +238,14 @@ import os
 from hetopt.models.queues import FIFO
 class Exits(FIFO):
     def __call__(self, *words):
-        if not os.path.exists("told"):
-            open("told", "w").close()
+        if not os.path.exists("exited"):
+            open("exited", "w").close()
             raise SystemExit(7)
         return super().__call__(*words)
 """
 
 
-def test_a_policy_that_ends_the_program_does_not(lab: Path, run: Run) -> None:
+def test_a_policy_that_exits_does_not_end_the_controller(lab: Path, run: Run) -> None:
     (lab / "exits.py").write_text(EXITS)
     run("submit", job_file(lab))
     code, _, err = run("run", "--policy", "exits:Exits", "--round", "1s", "--no-profile", *QUICK)
@@ -252,7 +254,7 @@ def test_a_policy_that_ends_the_program_does_not(lab: Path, run: Run) -> None:
     assert jobs_of(run)["train"]["state"] == "done"
 
 
-def test_what_lies_in_another_leases_folder_is_still_found(lab: Path, run: Run) -> None:
+def test_checkpoints_in_a_previous_leases_folder_are_found(lab: Path, run: Run) -> None:
     run("submit", job_file(lab, "one"))
     assert run("run", "--no-profile", "--leases", "elsewhere", *QUICK)[0] == 0
     before = run("logs", "one", "--all"), run("losses", "one")
@@ -264,8 +266,8 @@ def test_what_lies_in_another_leases_folder_is_still_found(lab: Path, run: Run) 
     assert left == {"elsewhere", "leases"}, "the last checkpoints of both jobs, and no other"
 
 
-def test_a_drained_node_that_is_gone_counts_for_nothing(tmp_path: Path) -> None:
-    """Should it come back, it is still drained."""
+def test_a_drained_node_that_was_removed_does_not_count(tmp_path: Path) -> None:
+    """If it comes back, it is still drained."""
     with StateDatabase(tmp_path / "state") as database:
         engine = Hosts("a", "b")
         monitor = NodeMonitor(database, engine, Cache(database))  # type: ignore[arg-type]
@@ -281,12 +283,12 @@ def test_a_drained_node_that_is_gone_counts_for_nothing(tmp_path: Path) -> None:
         assert [one.name for one in monitor.usable([])] == ["a"]
 
 
-def test_it_ends_though_it_looks_rarely(lab: Path) -> None:
-    """A day passes between two looks."""
+def test_an_interrupt_ends_a_controller_with_rare_passes(lab: Path) -> None:
+    """A day passes between two passes."""
     words = [sys.executable, "-m", "hetopt", "run", "--slots", "slots.yaml", "--poll", "24h"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    until((lab / "state" / EVENTS).exists, "it has looked")
+    until((lab / "state" / EVENTS).exists, "the first pass is over")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE)
-    said = f"hetopt: fft schedules the jobs of {lab / 'state'} on local; Ctrl-C ends it\nhetopt: stopped\n"
-    assert (process.returncode, err) == (130, said)
+    expected = f"hetopt: fft schedules the jobs of {lab / 'state'} on local; Ctrl-C ends it\nhetopt: stopped\n"
+    assert (process.returncode, err) == (130, expected)

@@ -1,4 +1,4 @@
-"""What has been costs nothing: no look goes through all of it, and what nobody needs any more is cleared away."""
+"""The past costs nothing: no query of a pass scans all of it, and unused checkpoints are removed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_scenes import opened, rows, spec, statements
+from executor_cluster import opened, rows, spec, statements
 from test_executor_controller import Driven, Moody
 
 from hetopt.executor import lease_directory as files
@@ -23,9 +23,7 @@ def driven(tmp_path: Path) -> Iterator[Driven]:
     made.controller.close()
 
 
-def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(
-    driven: Driven, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_query_of_a_pass_scans_all_leases(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     executed = statements(monkeypatch)
     for name in ("a", "b"):
         submit(driven.database, spec(name))
@@ -37,27 +35,25 @@ def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(
     driven.controller.step()
     with driven.database.reading() as connection:
         stopping(connection), starting(connection)
-        asked = {sql: values for sql, values in executed if sql.split()[0] in {"SELECT", "WITH", "UPDATE", "DELETE"}}
+        queries = {sql: values for sql, values in executed if sql.split()[0] in {"SELECT", "WITH", "UPDATE", "DELETE"}}
         plans = {
             sql: [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
-            for sql, values in asked.items()
+            for sql, values in queries.items()
         }
-    through = [
-        (*step.partition(" INDEX "), said) for said, plan in plans.items() for step in plan if "SCAN leases" in step
-    ]
+    scans = [(*step.partition(" INDEX "), sql) for sql, plan in plans.items() for step in plan if "SCAN leases" in step]
     few = {"open_leases", "unmerged_leases", "leases_with_checkpoints"}
-    assert [said for _, _, index, said in through if index not in few] == []
-    assert {index for _, _, index, _ in through} == few
+    assert [sql for _, _, index, sql in scans if index not in few] == []
+    assert {index for _, _, index, _ in scans} == few
     assert sum("INDEX stopped_leases" in step for plan in plans.values() for step in plan) == 2
     assert sum("INDEX begun_leases" in step for plan in plans.values() for step in plan) == 1
-    open_of_a_job = next(plan for said, plan in plans.items() if said.startswith("SELECT copy, forked FROM leases"))
+    open_of_a_job = next(plan for sql, plan in plans.items() if sql.startswith("SELECT copy, forked FROM leases"))
     assert open_of_a_job == ["SEARCH leases USING INDEX one_lease_of_a_copy (job=?)"]
 
 
 @pytest.mark.parametrize("over", ["cancelled", "failed"])
 @pytest.mark.parametrize("committed", [True, False])
-def test_checkpoints_that_nobody_goes_on_from_are_cleared_away(driven: Driven, over: str, committed: bool) -> None:
-    """Also of a job that has none; what it has committed stays, and all that a failed job has."""
+def test_unused_checkpoints_are_removed(driven: Driven, over: str, committed: bool) -> None:
+    """Also those of a job without a committed one; the committed one stays, and all of a failed job."""
     database, folders = driven.database, []
     submit(database, spec("a"))
     for step in (5, 7) if committed else (0, 0):

@@ -1,4 +1,4 @@
-"""Books, nodes and scenes for tests of the executor that start no processes."""
+"""Nodes, jobs, leases and cluster states for tests of the executor that start no processes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hetopt.executor.state_database import StateDatabase
 
 
 def node(name: str, gpus: Mapping[str, int], **more: Any) -> Node:
-    """A host with so many GPUs of each type."""
+    """A host with these numbers of GPUs of each type."""
     return Node(name, tuple(Seat(name, kind, i) for kind, number in gpus.items() for i in range(number)), **more)
 
 
 def cards(name: str, *gpus: str, **more: Any) -> Node:
-    """A host with these GPUs, counted from 0: NVML does so, whatever was there before."""
+    """A host with these GPUs, counted from 0 as NVML does, also after a loss."""
     return Node(name, tuple(Seat(name, "H200", i, f"GPU-{gpu}") for i, gpu in enumerate(gpus)), **more)
 
 
@@ -37,7 +37,7 @@ def spec(name: str, **settings: Any) -> JobSpec:
 
 
 def rows(database: StateDatabase) -> list[Row]:
-    """All jobs of the books."""
+    """All jobs of the state database."""
     with database.reading() as connection:
         return connection.rows("SELECT * FROM jobs ORDER BY id")
 
@@ -49,7 +49,7 @@ def opened(database: StateDatabase) -> list[OpenLease]:
 
 
 def granted(database: StateDatabase, job: int, seats: Sequence[Seat]) -> str | None:
-    """OpenLease a lease in a transaction of its own; its tag, or None where that cannot be."""
+    """Grant a lease in its own transaction; its tag, or None if it cannot be granted."""
     with database.writing() as connection:
         return grant(connection, database, job, seats)
 
@@ -67,7 +67,7 @@ def cluster_state(
     nodes: Sequence[Node] = LAB,
     leases: Sequence[OpenLease] = (),
 ) -> ClusterState:
-    """What a decision rests on, with measured speeds by job's name."""
+    """The input of a decision, with measured speeds by job's name."""
     jobs = [row for row in rows(database) if row["state"] == "queued"]
     known = {
         row["id"]: {kind: Speed(True, rate * 10, 10.0) for kind, rate in speeds.get(row["name"], {}).items()}
@@ -77,14 +77,14 @@ def cluster_state(
 
 
 def with_speeds(database: StateDatabase, job: int, rates: Mapping[str, float]) -> None:
-    """Put measured speeds into the books."""
+    """Record measured speeds."""
     with database.writing() as connection:
         for kind, rate in rates.items():
             connection.insert("speeds", job=job, gpu_type=kind, feasible=True, steps=10 * rate, seconds=10.0)
 
 
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """All that is executed from now on: SQL and its values, of many rows those of the first."""
+    """All statements from now on: SQL and its values, of many rows those of the first."""
     executed: list[tuple[str, Any]] = []
     execute, executemany = Connection.execute, Connection.executemany
 

@@ -1,4 +1,4 @@
-"""What the files of a lease prove of its end."""
+"""What the files of a lease prove about its end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hetopt.executor.leases import OpenLease
 
 
 def ended(folder: Path, outcome: dict[str, Any] | None, *exits: dict[str, Any], **row: Any) -> LeaseReport:
-    """Of a lease of one node each that has ended so."""
+    """The end of a lease with these reports."""
     own = seats(**{f"n{i}": 1 for i in range(len(exits))})
     if outcome is not None:
         files.write_json(folder / files.OUTCOME, outcome)
-    for rank, said in enumerate(exits):
-        files.write_json(folder / files.exit_file(rank), {"problem": None, "left": []} | said)
+    for rank, fields in enumerate(exits):
+        files.write_json(folder / files.exit_file(rank), {"problem": None, "left": []} | fields)
     row = {"forked": False, "kind": "train"} | row
     made = SimpleNamespace(folder=folder, nodes=LeaseRecord("t", folder, own).nodes, job="j", **row)
     return LeaseReport(cast(OpenLease, made))
@@ -33,21 +33,21 @@ DONE = {"step": 9, "finished": True, "asked": False}
 CLEAN = {"reason": "ended", "codes": [0, 0]}
 
 
-def test_a_job_that_says_so_is_done(tmp_path: Path) -> None:
+def test_a_job_that_reports_its_end_is_done(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     checkpoint(folder, {"model": b"abc"}, "step-9")
     ending = ended(folder, DONE, CLEAN).result()
     assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("ended", True, 9, None)
 
 
-def test_a_job_that_keeps_no_checkpoints_is_done_too(tmp_path: Path) -> None:
+def test_a_job_without_checkpoints_can_be_done(tmp_path: Path) -> None:
     ending = ended(make_lease(tmp_path), DONE, CLEAN).result()
     assert (ending.finished, ending.step, ending.failure) == (True, None, None)
 
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_job_whose_last_checkpoint_is_damaged_is_not_done(tmp_path: Path, before: bool) -> None:
-    """What it believed safe is lost: it goes on from the one before, or from where the lease began."""
+    """Its last checkpoint is lost: it continues from the one before, or from the start of the lease."""
     folder = make_lease(tmp_path)
     if before:
         checkpoint(folder, {"model": b"abc"}, "step-7")
@@ -58,20 +58,20 @@ def test_a_job_whose_last_checkpoint_is_damaged_is_not_done(tmp_path: Path, befo
     assert ending.failure == "its last checkpoint, of step 9, is damaged"
 
 
-def test_a_runner_that_was_killed_is_no_failure_of_the_job(tmp_path: Path) -> None:
+def test_a_killed_runner_is_no_failure_of_the_job(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     checkpoint(folder, {"model": b"abc"}, "step-7")
     ending = ended(folder, None, {"reason": "lost", "codes": []}).result()
     assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("lost", False, 7, None)
 
 
-def test_what_a_job_says_steers_no_terminal(tmp_path: Path) -> None:
-    said = {"step": 3, "finished": False, "asked": False, "problem": "ValueError: \x1b[2J\x07\ud800 two\nlines é"}
-    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).result()
+def test_messages_of_a_job_lose_control_characters_and_lone_surrogates(tmp_path: Path) -> None:
+    fields = {"step": 3, "finished": False, "asked": False, "problem": "ValueError: \x1b[2J\x07\ud800 two\nlines é"}
+    ending = ended(make_lease(tmp_path), fields, {"reason": "failed", "codes": [1]}).result()
     assert ending.failure == "ValueError: \ufffd[2J\ufffd? two\nlines é"
 
 
-def test_what_a_host_lacks_is_no_failure_of_the_job(tmp_path: Path) -> None:
+def test_a_lack_of_resources_on_a_host_is_no_failure_of_the_job(tmp_path: Path) -> None:
     host = {"reason": "ended", "codes": [], "problem": "the engine gave 0 GPUs", "host": True}
     ending = ended(make_lease(tmp_path), None, host, {"reason": "stopped", "codes": [-15]}).result()
     assert (ending.finished, ending.failure, ending.host_problem) == (False, None, "the engine gave 0 GPUs")
@@ -87,7 +87,7 @@ def test_a_lease_of_another_version_fails_with_the_reason(tmp_path: Path) -> Non
     assert (ending.outcome, ending.finished, ending.failure) == ("failed", False, problem)
 
 
-def test_an_end_with_processes_left_is_none(tmp_path: Path) -> None:
+def test_an_exit_report_with_processes_left_is_no_end(tmp_path: Path) -> None:
     folder = make_lease(tmp_path)
     assert ended(folder, DONE, CLEAN).has_ended
     assert not ended(folder, DONE, CLEAN | {"left": [4711]}).has_ended
@@ -106,12 +106,12 @@ def test_an_end_with_processes_left_is_none(tmp_path: Path) -> None:
         {"left": "none"},
     ],
 )
-def test_an_exit_that_no_runner_would_write_proves_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_an_invalid_exit_report_proves_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
     assert not ended(make_lease(tmp_path), DONE, CLEAN | wrong).has_ended
 
 
 @pytest.mark.parametrize("step", [2**64, 10**400, -1, 1e300, float("nan"), float("inf"), "9", None, [9]])
-def test_a_step_that_cannot_be_is_not_told(tmp_path: Path, step: Any) -> None:
+def test_an_invalid_step_is_ignored(tmp_path: Path, step: Any) -> None:
     folder = make_lease(tmp_path)
     files.write_json(folder / files.PROGRESS, {"step": step, "first_step": 1, "seconds": 1.0, "time": 1.0})
     checkpoint(folder, {"model": b"abc"}, "step-99999999999999999999")
@@ -122,14 +122,8 @@ def test_a_step_that_cannot_be_is_not_told(tmp_path: Path, step: Any) -> None:
     assert (ending.ticked, ending.step, ending.checkpoint_bytes) == (None, 7, 3.0)
 
 
-def test_half_letters_of_an_error_can_be_stored(tmp_path: Path) -> None:
-    said = {"step": 1, "finished": None, "asked": False, "problem": "OSError: caf\udce9"}
-    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).result()
-    assert ending.failure == "OSError: caf?"
-
-
 @pytest.mark.parametrize("call", ["listdir", "read_bytes"])
-def test_a_server_that_is_away_does_not_prove_that_there_is_no_checkpoint(
+def test_an_unreachable_file_server_does_not_prove_a_missing_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     folder = make_lease(tmp_path)

@@ -1,4 +1,4 @@
-"""GPUs that others use, on hosts that are not hetopt's alone: nothing is decided onto them or waits for them."""
+"""GPUs that other users hold on shared hosts: decisions leave them out, and no job waits for them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from executor_cluster import cluster_state, granted, lab_of_jobs, node, opened, spec
 from executor_lab import Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
-from executor_scenes import cluster_state, granted, lab_of_jobs, node, opened, spec
 from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import SlurmCluster, missing
@@ -26,14 +26,14 @@ from hetopt.models.hadare.corrected_throughput import estimated
 
 
 class Host:
-    """An engine with one host, which somebody else uses too.
+    """An engine with one host, which others use too.
 
     Parameters
     ----------
     total:
-        Its V100s; it has two K80s too, which nobody uses.
+        Its V100s; it has two unused K80s too.
     zeros:
-        Whether it tells of types of which none is in use.
+        Whether it reports types of which none is in use.
     """
 
     def __init__(self, total: int, *, zeros: bool = True) -> None:
@@ -42,8 +42,8 @@ class Host:
     def nodes(self) -> tuple[Node, ...]:
         """As it is now."""
         used = {"V100": self.used, "K80": 0}
-        told = used if self.zeros else {gpu_type: number for gpu_type, number in used.items() if number}
-        return (node("n", {"V100": self.total, "K80": 2}, used=told),)
+        reported = used if self.zeros else {gpu_type: number for gpu_type, number in used.items() if number}
+        return (node("n", {"V100": self.total, "K80": 2}, used=reported),)
 
 
 @st.composite
@@ -70,8 +70,10 @@ def numbers(usable: list[Node], gpu_type: str = "V100") -> set[int]:
 
 
 @given(host=hosts(), earlier=st.integers(0, 6), zeros=st.booleans())
-def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int], earlier: int, zeros: bool) -> None:
-    """What runs keeps its GPUs; of the rest so many are gone as others have used at two looks, free ones first."""
+def test_gpus_that_others_use_are_left_out(
+    host: tuple[int, set[int], set[int], int], earlier: int, zeros: bool
+) -> None:
+    """Running leases keep their GPUs; as many others as were in use in two passes are left out, free ones first."""
     total, runs, waits, others = host
     engine = Host(total, zeros=zeros)
     with tempfile.TemporaryDirectory() as folder, StateDatabase(Path(folder) / "state") as database:
@@ -90,7 +92,7 @@ def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int],
         assert runs <= kept
         assert len(kept) == total - gone
         free = set(range(total)) - runs - waits
-        assert kept.isdisjoint(free) or waits <= kept, "nothing is taken from who waits as long as one is free"
+        assert kept.isdisjoint(free) or waits <= kept, "no GPU of a waiting lease is taken while one is free"
         assert numbers(usable, "K80") == {0, 1}
         startable = {seat.index for seat in free_seats(usable, opened(database)) if seat.gpu_type == "V100"}
         assert startable == kept - runs - waits
@@ -99,8 +101,8 @@ def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int],
         assert numbers(monitor.usable(opened(database))) == set(range(total))
 
 
-def test_who_comes_after_all_was_free_is_seen_twice_before_it_counts(tmp_path: Path) -> None:
-    """Between two looks at Slurm a lease of one's own may come."""
+def test_a_new_user_of_gpus_counts_after_two_observations(tmp_path: Path) -> None:
+    """Between two queries of Slurm an own lease may begin."""
     engine = Host(2, zeros=False)
     with StateDatabase(tmp_path / "state") as database:
         monitor = NodeMonitor(database, cast(Engine, engine), Cache(database))
@@ -136,7 +138,7 @@ def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path)
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
-    """A cluster of which somebody else has all fast GPUs but one."""
+    """A cluster of which another user has all fast GPUs but one."""
     if why := missing():
         pytest.skip(why)
     gpus = {"v100-0": ("v100", 2), "a100-0": ("a100", 2), "p100-0": ("p100", 2), "k80-0": ("k80", 2)}
@@ -149,8 +151,10 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
 
 
 @pytest.mark.parametrize("profile", [True, False])
-def test_on_a_slurm_cluster_that_is_shared(shared: SlurmCluster, lab: Path, run: Run, profile: bool) -> None:
-    """A gang of two is neither profiled nor started where others are, and done on what is left."""
+def test_a_gang_on_a_shared_slurm_cluster_uses_free_gpus(
+    shared: SlurmCluster, lab: Path, run: Run, profile: bool
+) -> None:
+    """A gang of two is neither profiled nor started where others are, and finishes on the other GPUs."""
     shared._wait(lambda: len(shared.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 3, "jobs of another user")
     run("submit", job_file(lab, "gang", workers=2))
     words = ["--policy", "fifo", "--profile-seconds", "0.3s", "--poll", "0.2s", "--until-idle"]
