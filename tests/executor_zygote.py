@@ -146,6 +146,7 @@ def drive(plan: dict[str, Any]) -> None:
         start_seconds=20.0,
     )
     leases.MAX_LOSSES = 10**6  # a busy machine loses leases without a fault
+    leases.MAX_FAILURES = 10**6  # and a campaign may kill a job many times in a row
     seconds = plan.get("round", 1.0)
     system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))
     settings = controller.Settings("restless", seconds, plan.get("profile", True), timeouts)

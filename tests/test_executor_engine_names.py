@@ -66,7 +66,7 @@ def test_an_engine_from_a_module_in_the_folder_drives_a_cluster(lab: Path, run: 
         (("--engine", "own:Absent"), "engine 'own:Absent' cannot be loaded"),
         (("--engine", "own:half"), "'own:half' makes Half, which is not an engine: it has no look_seconds"),
         (("--engine", "own:broken"), "engine 'own:broken' cannot be made with {}: ZeroDivisionError: division by zero"),
-        (("--engine", "own:Own"), "engine 'own:Own' cannot be made with {}: TypeError"),
+        (("--engine", "own:Own"), "engine 'own:Own' needs the setting slots: --engine-set slots=…"),
         (("--engine", "own:Own", "--partition", "gpu"), "--partition is not for --engine own:Own"),
         (("--engine-set", "slot=a"), "--engine-set slot: engine 'local' has no such setting; did you mean 'slots'?"),
         (("--engine", "own:half", "--engine-set", "a=1"), "engine 'own:half' has no such setting; it has none"),

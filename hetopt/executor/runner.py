@@ -190,7 +190,7 @@ class Runner:
             own["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
         else:
             own["CUDA_VISIBLE_DEVICES"] = ",".join(seat.device for seat in self.seats if seat.device)
-        others = {name: value for name, value in os.environ.items() if not _is_of_engine(name)}
+        others = {name: value for name, value in os.environ.items() if not _is_hidden(name)}
         return {**others, **lease.environment, **own}
 
     # -- while it runs
@@ -294,9 +294,9 @@ class Watch(threading.Thread):
             self.rate = files.now()
 
 
-def _is_of_engine(name: str) -> bool:
-    """Whether a variable would change a job's calls of the engine's commands."""
-    return re.match(r"(SBATCH|SLURM|SRUN)_", name) is not None
+def _is_hidden(name: str) -> bool:
+    """Whether a variable is not for jobs: it would change their calls of Slurm's commands, or opens the dashboard."""
+    return name == "HETOPT_TOKEN" or re.match(r"(SBATCH|SLURM|SRUN)_", name) is not None
 
 
 def _retry(write: Callable[[], object]) -> None:

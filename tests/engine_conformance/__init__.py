@@ -37,6 +37,26 @@ print(os.environ["RANK"], os.getpid(), "stops", file=lines)
 """
 """A job that appends a line to a file again and again until it gets SIGTERM."""
 
+HELPED = """
+import os, signal, sys, time
+lines = open(sys.argv[1], "a", buffering=1)
+stop = []
+child = os.fork()
+if child == 0:
+    signal.signal(signal.SIGTERM, lambda *_: print("helper: SIGTERM", file=lines))
+    print("helper: runs", file=lines)
+    while os.getppid() != 1:
+        time.sleep(0.05)
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+print("job: runs", file=lines)
+while not stop:
+    time.sleep(0.05)
+time.sleep(1.0)
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+"""
+"""A job with a helper process, such as a data loader, that notes a SIGTERM. One second after its own, it ends both."""
+
 IGNORE_SIGTERM = RUN_UNTIL_STOPPED.replace("lambda *_: stop.append(1)", "signal.SIG_IGN")
 """The same, but only SIGKILL ends it."""
 
@@ -56,11 +76,14 @@ class Bench:
         For lease directories; all nodes see it under this path.
     patience:
         Seconds in which the engine must have done what was requested.
+    hidden:
+        Prefixes of the names of variables of the engine's batch system, which jobs must not see.
     """
 
     make: Callable[[str], Engine]
     folder: Path
     patience: float = 20.0
+    hidden: tuple[str, ...] = ("SLURM_", "SBATCH_", "SRUN_")
     cluster: str = field(default_factory=lambda: secrets.token_hex(3))
     _number: int = 0
 
@@ -94,7 +117,7 @@ class Bench:
         """
         deadline = files.now() + self.patience
         while not condition():
-            assert files.now() < deadline, f"not within {self.patience:g} s: {meaning}"
+            assert files.now() < deadline, f"not within {self.patience:g} s: {meaning}; see the files in {self.folder}"
             time.sleep(0.05)
 
     def lines(self, lease: LeaseRecord) -> list[str]:
@@ -110,14 +133,34 @@ class Bench:
         found = [files.read_json(lease.folder / files.exit_file(rank)) for rank in range(len(lease.nodes))]
         return [content["reason"] for content in found if content is not None]
 
+    def phase(self, engine: Engine, lease: LeaseRecord) -> Phase:
+        """The phase that the engine reports for a lease.
+
+        Raises
+        ------
+        AssertionError
+            It reports none, or something else than a :class:`Phase`.
+        """
+        phase = engine.status([lease.tag]).get(lease.tag)
+        assert isinstance(phase, Phase), f"status() returns {phase!r} for a tag that it is given; it must be a Phase"
+        return phase
+
     def wait_ended(self, engine: Engine, lease: LeaseRecord) -> None:
         """Wait until the engine reports that the lease has ended."""
-        self.wait(lambda: engine.status([lease.tag])[lease.tag] is Phase.ENDED, f"{lease.tag} is reported as ended")
+        self.wait(lambda: self.phase(engine, lease) is Phase.ENDED, f"{lease.tag} is reported as ended")
 
 
 def usable(engine: Engine) -> list[Node]:
-    """Nodes that are up and have a seat."""
-    return [node for node in engine.nodes() if node.up and node.seats]
+    """Nodes that are up and have a seat.
+
+    Raises
+    ------
+    AssertionError
+        There is none.
+    """
+    nodes = [node for node in engine.nodes() if node.up and node.seats]
+    assert nodes, "no node is up and has a seat"
+    return nodes
 
 
 def one_seat(engine: Engine) -> tuple[Seat, ...]:
@@ -130,13 +173,17 @@ def node_and_seat_names_are_unique(bench: Bench) -> None:
     engine = bench.make(bench.cluster)
     nodes = engine.nodes()
     names = [node.name for node in nodes]
-    assert usable(engine), "no node is up and has a seat"
+    usable(engine)
     assert len(set(names)) == len(names), f"nodes of the same name: {names}"
     seats = [seat for node in nodes for seat in node.seats]
     assert len({(seat.node, seat.gpu_type, seat.index) for seat in seats}) == len(seats), "a seat is listed twice"
     assert len({seat.place for seat in seats}) == len(seats), "a device is listed twice"
     assert all(seat.node == node.name for node in nodes for seat in node.seats), "a node lists a seat of another node"
-    assert [node.name for node in engine.nodes()] == names, "the order of nodes changes"
+    again = [[node.name for node in engine.nodes()] for _ in range(10)]
+    assert again == [names] * 10, "the order of nodes changes"
+    assert isinstance(engine.look_seconds, (int, float)), (
+        f"look_seconds is {engine.look_seconds!r}; it must be a number"
+    )
     engine.close()
 
 
@@ -144,10 +191,10 @@ def lease_starts_and_stops(bench: Bench) -> None:
     """A started lease runs; a stopped one ends in order; requests for a lease that has ended change nothing."""
     engine = bench.make(bench.cluster)
     lease = bench.lease(one_seat(engine), RUN_UNTIL_STOPPED, engine)
-    assert engine.status([lease.tag])[lease.tag] is Phase.ENDED, "a lease is not reported as ended before its start"
+    assert bench.phase(engine, lease) is Phase.ENDED, "a lease is not reported as ended before its start"
     engine.start(lease)
     bench.wait(lambda: len(bench.lines(lease)) > 1, "the job runs")
-    assert engine.status([lease.tag])[lease.tag] is Phase.RUNNING, "a lease whose job runs is not reported as running"
+    assert bench.phase(engine, lease) is Phase.RUNNING, "a lease whose job runs is not reported as running"
     engine.stop([lease.tag])
     engine.stop([lease.tag])
     bench.wait(lambda: bench.exits(lease) == ["stopped"], "the runner reports that it was stopped")
@@ -173,7 +220,7 @@ def repeated_start_runs_once(bench: Bench) -> None:
     other.stop([lease.tag])
     bench.wait(lambda: bench.exits(lease), "the lease that another engine object has started stops")
     bench.wait_ended(other, lease)
-    assert bench.exits(lease) == ["stopped"]
+    assert bench.exits(lease) == ["stopped"], f"the runner ended as {bench.exits(lease)} after a stop"
     for one in (engine, other):
         one.close()
 
@@ -234,25 +281,28 @@ def job_sees_only_its_gpus(bench: Bench) -> None:
     assert bench.exits(lease) == ["ended"], files.read_json(lease.folder / files.exit_file(0))
     own = bench.environment(lease, 0)
     assert own is not None
-    visible = [device for device in own["CUDA_VISIBLE_DEVICES"].split(",") if device]
+    visible = [device for device in own.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     if engine.exact_slots:
-        assert visible == [seat.device for seat in lease.seats if seat.device]
+        devices = [seat.device for seat in lease.seats if seat.device]
+        assert visible == devices, f"CUDA_VISIBLE_DEVICES has {visible}; the lease has {devices}"
     else:
-        assert len(visible) == 1, f"CUDA_VISIBLE_DEVICES is {own['CUDA_VISIBLE_DEVICES']!r}; the lease has one GPU"
-    leaked = [name for name in own if name.startswith(("SLURM_", "SBATCH_", "SRUN_"))]
+        assert len(visible) == 1, f"CUDA_VISIBLE_DEVICES has {visible}; the lease has one GPU"
+    leaked = [name for name in own if name.startswith(bench.hidden)]
     assert not leaked, f"the job sees {leaked}"
     engine.close()
 
 
 def status_reports_unrequested_leases(bench: Bench) -> None:
     """Status lists every lease of this cluster that waits or runs, whatever tags it is given, and none of another."""
-    engine, foreign = bench.make(bench.cluster), bench.make("f0e1d2")
+    other_cluster = secrets.token_hex(3)
+    engine, foreign = bench.make(bench.cluster), bench.make(other_cluster)
     seats = [seat for node in usable(engine) for seat in node.seats]
     lease = bench.lease(seats[:1], RUN_UNTIL_STOPPED, engine)
-    other = bench.lease(seats[1:2] or seats[:1], RUN_UNTIL_STOPPED, foreign, cluster="f0e1d2")
+    other = bench.lease(seats[1:2] or seats[:1], RUN_UNTIL_STOPPED, foreign, cluster=other_cluster)
     engine.start(lease)
     foreign.start(other)
-    bench.wait(lambda: bench.lines(lease) and (bench.lines(other) or len(seats) < 2), "both jobs run")
+    bench.wait(lambda: bench.lines(lease), "the job of the first cluster runs")
+    bench.wait(lambda: bench.lines(other) or len(seats) < 2, "the job of the second cluster runs on another seat")
     found = engine.status([])
     assert found.get(lease.tag) in (Phase.RUNNING, Phase.WAITING), "a lease that runs is not reported"
     assert other.tag not in found, "a lease of another cluster is reported"
@@ -270,13 +320,48 @@ def leases_survive_close(bench: Bench) -> None:
     bench.wait(lambda: bench.lines(lease), "the job runs")
     engine.close()
     after = bench.make(bench.cluster)
-    assert after.status([lease.tag])[lease.tag] is Phase.RUNNING
+    assert bench.phase(after, lease) is Phase.RUNNING, "another engine object does not report a lease that runs"
     number = len(bench.lines(lease))
     bench.wait(lambda: len(bench.lines(lease)) > number, "the job runs on")
     after.stop([lease.tag])
     bench.wait(lambda: bench.exits(lease) == ["stopped"], "the job stops")
     bench.wait_ended(after, lease)
     after.close()
+
+
+def stop_leaves_processes_of_the_job_alone(bench: Bench) -> None:
+    """Only the runner gets SIGTERM; it decides which processes of the job are asked: others would die of the signal."""
+    engine = bench.make(bench.cluster)
+    lease = bench.lease(one_seat(engine), HELPED, engine)
+    engine.start(lease)
+    bench.wait(lambda: len(bench.lines(lease)) == 2, "the job and its helper run")
+    engine.stop([lease.tag])
+    bench.wait(lambda: bench.exits(lease), "the runner has ended")
+    assert "helper: SIGTERM" not in bench.lines(lease), "a helper process of the job got SIGTERM from the engine"
+    bench.wait_ended(engine, lease)
+    engine.close()
+
+
+def killed_lease_in_the_queue_never_runs(bench: Bench) -> None:
+    """Where leases wait (:attr:`Phase.WAITING`) while others hold the GPUs, a kill removes them from the queue."""
+    engine = bench.make(bench.cluster)
+    seats = usable(engine)[0].seats
+    first = bench.lease(seats, RUN_UNTIL_STOPPED, engine)
+    engine.start(first)
+    bench.wait(lambda: bench.lines(first), "the job runs")
+    second = bench.lease(seats, RUN_UNTIL_STOPPED, engine)
+    engine.start(second)
+    if waits := bench.phase(engine, second) is Phase.WAITING:
+        engine.kill([second.tag])
+        bench.wait_ended(engine, second)
+    else:  # an engine without a queue
+        engine.kill([second.tag])
+    engine.kill([first.tag])
+    bench.wait_ended(engine, first)
+    if waits:
+        time.sleep(2.0)
+        assert bench.lines(second) == [], "a lease runs that was killed while it waited"
+    engine.close()
 
 
 def status_answers_for_many_tags(bench: Bench) -> None:
@@ -302,6 +387,8 @@ CHECKS: tuple[Callable[[Bench], None], ...] = (
     job_sees_only_its_gpus,
     status_reports_unrequested_leases,
     leases_survive_close,
+    stop_leaves_processes_of_the_job_alone,
+    killed_lease_in_the_queue_never_runs,
     status_answers_for_many_tags,
 )
 """All checks."""

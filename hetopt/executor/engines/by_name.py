@@ -51,6 +51,7 @@ def make_engine(
         if key not in known and (not takes_all or key == "cluster"):
             hint = choices(key, known) if known else "it has none"
             raise InvalidOption(f"--engine-set {key}: {label} has no such setting; {hint}")
+    needed = [key for key, one in parameters(factory).items() if one.default is one.empty and key in known]
     for key, value in (flags or {}).items():
         if value is None:
             continue
@@ -59,6 +60,8 @@ def make_engine(
         if key in given:
             raise InvalidOption(f"--{key} and --engine-set {key}=… are the same setting; remove one")
         given[key] = value
+    if lacking := [key for key in needed if key not in given]:
+        raise InvalidOption(f"{label} needs the setting {lacking[0]}: --engine-set {lacking[0]}=…")
     try:
         engine = factory(cluster, **given)
     except HetoptError:
@@ -71,6 +74,8 @@ def make_engine(
     lacks += [key for key in ATTRIBUTES if not hasattr(engine, key)]
     if lacks:
         raise InvalidOption(f"{name!r} makes {type(engine).__name__}, which is not an engine: it has no {lacks[0]}")
+    if not isinstance(engine.look_seconds, (int, float)):
+        raise InvalidOption(f"{label} has look_seconds = {engine.look_seconds!r}; it must be a number of seconds")
     return CheckedEngine(engine, name)
 
 

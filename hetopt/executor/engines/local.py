@@ -26,9 +26,6 @@ from hetopt.executor.processes import cgroup_pids, cgroups_of, kill_cgroup, send
 if TYPE_CHECKING:
     from hetopt.executor.engines.nvidia_watch import GpuWatch
 
-OWN = (files.TAG_VARIABLE, "HETOPT_TOKEN")
-"""Variables that are not a job's business; the token opens the dashboard, and jobs print what they have."""
-
 KILL_SECONDS = 5.0
 """How long :meth:`LocalEngine.kill` waits for what it has killed to be gone."""
 
@@ -88,8 +85,7 @@ class LocalEngine:
     def _runners(self, lease: LeaseRecord, locks: Collection[int]) -> list[subprocess.Popen[bytes]]:
         """Start the runners; they keep the locks."""
         children: list[subprocess.Popen[bytes]] = []
-        environment = {key: value for key, value in os.environ.items() if key not in OWN}
-        environment[files.TAG_VARIABLE] = f"{lease.tag}.runner"
+        environment = {**os.environ, files.TAG_VARIABLE: f"{lease.tag}.runner"}
         try:
             log = os.open(lease.folder / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
