@@ -214,3 +214,16 @@ def test_any_content_of_a_row_is_read_or_reported(text: str) -> None:
     ):
         with suppress(DamagedRow):
             read()
+
+
+def test_rounds_are_numbered_on_where_the_fact_is_missing(stage: Make) -> None:
+    lab = stage(node("n", {"V100": 1}), seconds=10.0)
+    submit(lab.database, spec("a"))
+    lab.play(3, 10.0)
+    number = lab.controller.scheduler.number
+    assert number > 0
+    change(lab.database, "DELETE FROM meta WHERE key = 'round'")
+    lab.restart()
+    submit(lab.database, spec("b"))
+    lab.play(3, 10.0)
+    assert lab.controller.scheduler.number > number

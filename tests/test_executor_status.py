@@ -209,3 +209,16 @@ def test_control_characters_of_notes_and_reasons_do_not_reach_the_terminal(recor
         assert part in text
     assert not [letter for letter in text if not letter.isprintable() and letter not in "\n\u202f"]
     assert now.jobs[1]["reason"] == "\x1b[2Jcleared\x00", "JSON escapes it"
+
+
+def test_without_a_controller_a_lease_that_reports_its_end_is_over(recorded: RecordedState) -> None:
+    """However long its timeouts still are."""
+    lease = lease_of(snapshot(recorded.database))
+    recorded.renew(lease["tag"], 1.0)
+    assert snapshot(recorded.database).jobs[0]["state"] == "running"
+    for rank in range(len(lease["seats"])):
+        end = {"reason": "fenced", "codes": [0], "problem": None, "left": []}
+        files.write_json(Path(lease["folder"]) / files.exit_file(rank), end)
+    now = snapshot(recorded.database)
+    assert (now.jobs[0]["state"], lease_of(now)["state"]) == ("stopped", "expired")
+    assert now.jobs[0]["left_seconds"] is None

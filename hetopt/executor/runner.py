@@ -327,7 +327,7 @@ def limit_log(path: Path, limit: int) -> None:
     """Move the content of a log aside once it has half of this many bytes, so that the newest output is retained."""
     with suppress(OSError):
         if limit and os.stat(path).st_size > limit // 2:
-            shutil.copyfile(path, f"{path}.old")
+            shutil.copy(path, f"{path}.old")
             os.truncate(path, 0)  # the job appends
 
 

@@ -105,7 +105,7 @@ class Scheduler:
         """Continue from the state database; another policy or another length decides at once."""
         chosen = {"policy": self.policy, "round_seconds": json.dumps(self.seconds)}
         with self.database.writing() as connection:
-            self.number = int(self.database.meta(connection, "round") or 0)
+            self.number = int(connection.value("SELECT max(number) FROM rounds") or 0)
             self.next = float(self.database.meta(connection, "next_round") or 0.0)
             if {key: self.database.meta(connection, key) for key in chosen} != chosen:
                 self.next = 0.0

@@ -147,7 +147,8 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     now, controller = database.now(), database.controller()
     reports = [LeaseReport(lease) for lease in leases]
     expiry = {} if controller is not None else {lease.tag: _expiry(database, lease, facts) for lease in leases}
-    rows = [_lease(report, expired=expiry.get(report.lease.tag, inf) <= now) for report in reports]
+    stopped = {r.lease.tag for r in reports if expiry.get(r.lease.tag, inf) <= now or (expiry and r.has_ended)}
+    rows = [_lease(report, expired=report.lease.tag in stopped) for report in reports]
     by_job: dict[int, list[tuple[dict[str, Any], LeaseReport]]] = {}
     for row, report in zip(rows, reports, strict=True):
         by_job.setdefault(report.lease.job_id, []).append((row, report))
@@ -176,7 +177,7 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
         undecided=facts.get("undecided") or None,
         alerts=alerts,
         more=states - Counter(row["state"] for row in jobs),
-        expired=max(expiry.values()) if rows and not running else None,
+        expired=min(now, max(expiry.values())) if rows and not running else None,
     )
 
 
