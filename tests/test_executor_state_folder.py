@@ -112,26 +112,38 @@ def test_missing_tables_beside_leases_are_not_created(tmp_path: Path) -> None:
         StateDatabase(folder)
 
 
-@pytest.mark.parametrize("how", ["folder", "empty file", "no tables", "empty leases", "empty log"])
+@pytest.mark.parametrize("how", ["folder", "leases", "log", "another's draft"])
 def test_a_partly_created_state_is_completed(tmp_path: Path, how: str) -> None:
-    """A crash right after the folder, the file, or its header was made."""
+    """A crash before the database was published."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
-    if how in ("empty file", "empty leases"):
-        (folder / DATABASE).touch()
-    if how == "no tables":
-        with closing(sqlite3.connect(folder / DATABASE)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-        assert (folder / DATABASE).stat().st_size
-    if how == "empty leases":
+    if how == "leases":
         (folder / LEASES).mkdir()
         (folder / LEASES / ".hetopt").touch()
-    if how == "empty log":
+    if how == "log":
         (folder / EVENTS).touch()
+    if how == "another's draft":
+        (folder / f".{DATABASE}.1.1").touch()
     with StateDatabase(folder, make=True) as database:
         assert submit(database, spec("a")) == "a"
+    assert [path.name for path in folder.glob(".state*")] == [f".{DATABASE}.1.1"] * (how == "another's draft")
     with StateDatabase(folder, make=False) as database:
         assert [row["name"] for row in rows(database)] == ["a"]
+
+
+@pytest.mark.parametrize("make", [True, False])
+@pytest.mark.parametrize("tables", [True, False])
+def test_an_empty_database_is_no_new_cluster(tmp_path: Path, make: bool, tables: bool) -> None:
+    """Also where nothing is beside it yet but jobs that were submitted to it: it is published complete."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    (folder / DATABASE).touch()
+    if tables:
+        with closing(sqlite3.connect(folder / DATABASE)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(UnusableFile, match=r"state\.db is empty or absent, so no new cluster is begun") as one:
+        StateDatabase(folder, make=make)
+    assert "\n" not in str(one.value)
 
 
 def test_many_processes_can_create_a_state_at_once(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -67,26 +66,13 @@ class Connection(sqlite3.Connection):
         try:
             own._check_origin()  # before anything is changed, such as the mode of the journal
             own.execute(f"PRAGMA query_only = {read_only:d}")
-            own._log_ahead(wait_seconds)
+            own.execute("PRAGMA journal_mode = WAL")
             own.execute("PRAGMA synchronous = FULL")
             own.execute("PRAGMA foreign_keys = ON")
         except Exception:
             own.close()
             raise
         return own
-
-    def _log_ahead(self, wait_seconds: float) -> None:
-        """Write ahead; SQLite itself does not wait here for another process that makes the same database."""
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            try:
-                self.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as problem:
-                if problem.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-            else:
-                return
 
     def _check_origin(self) -> None:
         tables = self.column("SELECT name FROM sqlite_master WHERE type = 'table'")

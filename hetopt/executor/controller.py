@@ -161,7 +161,7 @@ class Controller:
         done = [self._try("look", self._look), self._try("log", self.log.write)]
         if "disk" not in self.alerts.active:
             self.alerts.set("leases", "; ".join(self.manager.problems[:3]))
-        elif all(done):
+        elif all(done) and disk_problem(self.database.folder) is None:  # not only in room that files had already
             self.alerts.clear("disk")
             self.alerts.report(f"{self.database.folder} can be written again")
         self._write_alerts()

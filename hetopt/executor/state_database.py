@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import schema
 from hetopt.executor.clock import Clock, today
 from hetopt.executor.connection import Connection, uri
+from hetopt.executor.lease_directory import sync_folder
 from hetopt.executor.state_folder import (
     DATABASE,
     EVENTS,
@@ -29,6 +30,7 @@ from hetopt.executor.state_folder import (
     check_not_lost,
     disk_problem,
     file_size,
+    lost_database,
     no_state,
 )
 
@@ -67,12 +69,13 @@ class StateDatabase:
         self.path = self.folder / DATABASE
         check_folder(self.folder, make=make)
         size = file_size(self.path)
-        if not size:
-            check_not_lost(self.folder)
         if size is None:
+            check_not_lost(self.folder)
             if not make:
                 raise no_state(self.folder)
-            self._make_file()
+            self._create()
+        elif not size:  # before it is opened: that would change its log
+            raise lost_database(self.folder)
         self._read_only, self._wait_seconds = False, WAIT_SECONDS
         self._free: list[Connection] = []
         self._watching: sqlite3.Connection | None = None
@@ -80,11 +83,10 @@ class StateDatabase:
         self._file: tuple[int, int] | None = None  # device and inode
         self._lock: int | None = None
         self.leases: str | None = None  # folder of the directories of new leases; None: with the state
-        facts, latest = self._facts() if size else (None, 0.0)
-        if facts is None or facts.get("version") in schema.MIGRATIONS:
-            self._make_tables()
-            facts, latest = self._facts()
-        assert facts is not None, "the tables were made above"
+        facts, latest, complete = self._facts()
+        if not complete:
+            self._migrate()
+            facts, latest, _ = self._facts()
         version, self.cluster = self._fact(facts, "version"), self._fact(facts, "cluster")
         if version != str(schema.VERSION):
             raise InvalidOption(f"{self.path} is of version {version}; this hetopt reads {schema.VERSION}")
@@ -94,34 +96,54 @@ class StateDatabase:
             raise UnusableFile(f"{self.path} is damaged: row 'clock' of table meta is {facts['clock']!r}") from None
         self._file = self._identity()
 
-    def _facts(self) -> tuple[dict[str, str] | None, float]:
-        """The rows of table meta, None where tables are missing; and the time of the newest event in seconds."""
+    def _facts(self) -> tuple[dict[str, str], float, bool]:
+        """The rows of table meta, the time of the newest event in seconds, and whether all tables are of this version.
+
+        A database is published complete, so one without tables is not new.
+        """
         with self.reading() as connection:
             names = set(connection.column("SELECT name FROM sqlite_master"))
             if "meta" not in names:
-                check_not_lost(self.folder)
-                return None, 0.0
+                raise lost_database(self.folder)
             facts = dict(connection.tuples("SELECT key, value FROM meta"))
-            if facts.get("version") == str(schema.VERSION) and not names.issuperset(schema.NAMES):
-                return None, 0.0
-            return facts, float(connection.value("SELECT max(time) FROM events") or 0.0 if "events" in names else 0.0)
+            version = facts.get("version")
+            complete = version not in schema.MIGRATIONS and (version != str(schema.VERSION) or names >= schema.NAMES)
+            newest = connection.value("SELECT max(time) FROM events") if "events" in names else None
+            return facts, float(newest or 0.0), complete
 
     def _fact(self, facts: Mapping[str, str], key: str) -> str:
         if key not in facts:
             raise UnusableFile(f"{self.path} is damaged: table meta has no row {key!r}; restore it from a backup")
         return facts[key]
 
-    def _make_file(self) -> None:
+    def _create(self) -> None:
+        """Publish a new database complete, unless another process does so first."""
+        spare = self.folder / f".{DATABASE}.{os.getpid()}.{time.monotonic_ns()}"
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        except OSError as problem:
+            os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            with closing(Connection.open(spare, WAIT_SECONDS)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in schema.statements():
+                    connection.execute(statement)
+                facts = {"version": str(schema.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
+                connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
+                connection.execute("COMMIT")
+            with suppress(FileExistsError):
+                os.link(spare, self.path)
+            sync_folder(self.folder)
+        except (OSError, sqlite3.Error) as problem:
+            if (why := disk_problem(self.folder)) is not None:
+                raise UnwritableDisk(f"{why}; nothing has been changed") from None
             raise UnusableFile.of(problem, self.path, "made") from None
+        finally:
+            for ending in ("", "-wal", "-shm"):
+                with suppress(OSError):
+                    os.unlink(f"{spare}{ending}")
 
-    def _make_tables(self) -> None:
-        """Make what is missing, and bring the tables of an earlier version to this one."""
+    def _migrate(self) -> None:
+        """Bring the tables of an earlier version to this one, and make what is missing."""
         with self.writing() as connection:
-            known = connection.value("SELECT name FROM sqlite_master WHERE name = 'meta'") is not None
-            while known and (changes := schema.MIGRATIONS.get(self.meta(connection, "version") or "")):
+            while changes := schema.MIGRATIONS.get(self.meta(connection, "version") or ""):
                 if (process := self.controller()) is not None:
                     raise InvalidOption(
                         f"{self.folder} is of an earlier version of hetopt, and process {process} is its controller: "
@@ -131,9 +153,6 @@ class StateDatabase:
                     connection.execute(statement)
             for statement in schema.statements():
                 connection.execute(statement)
-            if not known:
-                facts = {"version": str(schema.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
-                connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
 
     # -- transactions
 

@@ -84,16 +84,24 @@ def check_not_lost(folder: Path) -> None:
     UnusableFile
         There are such files.
     """
-    log = f"{DATABASE}-wal"
-    found = [log] * bool(file_size(folder / log) and not file_size(folder / DATABASE))  # else one is just being made
-    found += [name for name in (EVENTS, LOGGED) if file_size(folder / name)]
-    found += [LEASES] * any(path.is_dir() for path in folder.glob(f"{LEASES}/*"))
-    if found:
-        raise UnusableFile(
-            f"{folder / DATABASE} is empty or absent, but {', '.join(found)} of a cluster are beside it, so no new "
-            f"cluster is begun: restore {DATABASE} from a backup, or, to begin again, end the processes of its jobs "
-            f"and move {folder} away"
-        )
+    if _left(folder) and file_size(folder / DATABASE) is None:  # else another process has just made it
+        raise lost_database(folder)
+
+
+def lost_database(folder: Path) -> UnusableFile:
+    """The error for a folder whose database is empty or absent though it had one."""
+    found = _left(folder)
+    beside = f", but files of a cluster ({', '.join(found)}) are beside it" if found else ""
+    return UnusableFile(
+        f"{folder / DATABASE} is empty or absent{beside}, so no new cluster is begun: restore {DATABASE} from a "
+        f"backup, or, to begin again, end the processes of its jobs and move {folder} away"
+    )
+
+
+def _left(folder: Path) -> list[str]:
+    """What a cluster has left in a folder beside its database."""
+    found = [name for name in (EVENTS, LOGGED, f"{DATABASE}-wal") if file_size(folder / name)]
+    return found + [LEASES] * any(path.is_dir() for path in folder.glob(f"{LEASES}/*"))
 
 
 def no_state(folder: Path) -> UnusableFile:
