@@ -18,7 +18,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.dashboard.page import lease_tip, page, runs, tenants
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.prometheus import metrics_of
-from hetopt.executor.snapshot import LEASE_EXPIRED, Snapshot, snapshot
+from hetopt.executor.snapshot import LEASE_ENDED, LEASE_EXPIRED, Snapshot, snapshot
 from hetopt.executor.status_view import MOST_FINISHED, show, status_of
 from hetopt.presentation.terminal import OUT
 
@@ -221,4 +221,5 @@ def test_without_a_controller_a_lease_that_reports_its_end_is_over(recorded: Rec
         files.write_json(Path(lease["folder"]) / files.exit_file(rank), end)
     now = snapshot(recorded.database)
     assert (now.jobs[0]["state"], lease_of(now)["state"]) == ("stopped", "expired")
+    assert now.jobs[0]["reason"] == LEASE_ENDED
     assert now.jobs[0]["left_seconds"] is None

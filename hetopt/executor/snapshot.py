@@ -34,6 +34,7 @@ STOPPED, EXPIRED = "stopped", "expired"
 
 NOT_YET = "is not decided on yet, or waits for profiling runs"
 GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
+LEASE_ENDED = "its processes have ended; hetopt run records the result and continues it if it is not done"
 LEASE_EXPIRED = "its lease expired, as no controller renewed it; hetopt run continues it from its last checkpoint"
 
 
@@ -230,7 +231,7 @@ def _job(
     if own and state == QUEUED:
         state = "running"
         if not running:
-            state, reason = STOPPED, LEASE_EXPIRED
+            state, reason = STOPPED, LEASE_ENDED if all(report.has_ended for _, report in own) else LEASE_EXPIRED
         elif all(lease.is_stopping for lease in running):
             state = "stopping"
         elif all(lease.running is None for lease in running):
