@@ -24,7 +24,7 @@ from hetopt.data.instance import Instance
 from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.system import System
 from hetopt.executor import clock, controller, lease_directory, lease_manager, leases
-from hetopt.executor.engines import local
+from hetopt.executor.engines import local, slurm_commands
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.engines.slurm import SlurmEngine
@@ -134,7 +134,8 @@ def drive(plan: dict[str, Any]) -> None:
     database = StateDatabase(Path(plan["state"]))
     if slurm := plan.get("slurm"):
         os.environ["SLURM_CONF"] = slurm
-        engine: Engine = SlurmEngine(database.cluster, seconds=5.0)
+        slurm_commands.COMMAND_SECONDS = 5.0
+        engine: Engine = SlurmEngine(database.cluster)
     else:
         engine = local.LocalEngine(read_slots(Path(plan["slots"])), database.cluster)
     timeouts = lease_manager.LeaseTimeouts(

@@ -265,7 +265,6 @@ def test_with_fake_slurm_a_gang_leaves_a_drained_node(slurm: Fake, tmp_path: Pat
         (lease,) = driven.controller.manager.leases()
         slurm.prints("squeue", f"PENDING|c=2|{lease.tag}|PartitionDown")
         slurm.partitions(state="DOWN")
-        driven.controller.step()  # this pass reads the reason
         driven.controller.step()
         assert driven.nodes() == set(), "nothing begins in a partition that is down"
         assert reasons(driven.database) == [StopReason.NODE_DOWN] * 2

@@ -15,7 +15,6 @@ from waiting import PATIENCE
 from hetopt.engine_conformance import CHECKS, RUN_UNTIL_STOPPED, WRITE_ENVIRONMENT, Bench
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines import slurm
 from hetopt.executor.engines.engine import Engine, EngineDown, LeaseRecord, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 
@@ -218,37 +217,30 @@ def test_partitions_without_gpus_are_refused(cluster: SlurmCluster) -> None:
         SlurmEngine("abc", "plain")
     with pytest.raises(InvalidOption, match="cluster is 'a b'"):
         SlurmEngine("a b")
-    with pytest.raises(InvalidOption, match="cpus_per_gpu is 0"):
+    with pytest.raises(InvalidOption, match="cpus_per_gpu=0; it must be a whole number, 1 at least"):
         SlurmEngine("abc", cpus_per_gpu=0)
 
 
 @needs_slurm
 @pytest.mark.parametrize(
-    ("wanted", "options", "problem"),
+    ("wanted", "problem"),
     [
-        (Seat("v100-0", "a100", 0), {}, "Requested node configuration is not available"),
-        (Seat("nowhere", "v100", 0), {}, "Invalid node name"),
-        (Seat("v100-0", "v100", 0), {"constraint": "nothing"}, "Invalid feature"),
-        (Seat("v100-0", "v100", 0), {"no-such-option": "1"}, "unrecognized option"),
+        (Seat("v100-0", "a100", 0), "Requested node configuration is not available"),
+        (Seat("nowhere", "v100", 0), "Invalid node name"),
     ],
 )
-def test_an_impossible_request_is_refused(
-    wanted: Seat, options: dict[str, str], problem: str, cluster: SlurmCluster, tmp_path: Path
-) -> None:
-    engine = SlurmEngine("abc", options=options)
+def test_an_impossible_request_is_refused(wanted: Seat, problem: str, cluster: SlurmCluster, tmp_path: Path) -> None:
+    engine = SlurmEngine("abc")
     with pytest.raises(Refused, match=f"^Slurm refuses: .*{problem}"):
         engine.start(LeaseRecord("hetopt-abc-1-0-1", tmp_path, (wanted,)))
     assert engine.status([]) == {}
 
 
 @needs_slurm
-def test_changed_limits_of_a_partition_are_read(
-    fragile: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_limits_of_a_partition_are_read(fragile: SlurmCluster, tmp_path: Path) -> None:
     """A job that requests more waits for ever."""
     bench, engine = bench_of(tmp_path)
     fragile.call("scontrol", "update", "partition=gpu", "MaxCPUsPerNode=2")
-    monkeypatch.setattr(slurm, "PARTITION_SECONDS", 0.0)
     grant = bench.lease(seats(engine, v100_0=2), RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
     bench.wait(lambda: bench.lines(grant), "the job runs")
@@ -293,7 +285,7 @@ def test_without_slurmctld_the_engine_is_down_and_jobs_go_on(
         lambda: engine.start(grant),
         lambda: engine.stop([grant.tag]),
         lambda: engine.kill([grant.tag]),
-        lambda: SlurmEngine(bench.cluster, "nowhere", seconds=0.5).nodes(),
+        lambda: SlurmEngine(bench.cluster, "nowhere").nodes(),
     ]
     impatient = fragile.folder / "impatient.conf"
     impatient.write_text(fragile.configuration.read_text().replace("MessageTimeout=30", "MessageTimeout=1"))
@@ -372,9 +364,11 @@ def test_clusters_run_side_by_side_and_leave_nothing(
 @needs_slurm
 def test_options_that_slurm_does_not_accept_are_refused_at_once(cluster: SlurmCluster) -> None:
     """Before any job fails because of them; valid options, and none, pass, and nothing was submitted."""
-    for options in ({"nonsense": "1"}, {"constraint": "nothing"}):
-        with pytest.raises(InvalidOption, match="--engine-set: Slurm refuses: "):
-            SlurmEngine("abc", options=options).check_options()
-    for options in ({}, {"nice": "5", "time": "10"}):
-        SlurmEngine("abc", options=options).check_options()
+    for options, problem in (
+        ({"nonsense": "1"}, "unrecognized option"),
+        ({"constraint": "nothing"}, "Invalid feature"),
+    ):
+        with pytest.raises(InvalidOption, match=f"--engine-set: Slurm refuses: .*{problem}"):
+            SlurmEngine("abc", **options)
+    SlurmEngine("abc", nice="5", time="10")
     assert cluster.call("squeue", "-h", "-n", "sbatch").strip() == ""

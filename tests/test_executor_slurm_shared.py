@@ -14,13 +14,12 @@ from waiting import PATIENCE
 from hetopt.engine_conformance import RUN_UNTIL_STOPPED, Bench
 from hetopt.executor.engines import slurm as engines
 from hetopt.executor.engines.engine import Engine, EngineDown, Node
-from hetopt.executor.engines.slurm import SlurmEngine
+from hetopt.executor.engines.slurm import SlurmEngine, blocked
 from hetopt.executor.engines.slurm_commands import Partition, slurm_nodes
-from hetopt.executor.engines.slurm_requests import Request
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
-GPU = Partition("gpu", True, None, None)
+GPU = Partition("gpu")
 
 
 @pytest.fixture
@@ -66,32 +65,32 @@ def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("more", "asks", "partition", "wanted"),
+    ("more", "options", "partition", "wanted"),
     [
-        ({"alloc": 0}, Request(), GPU, (0, "")),
-        ({"alloc": 8}, Request(), GPU, (1, "cores")),
-        ({"alloc": 9}, Request(), GPU, (2, "cores")),
-        ({"alloc": 31}, Request(), GPU, (4, "cores")),
-        ({"alloc": 24}, Request(cpus_per_gpu=2), GPU, (0, "")),
-        ({"alloc": 24}, Request(cpus_per_gpu=3), GPU, (2, "cores")),  # of two threads: four CPUs, six, ten, twelve
-        ({"alloc": 24}, Request(), Partition("gpu", True, None, None, shares_cpus=True), (0, "")),
-        ({"alloc": 24}, Request(), Partition("gpu", True, 8, None), (0, "")),
-        ({"alloc": 24}, Request(None, {"cpus-per-task": "8"}), GPU, (0, "")),
-        ({"memory": 16000}, Request(), GPU, (1, "memory")),
-        ({"memory": 64000}, Request(), GPU, (4, "memory")),
-        ({"memory": 99000}, Request(), GPU, (4, "memory")),
-        ({"memory": 60000}, Request(None, {"mem-per-gpu": "2G"}), GPU, (3, "memory")),
-        ({"memory": 60000}, Request(None, {"mem-per-cpu": "100"}), GPU, (0, "")),
-        ({"memory": 60000}, Request(None, {"mem": "4000M"}), GPU, (0, "")),
-        ({"memory": 1}, Request(None, {"mem": "0"}), GPU, (4, "memory")),
-        ({"memory": 60000}, Request(None, {"mem": "odd"}), GPU, (4, "memory")),
-        ({"memory": 60000}, Request(None, {"mem-per-gpu": "odd"}), GPU, (0, "")),
-        ({"alloc": 8, "memory": 32000, "used": "gpu:v100:1"}, Request(), GPU, (1, "memory")),
-        ({"alloc": 32, "used": "gpu:v100:4"}, Request(), GPU, (0, "")),
+        ({"alloc": 0}, {}, GPU, (0, "")),
+        ({"alloc": 8}, {}, GPU, (1, "cores")),
+        ({"alloc": 9}, {}, GPU, (2, "cores")),
+        ({"alloc": 31}, {}, GPU, (4, "cores")),
+        ({"alloc": 24}, {"cpus-per-gpu": "2"}, GPU, (0, "")),
+        ({"alloc": 24}, {"cpus-per-gpu": "3"}, GPU, (2, "cores")),  # of two threads: four CPUs, six, ten, twelve
+        ({"alloc": 24}, {}, Partition("gpu", shares_cpus=True), (0, "")),
+        ({"alloc": 24}, {}, Partition("gpu", most_cpus=8), (0, "")),
+        ({"alloc": 24}, {"cpus-per-task": "8"}, GPU, (0, "")),
+        ({"memory": 16000}, {}, GPU, (1, "memory")),
+        ({"memory": 64000}, {}, GPU, (4, "memory")),
+        ({"memory": 99000}, {}, GPU, (4, "memory")),
+        ({"memory": 60000}, {"mem-per-gpu": "2G"}, GPU, (3, "memory")),
+        ({"memory": 60000}, {"mem-per-cpu": "100"}, GPU, (0, "")),
+        ({"memory": 60000}, {"mem": "4000M"}, GPU, (0, "")),
+        ({"memory": 1}, {"mem": "0"}, GPU, (4, "memory")),
+        ({"memory": 60000}, {"mem": "odd"}, GPU, (4, "memory")),
+        ({"memory": 60000}, {"mem-per-gpu": "odd"}, GPU, (0, "")),
+        ({"alloc": 8, "memory": 32000, "used": "gpu:v100:1"}, {}, GPU, (1, "memory")),
+        ({"alloc": 32, "used": "gpu:v100:4"}, {}, GPU, (0, "")),
     ],
 )
 def test_gpus_in_use_by_free_cores_and_memory(
-    more: dict[str, Any], asks: Request, partition: Partition, wanted: tuple[int, str]
+    more: dict[str, Any], options: dict[str, str], partition: Partition, wanted: tuple[int, str]
 ) -> None:
     """Of four GPUs, 16 cores of two threads and 64000 MB."""
     fields = {
@@ -105,7 +104,7 @@ def test_gpus_in_use_by_free_cores_and_memory(
         **more,
     }
     (host,) = slurm_nodes(NODE.format(name="a", gres="gpu:v100:4", **fields))
-    gpus, what = asks.blocked(host, partition)
+    gpus, what = blocked(options, host, partition)
     assert (gpus, what if gpus else "") == wanted
 
 
@@ -115,7 +114,7 @@ def test_memory_that_slurm_does_not_track_is_not_counted() -> None:
     (host,) = slurm_nodes(
         NODE.format(name="a", gres="gpu:v100:4", **fields).replace("RealMemory=64000", "RealMemory=1")
     )
-    assert Request(None, {"mem": "100"}).blocked(host, GPU)[0] == 0
+    assert blocked({"mem": "100"}, host, GPU)[0] == 0
 
 
 def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:
@@ -138,7 +137,6 @@ def test_the_note_has_the_reason_of_a_waiting_lease(
     bench = Bench(SlurmEngine, tmp_path, patience=PATIENCE)
     engine = SlurmEngine(bench.cluster)
     monkeypatch.setattr(engines, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(engines, "PARTITION_SECONDS", 0.0)
     cluster.call("scontrol", "update", "partitionname=gpu", "state=down")
     grant = bench.lease(node(engine, "v100-0").seats[:1], RUN_UNTIL_STOPPED, engine)
     engine.start(grant)
@@ -172,15 +170,13 @@ def test_only_long_waits_have_a_note(slurm: Fake, monkeypatch: pytest.MonkeyPatc
     assert note("PENDING", "Resources", 50.0) == "", "requeued: it waits again"
 
 
-def test_a_partition_that_is_down_is_queried_until_it_is_up(slurm: Fake) -> None:
+def test_no_node_of_a_partition_that_is_down_is_up(slurm: Fake) -> None:
     slurm.partitions(state="DRAIN")
     engine = SlurmEngine("c")
     assert {node.note for node in engine.nodes()} == {"partition 'gpu' is DRAIN"}
     assert not any(node.up for node in engine.nodes())
     slurm.partitions()
     assert {(node.up, node.note) for node in engine.nodes()} == {(True, "")}
-    slurm.prints("scontrol-partition", "")
-    assert len(engine.nodes()) == 2
 
 
 # -- reservations
@@ -192,7 +188,7 @@ def test_leases_run_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> N
     make = ("scontrol", "create", "reservation", "duration=60", "user=root")
     cluster.call(*make, "reservationname=mine", "starttime=now", "nodes=k80-1,v100-0", "flags=maint")
     cluster.call(*make, "reservationname=later", "starttime=now+1hour", "nodes=p100-0")
-    bench = Bench(lambda name: SlurmEngine(name, options={"reservation": "mine"}), tmp_path, patience=PATIENCE)
+    bench = Bench(lambda name: SlurmEngine(name, reservation="mine"), tmp_path, patience=PATIENCE)
     engine = bench.make(bench.cluster)
     reserved = ("scontrol", "show", "node", "v100-0")
     bench.wait(lambda: "RESERVED" in cluster.call(*reserved), "Slurm has marked its nodes")
@@ -208,6 +204,6 @@ def test_leases_run_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> N
     assert node(engine, grant.nodes[0]).note == "RESERVED: reservation 'mine' is over"
     with pytest.raises(EngineDown, match="the reservation was changed"):
         engine.start(bench.lease(grant.seats, RUN_UNTIL_STOPPED, engine))
-    (later,) = SlurmEngine("abc", options={"reservation": "later"}).nodes()
+    (later,) = SlurmEngine("abc", reservation="later").nodes()
     assert (later.name, later.up) == ("p100-0", False)
     assert later.note.startswith("RESERVED: reservation 'later' is from 20")

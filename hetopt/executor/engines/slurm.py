@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
+import shutil
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -17,30 +17,46 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines import slurm_commands as commands
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase, Refused, Seat
-from hetopt.executor.engines.slurm_commands import Commands, Partition, SlurmNode
-from hetopt.executor.engines.slurm_requests import Request, checked
+from hetopt.executor.engines.slurm_commands import Partition, SlurmNode, call, megabytes_of, number, show
 from hetopt.executor.names import check_name
 
 SCRIPT = '#!/bin/sh\nexec "$@"\n'
 """The batch script; its arguments are the runner. Without ``exec`` a signal would end the shell and so the job."""
 
 WAITING_STATES = frozenset(
-    {"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+    {"CONFIGURING", "LAUNCH_FAILED", "PENDING", "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"}
+    | {"RESV_DEL_HOLD", "SPECIAL_EXIT"}
 )
-ENDED_STATES = frozenset(
-    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
-    | {"PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT"}
-)
-"""States of jobs; in all others a process may run."""
+"""States of jobs in the queue; in all others a process may run. Jobs that have ended are not in the queue."""
 
 WARNING_SECONDS = 60
 """Time before a partition's time limit at which the runner gets its signal to stop."""
 
-PARTITION_SECONDS = 60.0
-"""Age at which the limits of the partition are read again."""
-
 WAIT_SECONDS = 10.0
 """The reason of a job that waits is reported after this time."""
+
+_PLACES = "hetopt sets the nodes and GPUs of a lease"
+_FILES = "a lease has its own directory, output and environment"
+_ONCE = "a lease is one job, which starts at once, and once"
+
+FIXED_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("job-name", "comment"), "hetopt finds its jobs by it"),
+    **dict.fromkeys(("nodes", "nodelist", "nodefile", "exclude", "exclusive", "gres"), _PLACES),
+    **dict.fromkeys(("ntasks", "gpus", "tres"), _PLACES),
+    **dict.fromkeys(("chdir", "input", "output", "error", "open-mode"), _FILES),
+    **dict.fromkeys(("export", "export-file", "get-user-env", "uid", "gid"), _FILES),
+    **dict.fromkeys(("array", "begin", "dependency", "hold", "requeue", "no-requeue", "het-group"), _ONCE),
+    **dict.fromkeys(("signal", "wrap", "wait", "parsable", "test-only"), "hetopt submits and stops jobs"),
+    **dict.fromkeys(("cluster", "clusters"), "hetopt uses the Slurm cluster of this host"),
+    "partition": "use --partition",
+}
+"""Options of sbatch that users cannot set, and why."""
+
+FIXED_PREFIXES = ("ntasks-", "gpus-", "tres-")
+"""Beginnings of further ones."""
+
+MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
+"""Options of which sbatch accepts at most one."""
 
 
 class QueuedJob(NamedTuple):
@@ -63,95 +79,72 @@ class SlurmEngine:
         Part of the tags of its leases.
     partition:
         For all jobs; None: the default one.
-    cpus_per_gpu:
-        In place of the share.
     options:
-        Further long options of sbatch, such as ``{"account": "vision"}``.
-    seconds:
-        Time limit of a command.
+        Further long options of sbatch, such as ``account="vision"``; ``cpus_per_gpu`` replaces the share of CPUs.
 
     Raises
     ------
     InvalidOption
         Slurm is not on this machine; the partition or reservation does not exist or has no GPUs; or an option cannot
-        be set.
+        be set, or Slurm refuses it.
     """
 
     name = "slurm"
     exact_slots = False
     look_seconds = 3.0
 
-    def __init__(
-        self,
-        cluster: str,
-        partition: str | None = None,
-        *,
-        cpus_per_gpu: int | None = None,
-        options: Mapping[str, str] | None = None,
-        seconds: float = 15.0,
-    ) -> None:
-        if cpus_per_gpu is not None and cpus_per_gpu < 1:
-            raise InvalidOption(f"is {cpus_per_gpu}; it must be 1 at least", "cpus_per_gpu")
+    def __init__(self, cluster: str, partition: str | None = None, **options: object) -> None:
         self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
-        self._partition_name, self._request = partition, Request(cpus_per_gpu, checked(options or {}))
-        self._commands = Commands(seconds)
+        self._options, self._partition_name = checked(options), partition
+        for program in commands.PROGRAMS:
+            if shutil.which(program) is None:
+                path = os.environ.get("PATH", "")
+                raise InvalidOption(f"Slurm's commands are not on this machine: {program} not found in PATH={path}")
         self._partition: Partition | None = None
-        self._partition_read = -math.inf
         self._nodes: dict[str, SlurmNode] = {}
-        self._reserved: dict[str, str] = {}
-        self._reservations: dict[str, tuple[str, list[str]]] = {}  # name -> its nodes, as n[1-3] and as list
+        self._reserved: dict[str, str] = {}  # node -> why nothing starts there now, or nothing
+        self._reservations: dict[str, list[str]] = {}  # name -> nodes, as last seen
         self._waiting: dict[str, float] = {}  # since when jobs wait
         try:
             self._refresh()
+            self._check_options()
         except EngineDown:
             return  # an invalid partition is reported once Slurm answers
 
-    def check_options(self) -> None:
-        """Have Slurm check the options with a request of one GPU, so that no job fails because of them.
-
-        Raises
-        ------
-        InvalidOption
-            Slurm refuses them.
-        """
-        nodes = sorted(self._nodes.values(), key=lambda node: not node.up)
-        if self._request == Request() or not nodes:
-            return
-        node, gpu_type = nodes[0], next(iter(nodes[0].gpus))
+    def _check_options(self) -> None:
+        """Have Slurm check the options with a request of one GPU, so that no job fails because of them."""
+        node = min(self._nodes.values(), key=lambda node: not node.up)
+        gpu_type = next(iter(node.gpus))
         lease = LeaseRecord(f"{self._prefix}0-0-0", Path("/"), (Seat(node.name, gpu_type, 0),))
-        try:
-            result, plain = (
-                self._commands.call(
-                    "sbatch", "--test-only", *self._options(request, lease, [node.name], {gpu_type: 1}), stdin=SCRIPT
-                )
-                for request in (self._request, Request())
-            )
-        except EngineDown:
-            return
-        if not result.code or not isinstance(result.failure, Refused):
-            return
-        if not (plain.code and plain.problem == result.problem):  # else the options are not the cause
-            raise InvalidOption(f"--engine-set: {result.failure} (of one GPU on {node.name})")
+
+        def refusal(options: Mapping[str, str]) -> str:
+            words = self._words(options, lease, [node.name], {gpu_type: 1})
+            try:
+                call("sbatch", "--test-only", *words, stdin=SCRIPT)
+            except Refused as problem:
+                return str(problem)
+            return ""
+
+        if self._options and (why := refusal(self._options)) and why != refusal({}):  # else they are not the cause
+            raise InvalidOption(f"--engine-set: {why} (of one GPU on {node.name})")
 
     # -- nodes
 
     def nodes(self) -> tuple[Node, ...]:
         """Nodes of the partition (and reservation) with GPUs, also with those that jobs of others hold."""
-        found, now, queue = self._refresh(), files.now(), self._queue()
+        self._refresh()
+        now, queue = files.now(), self._queue()
+        waiting = [tag for tag, jobs in queue.items() if all(job.phase is Phase.WAITING for job in jobs)]
+        self._waiting = {tag: self._waiting.get(tag, now) for tag in waiting}
         own, reasons = Counter[str](), defaultdict[str, list[str]](list)
-        waiting = {tag: self._waiting.get(tag, now) for tag in queue}
         for tag, jobs in queue.items():
             for job in jobs:
                 if job.phase is Phase.RUNNING:
                     own.update(job.gpus)
-                    continue
-                if job.reason.startswith("Partition"):  # PartitionDown, PartitionInactive, …
-                    self._partition_read = -math.inf
-                if job.reason not in ("", "None", "(null)") and now - waiting[tag] >= WAIT_SECONDS:
+                elif job.reason not in ("", "None", "(null)") and now - self._waiting.get(tag, now) >= WAIT_SECONDS:
                     for node in job.gpus:
                         reasons[node].append(f"a lease waits: {job.reason}")
-        self._waiting = {t: at for t, at in waiting.items() if all(job.phase is Phase.WAITING for job in queue[t])}
-        return tuple(self._node(node, own[node.name], reasons[node.name]) for node in found.values())
+        return tuple(self._node(node, own[node.name], reasons[node.name]) for node in self._nodes.values())
 
     def _node(self, node: SlurmNode, own: int, reasons: Iterable[str]) -> Node:
         """A node as the controller needs it; ``own``: GPUs that leases of this cluster hold."""
@@ -162,94 +155,64 @@ class SlurmEngine:
             notes.append(f"partition {partition.name!r} is {partition.state}")
         if (others := sum(node.used.values()) - own) > 0:
             notes.append(f"{others} of {sum(node.gpus.values())} GPUs are in use by others")
-        blocked, resource = self._request.blocked(node, partition)
-        if blocked:
-            plural, are = "s" if blocked > 1 else "", "are" if resource == "cores" else "is"
-            notes.append(f"{resource} for {blocked} GPU{plural} {are} not free")
-        for gpu_type, number in node.gpus.items():
-            if more := min(blocked, max(0, number - used.get(gpu_type, 0))):
-                used[gpu_type], blocked = used.get(gpu_type, 0) + more, blocked - more
-        seats = tuple(Seat(node.name, gpu_type, i) for gpu_type, number in node.gpus.items() for i in range(number))
+        unusable, resource = blocked(self._options, node, partition)
+        if unusable:
+            plural, are = "s" if unusable > 1 else "", "are" if resource == "cores" else "is"
+            notes.append(f"{resource} for {unusable} GPU{plural} {are} not free")
+        for gpu_type, there in node.gpus.items():
+            if more := min(unusable, max(0, there - used.get(gpu_type, 0))):
+                used[gpu_type], unusable = used.get(gpu_type, 0) + more, unusable - more
+        seats = tuple(Seat(node.name, gpu_type, i) for gpu_type, there in node.gpus.items() for i in range(there))
         note = "; ".join(filter(None, [*notes, *dict.fromkeys(reasons)]))
         return Node(node.name, seats, node.up and open_, note, address=node.address, used=used)
 
-    def _refresh(self) -> dict[str, SlurmNode]:
-        """The nodes by name as Slurm reports them now."""
-        partition = self._partition
-        age = files.now() - self._partition_read
-        if partition is None or partition.state != "UP" or age >= PARTITION_SECONDS:
-            partition = self._read_partition()
-        every = commands.slurm_nodes(self._commands.show("node"))
+    def _refresh(self) -> None:
+        """Read the partition, its nodes and the reservation as they are now."""
+        partition = self._partition = self._read_partition()
+        every = commands.slurm_nodes(show("node"))
         found = {node.name: node for node in every if node.gpus and partition.name in node.partitions}
-        if not found:
-            self._read_partition()  # which may be gone
-        if names := self._request.options.get("reservation"):
+        if names := self._options.get("reservation"):
             self._reserved = self._read_reservations(names)
-            found = {
-                name: _within(node, self._reserved[name]) for name, node in found.items() if name in self._reserved
-            }
+            found = {name: _within(one, self._reserved[name]) for name, one in found.items() if name in self._reserved}
         if not found and not self._nodes:
-            if names:
-                where = f"partition {partition.name!r} in reservation {names!r}"
-                raise InvalidOption(f"no node of {where} has GPUs (gres gpu)")
+            where = f"partition {partition.name!r}" + (f" in reservation {names!r}" if names else "")
             others = sorted({name for node in every if node.gpus for name in node.partitions})
-            hint = choices(partition.name, others)
-            raise InvalidOption(f"no node of partition {partition.name!r} has GPUs (gres gpu); {hint}")
+            hint = "" if names else f"; {choices(partition.name, others)}"
+            raise InvalidOption(f"no node of {where} has GPUs (gres gpu){hint}")
         if all(node.unknown for node in found.values()):
             raise EngineDown(f"Slurm has no state of the nodes of partition {partition.name!r} yet")
         for name, node in found.items():
             if node.unknown and (before := self._nodes.get(name)):  # slurmctld has just started: no news
                 found[name] = replace(node, state=before.state, reason=before.reason)
         self._nodes = found
-        return found
 
     def _read_partition(self) -> Partition:
-        """The partition as it is now, or as it was where Slurm does not answer; a new default one is not ours."""
-        before = self._partition
-        name = before.name if before is not None else self._partition_name
-        found: list[Partition] = []
-        try:
-            found = commands.partitions(self._commands.show("partition"))
-        except EngineDown:
-            if before is None:
-                raise
-        if not found and before is None:
+        """The partition as it is now; where none was named, the one that was the default one at first."""
+        found = commands.partitions(show("partition"))
+        if not found:
             raise EngineDown("Slurm lists no partition")
-        if not found and before is not None:
-            self._partition_read = files.now()  # a retry may take long
-            return before
-        for one in found:
-            if one.default if name is None else one.name == name:
-                self._partition, self._partition_read = one, files.now()
-                return one
-        names = [one.name for one in found]
+        name = self._partition_name or next((one.name for one in found.values() if one.default), None)
         if name is None:
-            raise InvalidOption(f"Slurm has no default partition; name one by --partition: {', '.join(names)}")
-        if before is None:
-            raise InvalidOption(f"Slurm has no partition {name!r}; {choices(name, names)}")
-        self._partition_read = -math.inf  # read at each refresh until it is back
-        raise EngineDown(f"Slurm has no partition {name!r} any more; {choices(name, names)}")
+            raise InvalidOption(f"Slurm has no default partition; name one by --partition: {', '.join(found)}")
+        if name not in found and self._partition is not None:
+            raise EngineDown(f"Slurm has no partition {name!r} any more; {choices(name, found)}")
+        if name not in found:
+            raise InvalidOption(f"Slurm has no partition {name!r}; {choices(name, found)}")
+        self._partition_name = name
+        return found[name]
 
     def _read_reservations(self, names: str) -> dict[str, str]:
-        """Node -> why nothing starts there now, or nothing; of reservations that are separated by commas.
-
-        Raises
-        ------
-        InvalidOption
-            There was never such a reservation.
-        """
-        known, found = commands.reservations(self._commands.show("reservation")), dict[str, str]()
+        """Node -> why nothing starts there now, or nothing; of reservations that are separated by commas."""
+        known, found = commands.reservations(show("reservation")), dict[str, str]()
         for name in filter(None, names.split(",")):
-            before, nodes = self._reservations.get(name, ("", []))
-            if name not in known and name not in self._reservations:
+            expression, why = known.get(name, ("", f"reservation {name!r} is over"))
+            if name in known:
+                nodes = call("scontrol", "show", "hostnames", expression).split() if expression else []
+                self._reservations[name] = nodes
+            elif name not in self._reservations:
                 hint = choices(name, sorted(known)) if known else "it has none now"
                 raise InvalidOption(f"Slurm has no reservation {name!r}; {hint}")
-            expression, why = known.get(name, (before, f"reservation {name!r} is over"))
-            if expression != before:
-                empty = expression in ("", "(null)")
-                nodes = [] if empty else self._commands.output("scontrol", "show", "hostnames", expression).split()
-            self._reservations[name] = expression, nodes
-            for node in nodes:
+            for node in self._reservations[name]:
                 found[node] = min(found.get(node, why), why)  # one that is active suffices
         return found
 
@@ -271,7 +234,7 @@ class SlurmEngine:
         words: list[str] = []
         for gpus, nodes in groups.items():  # unlike nodes are components of a heterogeneous job
             words += [":"] if words else []
-            words += self._options(self._request, lease, nodes, dict(gpus))
+            words += self._words(self._options, lease, nodes, dict(gpus))
         runner = [sys.executable, "-P", "-m", "hetopt.executor.runner", str(lease.folder)]
         if len(lease.nodes) == 1:
             runner.append("0")
@@ -281,30 +244,27 @@ class SlurmEngine:
             runner = [*step, *runner]
         # The script is read from standard input under a name, so that it can have arguments.
         more = {files.TAG_VARIABLE: f"{lease.tag}.runner"}
-        result = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
-        if result.code:
-            if isinstance(result.failure, Refused):
-                self._check_unchanged(lease, result.problem)
-            raise result.failure
+        try:
+            call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
+        except Refused as problem:
+            partition, reserved = self._partition, self._reserved
+            self._refresh()
+            if self._partition != partition:
+                raise EngineDown(f"{problem}; the partition was changed") from None
+            if self._reserved != reserved or any(reserved.get(node) for node in lease.nodes):
+                raise EngineDown(f"{problem}; the reservation was changed") from None
+            raise
 
-    def _check_unchanged(self, lease: LeaseRecord, problem: str) -> None:
-        """Raise :class:`EngineDown` where a lease was refused since the partition or reservation was changed."""
-        before, reserved = self._partition, self._reserved
-        if before is not None and self._read_partition() != before:
-            raise EngineDown(f"sbatch: {problem}; partition {before.name!r} was changed")
-        if names := self._request.options.get("reservation"):
-            now = self._read_reservations(names)
-            if now != reserved or any(now.get(node) for node in lease.nodes):
-                raise EngineDown(f"sbatch: {problem}; the reservation was changed")
-
-    def _options(
-        self, request: Request, lease: LeaseRecord, nodes: Collection[str], gpus: Mapping[str, int]
+    def _words(
+        self, options: Mapping[str, str], lease: LeaseRecord, nodes: Collection[str], gpus: Mapping[str, int]
     ) -> list[str]:
         """Options of sbatch for nodes with the same GPUs each."""
-        number, folder = sum(gpus.values()), str(lease.folder)
-        options = {
+        partition, there, folder = self._partition, sum(gpus.values()), str(lease.folder)
+        assert partition is not None
+        words = {
             "job-name": lease.tag,
-            "comment": ",".join(f"{node}={number}" for node in nodes),
+            "comment": ",".join(f"{node}={there}" for node in nodes),
+            "partition": partition.name,
             "nodes": str(len(nodes)),
             "nodelist": ",".join(nodes),
             "ntasks-per-node": "1",
@@ -315,12 +275,13 @@ class SlurmEngine:
             "export": "ALL",  # sbatch itself gets only what a job needs
             "signal": f"URG@{WARNING_SECONDS}" if len(lease.nodes) > 1 else f"B:TERM@{WARNING_SECONDS}",
         }
-        if self._partition is not None:
-            options["partition"] = self._partition.name
-        known = [self._nodes[node] for node in nodes if node in self._nodes]
-        options |= request.limits(known, number, self._partition)
-        options |= request.options
-        return ["--no-requeue", *(f"--{option}={value}" for option, value in options.items())]
+        shares = [requested(options, self._nodes[name], there, partition) for name in nodes if name in self._nodes]
+        if shares:
+            words["cpus-per-task"] = str(min(cpus for cpus, _ in shares))
+        if (megabytes := min((own for _, own in shares), default=0)) and options.keys().isdisjoint(MEMORY_OPTIONS):
+            words["mem"] = f"{megabytes}M"
+        words |= {option: value for option, value in options.items() if option != "cpus-per-gpu"}
+        return ["--no-requeue", *(f"--{option}={value}" for option, value in words.items())]
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """The phase of each tag, and of each further lease of this cluster in the queue."""
@@ -333,12 +294,12 @@ class SlurmEngine:
     def _queue(self) -> dict[str, list[QueuedJob]]:
         """Jobs of this cluster that wait or run by name; the components of a heterogeneous job are listed each."""
         found = defaultdict[str, list[QueuedJob]](list)
-        text = self._commands.output("squeue", "--noheader", "--all", f"--user={os.geteuid()}", "--format=%T|%k|%j|%r")
+        text = call("squeue", "--noheader", "--all", f"--user={os.geteuid()}", "--format=%T|%k|%j|%r")
         for line in text.splitlines():
             state, comment, name, reason = [*line.split("|", 3), "", "", ""][:4]
-            if name.startswith(self._prefix) and state not in ENDED_STATES:
+            if name.startswith(self._prefix):
                 phase = Phase.WAITING if state in WAITING_STATES else Phase.RUNNING
-                gpus = {node: int(number) for node, number in re.findall(r"([^,=]+)=(\d+)", comment)}
+                gpus = {node: int(there) for node, there in re.findall(r"([^,=]+)=(\d+)", comment)}
                 found[name].append(QueuedJob(phase, gpus, reason))
         return dict(found)
 
@@ -358,11 +319,10 @@ class SlurmEngine:
             if tag in tags:
                 self._cancel(tag)
 
-    def _cancel(self, tag: str, *words: str) -> None:
+    @staticmethod
+    def _cancel(tag: str, *words: str) -> None:
         """One call per tag: scancel matches nothing for a list of names."""
-        result = self._commands.call("scancel", f"--user={os.geteuid()}", f"--name={tag}", *words)
-        if result.code and not commands.NOTHING_TO_SIGNAL.search(result.problem):
-            raise EngineDown(f"scancel: {result.problem}")
+        call("scancel", f"--user={os.geteuid()}", f"--name={tag}", *words)
 
     def fenced_after(self, tag: str) -> float | None:
         """None: of a node whose slurmd is dead Slurm reports that the job has ended, while its processes live."""
@@ -372,30 +332,64 @@ class SlurmEngine:
         """Nothing is open."""
 
 
-def slurm(
-    cluster: str, partition: str | None = None, cpus_per_gpu: int | None = None, **options: object
-) -> SlurmEngine:
-    """Slurm, with any further options of sbatch such as ``account=vision``.
-
-    Raises
-    ------
-    InvalidOption
-        See :class:`SlurmEngine`; or Slurm refuses the options.
-    """
-    words = {key: str(value) for key, value in options.items()}
-    name, value = "cpus_per_gpu", cpus_per_gpu if cpus_per_gpu is None else str(cpus_per_gpu)
-    if value is None and "cpus-per-gpu" in words:  # as sbatch spells it
-        name, value = "cpus-per-gpu", words.pop("cpus-per-gpu")
-    if value is not None and not value.isdecimal():
-        raise InvalidOption(f"--engine-set {name}={value}; it must be a whole number")
-    engine = SlurmEngine(cluster, partition, cpus_per_gpu=None if value is None else int(value), options=words)
-    engine.check_options()
-    return engine
-
-
 def _within(node: SlurmNode, why: str) -> SlurmNode:
     """A node of the leases' reservation; ``why`` nothing starts there now, or nothing."""
     state = tuple(word for word in node.state if word not in commands.RESERVED_STATES) or ("IDLE",)
     if why:
         return replace(node, state=(*state, "RESERVED"), reason="; ".join(filter(None, [why, node.reason])))
     return replace(node, state=state)
+
+
+# -- options of sbatch
+
+
+def checked(options: Mapping[str, object]) -> dict[str, str]:
+    """The options as sbatch spells them; refuses those that hetopt sets, and those that are given twice."""
+    found: dict[str, str] = {}
+    for given, value in options.items():
+        option = given.replace("_", "-")
+        why = next((why for fixed, why in FIXED_OPTIONS.items() if fixed.startswith(option)), "")  # or abbreviated
+        if why or option.startswith(FIXED_PREFIXES):
+            why = why or _PLACES
+            raise InvalidOption(f"--engine-set {given}: this option of sbatch cannot be set; {why}")
+        if option in found:
+            raise InvalidOption(f"--engine-set {given}: it is given twice; remove one")
+        if option == "cpus-per-gpu" and number(str(value), 0) < 1:
+            raise InvalidOption(f"--engine-set {given}={value}; it must be a whole number, 1 at least")
+        found[option] = str(value)
+    return found
+
+
+def requested(options: Mapping[str, str], node: SlurmNode, gpus: int, partition: Partition) -> tuple[int, int]:
+    """CPUs and megabytes that a lease requests: its GPUs' share of the node, in whole cores.
+
+    So what Slurm rounds up never exceeds the node.
+    """
+    every = sum(node.gpus.values())
+    cores = min(partition.most_cpus, node.cpus) // node.threads
+    share = max(1, cores * gpus // every) * node.threads
+    cpus = gpus * number(options["cpus-per-gpu"], 1) if "cpus-per-gpu" in options else share
+    return cpus, min(partition.most_megabytes, node.megabytes) * gpus // every
+
+
+def allocated(options: Mapping[str, str], node: SlurmNode, gpus: int, partition: Partition) -> tuple[int, int]:
+    """CPUs in whole cores, and megabytes, that Slurm allocates for it, as far as the options determine them."""
+    cpus, megabytes = requested(options, node, gpus, partition)
+    cpus = -(-number(options.get("cpus-per-task", ""), cpus) // node.threads) * node.threads
+    if "mem" in options:
+        megabytes = megabytes_of(options["mem"]) or node.megabytes  # 0 requests all of it
+    elif "mem-per-gpu" in options:
+        megabytes = gpus * megabytes_of(options["mem-per-gpu"])
+    elif "mem-per-cpu" in options:
+        megabytes = cpus * megabytes_of(options["mem-per-cpu"])
+    return cpus, megabytes if node.megabytes else 0
+
+
+def blocked(options: Mapping[str, str], node: SlurmNode, partition: Partition) -> tuple[int, str]:
+    """Free GPUs of the node that no lease could get, since ``cores`` or ``memory`` are in use; and which."""
+    free, cores, memory = max(0, sum(node.gpus.values()) - sum(node.used.values())), 0, 0
+    for gpus in range(1, free + 1):
+        cpus, megabytes = allocated(options, node, gpus, partition)
+        cores = gpus if partition.shares_cpus or cpus <= node.free_cpus else cores
+        memory = gpus if megabytes <= node.free_megabytes else memory
+    return free - min(cores, memory), "cores" if cores <= memory else "memory"

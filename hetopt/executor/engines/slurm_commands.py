@@ -1,21 +1,23 @@
 """Slurm's commands: calls, the meaning of failures, and the records of ``scontrol show``.
 
-All output is text: the JSON plugin of Slurm 22.05 is missing at many sites.
+All output is text: ``scontrol`` of Slurm 22.05 has no JSON, and that of ``squeue`` and ``sinfo`` needs a plugin that
+many sites lack, has no partitions or reservations, and changes with each version.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetopt.errors import InvalidOption
 from hetopt.executor.engines.engine import EngineDown, Refused
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
+
+COMMAND_SECONDS = 15.0
+"""Time limit of a command; without slurmctld each would retry for half a minute."""
 
 PASSED_VARIABLES = re.compile(
     "PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|LD_LIBRARY_PATH|PYTHON.*|VIRTUAL_ENV|CONDA_.*|SLURM_CONF|SLURM_JWT"
@@ -49,7 +51,8 @@ SILENT_STATES = frozenset({"NO_RESPOND", "NOT_RESPONDING"})
 RESERVED_STATES = frozenset({"MAINT", "MAINTENANCE", "RESERVED"})
 """States of nodes in a reservation; jobs of that reservation start there."""
 
-STATE_SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "$": "MAINT"}
+STATE_MARKS = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "$": "MAINT"}
+"""Suffixes of states that older versions print."""
 
 NEEDS_OPERATOR = re.compile(
     r"duplicate jobid|kill task failed|unexpectedly rebooted|(prolog|epilog) error|complete failure|gres/gpu"
@@ -58,92 +61,48 @@ NEEDS_OPERATOR = re.compile(
 )
 """Reasons that Slurm gives for a drained node; it never resumes such a node without an operator."""
 
-
-@dataclass(frozen=True)
-class CommandResult:
-    """Exit code and output of a command."""
-
-    code: int
-    out: str
-    error: str
-
-    @property
-    def problem(self) -> str:
-        """The error messages, on one line."""
-        lines = [re.sub(r"^\w+: (error|fatal): ", "", line.strip()) for line in self.error.splitlines()]
-        return "; ".join(line for line in lines if line) or f"exit code {self.code}"
-
-    @property
-    def failure(self) -> EngineDown | Refused:
-        """Of sbatch: :class:`Refused` where Slurm will never accept the request; else a retry may succeed."""
-        if REFUSALS.search(self.problem):
-            return Refused(f"Slurm refuses: {self.problem}")
-        return EngineDown(f"sbatch: {self.problem}")
+UNLIMITED = 2**62
 
 
-class Commands:
-    """Calls Slurm's commands: no shell, few environment variables, a time limit.
-
-    Parameters
-    ----------
-    seconds:
-        Time limit of a command; without slurmctld each would retry for half a minute.
+def call(program: str, *words: str, stdin: str = "", more: Mapping[str, str] | None = None) -> str:
+    """The output of a command, which has no shell, few environment variables (and ``more``), and a time limit.
 
     Raises
     ------
-    InvalidOption
-        A command is not on this machine.
+    Refused
+        Slurm will never accept this request of sbatch.
+    EngineDown
+        Any other failure; a retry may succeed.
     """
+    passed = {key: value for key, value in os.environ.items() if PASSED_VARIABLES.fullmatch(key)}
+    try:
+        done = subprocess.run(
+            [program, *words],
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=COMMAND_SECONDS,
+            env=passed | dict(more or {}),
+            check=False,
+            start_new_session=True,  # Ctrl-C is for the controller, which shuts down in order
+        )
+    except subprocess.TimeoutExpired:
+        raise EngineDown(f"{program} has not answered within {COMMAND_SECONDS:g} s") from None
+    except OSError as problem:
+        raise EngineDown(f"{program} cannot be started: {problem.strerror}") from None
+    lines = [re.sub(r"^\w+: (error|fatal): ", "", line.strip()) for line in done.stderr.splitlines()]
+    message = "; ".join(filter(None, lines)) or f"exit code {done.returncode}"
+    if done.returncode == 0 or (program == "scancel" and NOTHING_TO_SIGNAL.search(message)):
+        return done.stdout
+    if program == "sbatch" and REFUSALS.search(message):
+        raise Refused(f"Slurm refuses: {message}")
+    raise EngineDown(f"{program}: {message}")
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self._paths = seconds, dict[str, str]()
-        for name in PROGRAMS:
-            if (path := shutil.which(name)) is None:
-                searched = os.environ.get("PATH", "")
-                raise InvalidOption(f"Slurm's commands are not on this machine: {name} not found in PATH={searched}")
-            self._paths[name] = path
 
-    def call(self, name: str, *words: str, stdin: str = "", more: Mapping[str, str] | None = None) -> CommandResult:
-        """Run a command, with ``more`` environment variables.
-
-        Raises
-        ------
-        EngineDown
-            It does not end in time, or cannot be started.
-        """
-        passed = {key: value for key, value in os.environ.items() if PASSED_VARIABLES.fullmatch(key)}
-        try:
-            done = subprocess.run(
-                [self._paths[name], *words],
-                input=stdin.encode(),
-                capture_output=True,
-                timeout=self.seconds,
-                env=passed | dict(more or {}),
-                check=False,
-                start_new_session=True,  # Ctrl-C is for the controller, which shuts down in order
-            )
-        except subprocess.TimeoutExpired:
-            raise EngineDown(f"{name} has not answered within {self.seconds:g} s") from None
-        except OSError as problem:
-            raise EngineDown(f"{name} cannot be started: {problem.strerror}") from None
-        return CommandResult(done.returncode, *(text.decode(errors="replace") for text in (done.stdout, done.stderr)))
-
-    def output(self, name: str, *words: str) -> str:
-        """The output of a command.
-
-        Raises
-        ------
-        EngineDown
-            It fails, for whatever reason.
-        """
-        result = self.call(name, *words)
-        if result.code:
-            raise EngineDown(f"{name}: {result.problem}")
-        return result.out
-
-    def show(self, what: str) -> str:
-        """All records of ``scontrol show``: ``node``, ``partition`` or ``reservation``."""
-        return self.output("scontrol", "--oneliner", "--details", "--all", "show", what)
+def show(what: str) -> str:
+    """All records of ``scontrol show``: ``node``, ``partition`` or ``reservation``."""
+    return call("scontrol", "--oneliner", "--details", "--all", "show", what)
 
 
 # -- records
@@ -157,19 +116,19 @@ class Partition:
     ----------
     default:
         Whether it is the default one.
-    most_cpus, most_megabytes:
-        Limits of a job on a node; None: no limit.
     state:
         UP where jobs start.
+    most_cpus, most_megabytes:
+        Limits of a job on a node.
     shares_cpus:
         Whether several jobs may use the same CPUs.
     """
 
     name: str
-    default: bool
-    most_cpus: int | None
-    most_megabytes: int | None
+    default: bool = False
     state: str = "UP"
+    most_cpus: int = UNLIMITED
+    most_megabytes: int = UNLIMITED
     shares_cpus: bool = False
 
 
@@ -184,7 +143,7 @@ class SlurmNode:
     state:
         Words such as IDLE and DRAIN.
     cpus, threads, megabytes:
-        For jobs; CPUs are allocated as cores with this number of threads.
+        For jobs; CPUs are allocated as cores with this number of threads. Without configured memory 0 megabytes.
     free_cpus, free_megabytes:
         Not allocated; where Slurm does not account for memory, all of it.
     """
@@ -232,25 +191,25 @@ def _records(text: str, key: str) -> list[dict[str, str]]:
     """Records of ``scontrol --oneliner show`` that have this key; values may hold spaces, and free text is last."""
     found = []
     for line in text.splitlines():
-        line, _, reason = line.partition(" Reason=")
-        record = {"Reason": reason.strip()}
-        keys = list(re.finditer(r"(?:^| )([A-Z]\w*)=", line))
-        for this, after in zip(keys, [*keys[1:], None], strict=False):
-            record.setdefault(this[1], line[this.end() : None if after is None else after.start()].strip())
-        found += [record] * (key in record)
-    return found
+        facts, _, reason = line.partition(" Reason=")
+        pairs = re.findall(r"(?:^| )([A-Z]\w*)=(.*?) *(?= [A-Z]\w*=|$)", facts)
+        found.append(dict(reversed(pairs)) | {"Reason": reason.strip()})  # of two values the first
+    return [record for record in found if key in record]
 
 
-def partitions(text: str) -> list[Partition]:
-    """The partitions in the output of ``scontrol show partition``."""
-    found = []
-    for record in _records(text, "PartitionName"):
-        most_cpus, most_megabytes = (_number(record.get(k, ""), 0) or None for k in ("MaxCPUsPerNode", "MaxMemPerNode"))
-        forced = re.fullmatch(r"FORCE:(\d+)", record.get("OverSubscribe", ""))
-        shares = forced is not None and int(forced[1]) > 1
-        name, default, state = record["PartitionName"], record.get("Default") == "YES", record.get("State", "UP")
-        found.append(Partition(name, default, most_cpus, most_megabytes, state, shares))
-    return found
+def partitions(text: str) -> dict[str, Partition]:
+    """The partitions in the output of ``scontrol show partition``, by name."""
+    return {
+        record["PartitionName"]: Partition(
+            record["PartitionName"],
+            default=record.get("Default") == "YES",
+            state=record.get("State", "UP"),
+            most_cpus=number(record.get("MaxCPUsPerNode", ""), 0) or UNLIMITED,
+            most_megabytes=number(record.get("MaxMemPerNode", ""), 0) or UNLIMITED,
+            shares_cpus=number(record.get("OverSubscribe", "").removeprefix("FORCE:"), 1) > 1,
+        )
+        for record in _records(text, "PartitionName")
+    }
 
 
 def reservations(text: str) -> dict[str, tuple[str, str]]:
@@ -260,7 +219,7 @@ def reservations(text: str) -> dict[str, tuple[str, str]]:
         name, why = record["ReservationName"], ""
         if record.get("State", "ACTIVE") != "ACTIVE":
             why = f"reservation {name!r} is from {record.get('StartTime')} to {record.get('EndTime')}"
-        found[name] = (record.get("Nodes", ""), why)
+        found[name] = (record.get("Nodes", "").replace("(null)", ""), why)
     return found
 
 
@@ -271,10 +230,12 @@ def slurm_nodes(text: str) -> list[SlurmNode]:
 
 
 def _node(record: Mapping[str, str]) -> SlurmNode:
-    cores = _number(record.get("Sockets", ""), 1) * _number(record.get("CoresPerSocket", ""), 1)
-    every, threads = _number(record.get("CPUTot", ""), 1), _number(record.get("ThreadsPerCore", ""), 1)
-    cpus = _number(record.get("CPUEfctv", ""), every)
-    megabytes = _number(record.get("RealMemory", ""), 1) - _number(record.get("MemSpecLimit", ""), 0)
+    def count(key: str, otherwise: int) -> int:
+        return number(record.get(key, ""), otherwise)
+
+    every, threads = count("CPUTot", 1), count("ThreadsPerCore", 1)
+    cpus, memory = count("CPUEfctv", every), count("RealMemory", 1)  # 1: not configured
+    megabytes = max(0, memory - count("MemSpecLimit", 0)) if memory > 1 else 0
     return SlurmNode(
         name=record["NodeName"],
         gpus=gpus_of(record.get("Gres", "")),
@@ -284,10 +245,11 @@ def _node(record: Mapping[str, str]) -> SlurmNode:
         address=record.get("NodeAddr", record["NodeName"]),
         partitions=tuple(record.get("Partitions", "").split(",")),
         cpus=cpus,
-        threads=threads if every == cores * threads else 1,  # else the site counts cores as CPUs
+        # A site may count cores as CPUs.
+        threads=threads if every == count("Sockets", 1) * count("CoresPerSocket", 1) * threads else 1,
         megabytes=megabytes,
-        free_cpus=max(0, cpus - _number(record.get("CPUAlloc", ""), 0)),
-        free_megabytes=max(0, megabytes - _number(record.get("AllocMem", ""), 0)),
+        free_cpus=max(0, cpus - count("CPUAlloc", 0)),
+        free_megabytes=max(0, megabytes - count("AllocMem", 0)),
     )
 
 
@@ -297,22 +259,24 @@ def gpus_of(gres: str) -> dict[str, int]:
     for part in re.sub(r"\([^)]*\)", "", gres).split(","):  # sockets and indices in brackets may hold commas
         name, *words = [word for word in part.strip().split(":") if word not in ("", "no_consume")] or [""]
         if name == "gpu":
-            number = _number(words.pop(), 1) if words and re.fullmatch(r"\d+[kKmMgG]?", words[-1]) else 1
+            there = number(words.pop(), 1) if words and re.fullmatch(r"\d+[kKmMgG]?", words[-1]) else 1
             gpu_type = words[0] if words else "gpu"
-            found[gpu_type] = found.get(gpu_type, 0) + number
-    return {gpu_type: number for gpu_type, number in found.items() if number}
+            found[gpu_type] = found.get(gpu_type, 0) + there
+    return {gpu_type: there for gpu_type, there in found.items() if there}
 
 
 def _states(text: str) -> tuple[str, ...]:
     """The words of a node's state, such as ``MIXED+DRAIN`` or ``idle*``."""
-    words = []
-    for word in text.upper().split("+"):
-        plain = word.rstrip("*~#!%$@^-")
-        words += [plain, *(STATE_SUFFIXES[mark] for mark in word[len(plain) :] if mark in STATE_SUFFIXES)]
-    return tuple(filter(None, words)) or ("UNKNOWN",)
+    words = re.findall(r"\w+|[*~#%$]", text.upper())
+    return tuple(STATE_MARKS.get(word, word) for word in words) or ("UNKNOWN",)
 
 
-def _number(text: str, otherwise: int) -> int:
+def number(text: str, otherwise: int) -> int:
     """A count such as ``8`` or ``2K``; ``otherwise`` where it is none."""
-    match = re.fullmatch(r"(\d+)([kKmMgG]?)", text)
-    return otherwise if match is None else int(match[1]) * 1024 ** " kmg".index(match[2].lower() or " ")
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.lower())
+    return otherwise if match is None else int(match[1]) * 1024 ** " kmgt".index(match[2] or " ")
+
+
+def megabytes_of(size: str) -> int:
+    """Megabytes, rounded up, of a size such as ``500`` or ``2G``; 0 where it is none."""
+    return -(-number(f"{size}M" if size.isdecimal() else size, 0) // 2**20)
