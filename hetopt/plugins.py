@@ -129,21 +129,35 @@ class PluginGroup:
             raise UnknownName(f"{self.what} {name!r} is {made!r}; it must be a function or class that makes one")
         return made  # type: ignore[no-any-return]
 
-    def make(self, name: str, settings: Mapping[str, Any] | None = None) -> Any:
+    def make(self, name: str, settings: Mapping[str, Any] | None = None, *first: Any) -> Any:
         """The plugin of that name with these settings, which :func:`fitting` converts.
+
+        Parameters
+        ----------
+        first:
+            First arguments of the factory, which are not settings.
 
         Raises
         ------
         UnknownName
             See :meth:`factory`.
         InvalidOption
-            A setting is unknown or not accepted.
+            A setting is unknown, lacking or not accepted.
+        MissingPackage
+            A package of an extra is not installed.
         """
         made, called, settings = self.factory(name), f"{self.what} {name!r}", settings or {}
+        made = partial(made, *first) if first else made
         known = parameters(made)
+        single = {key: one for key, one in known.items() if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in known.values())
         for key in settings:
-            if key not in known:
-                raise InvalidOption(f"{called} has no setting {key!r}; {choices(key, known)}")
+            if key not in single and not takes_all:
+                hint = choices(key, single) if single else "it has none"
+                raise InvalidOption(f"{called} has no setting {key!r}; {hint}")
+        needed = [key for key, one in single.items() if one.default is one.empty and key not in settings]
+        if needed and not self.includes(made):
+            raise InvalidOption(f"{called} needs the setting {needed[0]!r}")
         try:
             fit = fitting(made, settings, called)
             if self.includes(made):
@@ -152,6 +166,8 @@ class PluginGroup:
         except HetoptError:
             raise
         except Exception as problem:  # a user's code may raise anything
+            if missing := MissingPackage.of(problem):
+                raise missing from None
             raise InvalidOption(f"{called} cannot be made with {dict(settings)}: {raised(problem)}") from problem
         if self.method and not callable(getattr(result, self.method, None)):
             wanted = ("" if self.method == "__call__" else f".{self.method}") + f"({', '.join(self.parameters)})"
@@ -201,7 +217,7 @@ def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: st
     except (NameError, AttributeError, TypeError, SyntaxError):  # imported for type checkers alone, or no types
         hints = {}
     known = parameters(made)
-    given = {key: hints.get(key, known[key].annotation) for key in settings}
+    given = {key: hints.get(key, known[key].annotation if key in known else None) for key in settings}
     return {key: _fitting(value, given[key], f"setting {key} of {called}") for key, value in settings.items()}
 
 
@@ -260,7 +276,7 @@ GENERATORS = PluginGroup("trace generator", "hetopt.generators", ("jobs", "seed"
 PROGRAMS = PluginGroup("program", "hetopt.programs", (), method="")
 PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
 ESTIMATORS = PluginGroup("estimator", "hetopt.estimators", ("models", "measured", "types"))
-ENGINES = PluginGroup("engine", "hetopt.engines", ("grant",), method="start")
+ENGINES = PluginGroup("engine", "hetopt.engines", (), method="")
 
 INSTANCES = PluginGroup("collection of instances", "hetopt.instances", (), method="")
 METHODS = PluginGroup("method", "hetopt.methods", (), method="")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 
-from hetopt.executor.engines.by_name import CheckedEngine, make_engine
+from hetopt.executor.engines.engine import CheckedEngine, make_engine
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import ENGINES
@@ -66,10 +66,10 @@ def test_an_engine_from_a_module_in_the_folder_drives_a_cluster(lab: Path, run: 
         (("--engine", "own:Absent"), "engine 'own:Absent' cannot be loaded"),
         (("--engine", "own:half"), "'own:half' makes Half, which is not an engine: it has no look_seconds"),
         (("--engine", "own:broken"), "engine 'own:broken' cannot be made with {}: ZeroDivisionError: division by zero"),
-        (("--engine", "own:Own"), "engine 'own:Own' needs the setting slots: --engine-set slots=…"),
+        (("--engine", "own:Own"), "engine 'own:Own' needs the setting 'slots'"),
         (("--engine", "own:Own", "--partition", "gpu"), "--partition is not for --engine own:Own"),
-        (("--engine-set", "slot=a"), "--engine-set slot: engine 'local' has no such setting; did you mean 'slots'?"),
-        (("--engine", "own:half", "--engine-set", "a=1"), "engine 'own:half' has no such setting; it has none"),
+        (("--engine-set", "slot=a"), "engine 'local' has no setting 'slot'; did you mean 'slots'?"),
+        (("--engine", "own:half", "--engine-set", "a=1"), "engine 'own:half' has no setting 'a'; it has none"),
         (
             ("--slots", "a", "--engine-set", "slots=b"),
             "--slots and --engine-set slots=… are the same setting; remove one",

@@ -14,8 +14,7 @@ from waiting import PATIENCE
 from hetopt.engine_conformance import WRITE_ENVIRONMENT, Bench, one_seat
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.by_name import make_engine
-from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Seat
+from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Seat, make_engine
 from hetopt.executor.engines.slurm import FIXED_OPTIONS, FIXED_PREFIXES, SlurmEngine
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -100,10 +99,6 @@ def test_errors_with_other_causes_do_not_refuse_options(cluster: SlurmCluster) -
 )
 def test_options_that_hetopt_sets_are_refused(option: str, slurm: Fake) -> None:
     """In any notation: sbatch accepts prefixes too."""
-    if option == "cluster":
-        with pytest.raises(InvalidOption, match="--engine-set cluster: engine 'slurm' has no such setting"):
-            make_engine("slurm", "c", {option: "1"})
-        return
     with pytest.raises(InvalidOption, match=f"^--engine-set {option}: this option of sbatch cannot be set; "):
         make_engine("slurm", "c", {option: "1"})
     assert not any(option.startswith(FIXED_PREFIXES) for option in FIXED_OPTIONS)

@@ -35,6 +35,8 @@ number = 7
 def bad_key(): return {}["a"]
 def bad_value(size: int = 1): raise ValueError("no such size")
 def nothing(): return 5
+def needs(part): return first
+def takes_all(part=1.0, **others): return lambda instance, state=None: first(instance, state, part + others["more"])
 def short(inst, state=None): return first(inst)
 def bad(instance, state=None): return 3
 def first(instance, state=None, part=1.0):
@@ -77,6 +79,8 @@ def test_a_function_of_the_instance_is_a_policy_itself(folder: Path) -> None:
     assert hetopt.solve(make_policy("own_policies:short"), instance).x.tolist() == [[1, 1], [0, 0]]
     with pytest.raises(hetopt.InvalidPlan, match="policy bad returned 3; it must return a pair"):
         hetopt.solve(make_policy("own_policies:bad"), instance)
+    most = make_policy("own_policies:takes_all", {"part": 0.25, "more": 0.5})
+    assert hetopt.solve(most, instance).x.tolist() == [[0.75, 0.75], [0, 0]]
     assert POLICIES.description("own_policies:first") == "All of everything to the first."
     with pytest.raises(InvalidOption, match="has no setting 'size'"):
         make_policy("own_policies:first", {"size": 2})
@@ -103,6 +107,10 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("own_policies:number", {}, "is 7; it must be a function or class"),
     ("own_policies:nothing", {}, "makes int, which is not a policy"),
     ("own_policies:ready", {"gap": 1}, "is a Formulation and has no settings; leave out gap"),
+    ("own_policies:needs", {}, "policy 'own_policies:needs' needs the setting 'part'"),
+    ("own_policies:needs", {"some": 1}, "policy 'own_policies:needs' has no setting 'some'; known: part"),
+    ("own_policies:bad_value", {"some": 1}, "has no setting 'some'; known: size"),
+    ("own_policies:nothing", {"some": 1}, "has no setting 'some'; it has none"),
     ("own_policies:bad_key", {}, "cannot be made with {}: KeyError: 'a' ("),
     ("own_policies:bad_value", {"size": 2}, "ValueError: no such size ("),
     ("own_broken:f", {}, "cannot be loaded: KeyError: 'lost' ("),

@@ -11,7 +11,7 @@ from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption
 from hetopt.executor import runner
 from hetopt.executor.controller import Controller, Settings, lease_facts
-from hetopt.executor.engines.by_name import make_engine
+from hetopt.executor.engines.engine import make_engine
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.round_decision import fitted
 from hetopt.executor.state_database import StateDatabase

@@ -1,16 +1,19 @@
-"""The interface of engines, and the types in it."""
+"""The interface of engines, the types in it, and engines by name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol, cast
 
-from hetopt.checks import FrozenDict
-from hetopt.errors import HetoptError
+from hetopt.checks import FrozenDict, shown
+from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.lease_record import LeaseRecord as LeaseRecord  # for authors of engines
 from hetopt.executor.lease_record import Seat as Seat
+from hetopt.plugins import ENGINES, parameters, raised
 
 
 class EngineDown(HetoptError, ConnectionError):
@@ -145,3 +148,73 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release what this object holds; leases go on, and later objects find them."""
         ...
+
+
+MEMBERS = ("name", "exact_slots", "look_seconds", "nodes", "start", "status", "stop", "kill", "fenced_after", "close")
+
+
+def make_engine(
+    name: str, cluster: str, settings: Mapping[str, Any] | None = None, flags: Mapping[str, Any] | None = None
+) -> Engine:
+    """Make the engine of that name. What it raises that is no error of hetopt becomes :class:`EngineDown`.
+
+    Parameters
+    ----------
+    name:
+        Name of an entry point, or ``module:Name``.
+    cluster:
+        The tags of all its leases begin with ``hetopt-CLUSTER-``.
+    settings:
+        Further arguments of the factory (``--engine-set``).
+    flags:
+        The same, from options of the command line such as ``--partition gpu``; None: not given.
+
+    Raises
+    ------
+    UnknownName
+        There is no such entry point, module or attribute.
+    InvalidOption
+        The factory does not have or accept a setting, or returns no engine.
+    """
+    known, given = parameters(ENGINES.factory(name)), dict(settings or {})
+    for key, value in (flags or {}).items():
+        if value is not None and key not in known:
+            raise InvalidOption(f"is not for --engine {name}", f"--{key}")
+        if value is not None and key in given:
+            raise InvalidOption(f"--{key} and --engine-set {key}=… are the same setting; remove one")
+        given |= {} if value is None else {key: value}
+    engine = ENGINES.make(name, given, cluster)
+    if lacks := [member for member in MEMBERS if not hasattr(engine, member)]:
+        raise InvalidOption(f"{name!r} makes {type(engine).__name__}, which is not an engine: it has no {lacks[0]}")
+    if not isinstance(engine.look_seconds, (int, float)):
+        raise InvalidOption(f"engine {name!r}: look_seconds is {engine.look_seconds!r}; it must be a number of seconds")
+    return cast(Engine, CheckedEngine(engine, name))
+
+
+class CheckedEngine:
+    """An engine whose exceptions and invalid results become :class:`EngineDown`, so that controller and jobs go on."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine, self.name = engine, name
+        self.exact_slots, self.look_seconds = engine.exact_slots, engine.look_seconds
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        return partial(self._call, method)
+
+    def _call(self, method: str, *words: Any) -> Any:
+        try:
+            found = getattr(self.engine, method)(*words)
+        except (HetoptError, OSError):
+            raise
+        except (Exception, SystemExit) as problem:  # the engine may be user code
+            raise EngineDown(f"{method}() raises {raised(problem)}") from problem
+        if method == "nodes" and not (isinstance(found, (tuple, list)) and all(isinstance(n, Node) for n in found)):
+            raise EngineDown(f"nodes() returns {shown(found)}; it must be a tuple of Node")
+        if method == "status" and not (isinstance(found, Mapping) and set(words[0]) <= set(found)):
+            raise EngineDown(f"status() returns {shown(found)}; it must be a mapping with a phase for each tag")
+        return tuple(found) if method == "nodes" else found
+
+    def close(self) -> None:
+        """Release what the engine holds."""
+        with suppress(HetoptError):
+            self._call("close")

@@ -93,7 +93,7 @@ class SlurmEngine:
     exact_slots = False
     look_seconds = 3.0
 
-    def __init__(self, cluster: str, partition: str | None = None, **options: object) -> None:
+    def __init__(self, cluster: str, /, partition: str | None = None, **options: object) -> None:
         self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
         self._options, self._partition_name = checked(options), partition
         for program in commands.PROGRAMS:
