@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from executor_leases import AWAY, Runners, alive, content_of, lines_of
@@ -33,14 +34,18 @@ def test_the_local_engine_passes_the_conformance_suite(check: Callable[[Bench], 
 GUIDE = Path(__file__).parents[1] / "docs" / "how-to" / "add-an-engine.md"
 
 
+@pytest.mark.parametrize("engine", ["remote", "queued"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_engine_of_the_guide_passes_the_conformance_suite(check: Callable[[Bench], None], tmp_path: Path) -> None:
-    """With the bench that the guide shows."""
+def test_the_engines_of_the_guide_pass_the_conformance_suite(
+    check: Callable[[Bench], None], engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the benches that the guide shows."""
     shown = dict(re.findall(r"^:caption: (\S+)\n\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
-    names: dict[str, Any] = {}
-    exec(shown["remote.py"], names)
-    assert 'Remote(cluster, "localhost", 2, "sh -c")' in shown["test_remote.py"]
-    check(Bench(lambda cluster: names["Remote"](cluster, "localhost", 2, "sh -c"), tmp_path))
+    for name in ("remote", "queued", "test_engines"):
+        (tmp_path / f"{name}.py").write_text(shown[f"{name}.py"])
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    getattr(importlib.import_module("test_engines"), f"test_{engine}")(check, tmp_path)
 
 
 def test_a_kill_leaves_no_process(runners: Runners, tmp_path: Path) -> None:
