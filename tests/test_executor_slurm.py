@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -265,6 +266,28 @@ def test_a_drained_node_has_a_note_for_the_operator(fragile: SlurmCluster, tmp_p
     assert why.endswith("an operator runs")
     fragile.call(*remedy.split())
     bench.wait(lambda: node(engine, "v100-0").up, "it is back")
+
+
+@needs_slurm
+def test_all_nodes_that_are_drained_are_down_at_once(fragile: SlurmCluster, tmp_path: Path) -> None:
+    """With Slurm's reason, while a lease runs on one of them and another waits."""
+    bench, engine = bench_of(tmp_path)
+    own = seats(engine, v100_0=2)
+    running, waiting = bench.lease(own, RUN_UNTIL_STOPPED, engine), bench.lease(own, RUN_UNTIL_STOPPED, engine)
+    for grant in (running, waiting):
+        engine.start(grant)
+    bench.wait(lambda: bench.lines(running) or bench.lines(waiting), "one of them runs")
+    fragile.call("scontrol", "update", "nodename=v100-0,p100-0", "state=drain", "reason=new disks; call Ann")
+    for one in engine.nodes():
+        assert (one.name, one.up) in {("v100-0", False), ("p100-0", False)}
+        assert re.match(r"DRAIN: new disks; call Ann \[\w+@[0-9T:-]+\]$", one.note), one.note
+    assert sorted(engine.status([]).values()) == [Phase.RUNNING, Phase.WAITING], "what runs there goes on"
+    fragile.call("scontrol", "update", "partitionname=gpu", "state=drain")
+    assert node(engine, "p100-0").note.endswith("]; partition 'gpu' is DRAIN")
+    for state in ("nodename=v100-0,p100-0 state=resume", "partitionname=gpu state=up"):
+        fragile.call("scontrol", "update", *state.split())
+    bench.wait(lambda: all(one.up and not one.note for one in engine.nodes()), "they are back")
+    engine.kill([running.tag, waiting.tag])
 
 
 @needs_slurm
