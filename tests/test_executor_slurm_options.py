@@ -152,7 +152,7 @@ def test_reservations_are_checked(slurm: Fake, tmp_path: Path) -> None:
     assert [(node.name, node.up, node.note) for node in engine.nodes()] == [("a", True, ""), ("b", False, note)]
     reserve(slurm, ("one", "c", "ACTIVE"), ("two", "a,b", "INACTIVE"))
     slurm.prints("sbatch", error="sbatch: error: Requested node configuration is not available", code=1)
-    with pytest.raises(EngineDown, match="is not available; the reservation was changed"):
+    with pytest.raises(EngineDown, match="is not available; the partition or reservation was changed"):
         engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     reserve(slurm)
     over = {
@@ -160,6 +160,6 @@ def test_reservations_are_checked(slurm: Fake, tmp_path: Path) -> None:
     }
     assert {node.name: node.note for node in engine.nodes()} == over
     assert not any(node.up for node in engine.nodes())
-    with pytest.raises(EngineDown, match="is not available; the reservation was changed"):
+    with pytest.raises(EngineDown, match="is not available; the partition or reservation was changed"):
         engine.start(LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
     assert not SlurmEngine("c").nodes()[0].up, "reserved for others"

@@ -187,7 +187,9 @@ def test_a_refusal_under_old_limits_does_not_count(slurm: Fake, tmp_path: Path) 
     engine, grant = SlurmEngine("c"), LeaseRecord("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),))
     slurm.prints("sbatch", error="sbatch: error: CPU count specification invalid", code=1)
     slurm.partitions(cpus="8")
-    with pytest.raises(EngineDown, match="Slurm refuses: CPU count specification invalid; the partition was changed"):
+    with pytest.raises(
+        EngineDown, match="Slurm refuses: CPU count specification invalid; the partition or reservation was changed"
+    ):
         engine.start(grant)
     with pytest.raises(Refused):
         engine.start(grant)

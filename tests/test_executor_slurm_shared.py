@@ -202,7 +202,7 @@ def test_leases_run_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> N
     cluster.call("scontrol", "delete", "reservation", "mine")
     assert [one.up for one in engine.nodes()] == [False, False]
     assert node(engine, grant.nodes[0]).note == "RESERVED: reservation 'mine' is over"
-    with pytest.raises(EngineDown, match="the reservation was changed"):
+    with pytest.raises(EngineDown, match="the partition or reservation was changed"):
         engine.start(bench.lease(grant.seats, RUN_UNTIL_STOPPED, engine))
     (later,) = SlurmEngine("abc", reservation="later").nodes()
     assert (later.name, later.up) == ("p100-0", False)

@@ -104,7 +104,6 @@ class Engine(Protocol):
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, always in the same order; also those that are down."""
-        ...
 
     def start(self, lease: LeaseRecord) -> None:
         """Start a runner on each node of the lease, on all or none. A tag that was started before: no effect.
@@ -116,7 +115,6 @@ class Engine(Protocol):
         Refused
             It will never start.
         """
-        ...
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """The phase of each of these tags, and of every other lease of this cluster that waits or runs.
@@ -124,18 +122,15 @@ class Engine(Protocol):
         Unknown tags have ended. Leases that other engine objects of this cluster have started are included, those of
         other clusters are not. The result comes from one request, whatever the number of tags.
         """
-        ...
 
     def stop(self, tags: Collection[str]) -> None:
         """Send SIGTERM to the runners. Repeated calls, unknown tags and tags of ended leases: no effect."""
-        ...
 
     def kill(self, tags: Collection[str]) -> None:
         """Kill the runners and all processes of the job, waiting leases too. Repetition and unknown tags as above.
 
         Processes of the lease have ``HETOPT_TAG=TAG.RANK`` (runner: ``TAG.runner``) in their environment.
         """
-        ...
 
     def fenced_after(self, tag: str) -> float | None:
         """Seconds after a :meth:`kill` after which certainly no process of the lease runs.
@@ -143,11 +138,9 @@ class Engine(Protocol):
         0: none runs now. Infinite: one runs now. None: the engine cannot be certain; the controller then waits for the
         lease's time-to-live. Where in doubt return None: that is always correct.
         """
-        ...
 
     def close(self) -> None:
         """Release what this object holds; leases go on, and later objects find them."""
-        ...
 
 
 MEMBERS = ("name", "exact_slots", "look_seconds", "nodes", "start", "status", "stop", "kill", "fenced_after", "close")

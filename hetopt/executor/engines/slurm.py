@@ -102,7 +102,6 @@ class SlurmEngine:
                 raise InvalidOption(f"Slurm's commands are not on this machine: {program} not found in PATH={path}")
         self._partition: Partition | None = None
         self._nodes: dict[str, SlurmNode] = {}
-        self._reserved: dict[str, str] = {}  # node -> why nothing starts there now, or nothing
         self._reservations: dict[str, list[str]] = {}  # name -> nodes, as last seen
         self._waiting: dict[str, float] = {}  # since when jobs wait
         try:
@@ -172,8 +171,8 @@ class SlurmEngine:
         every = commands.slurm_nodes(show("node"))
         found = {node.name: node for node in every if node.gpus and partition.name in node.partitions}
         if names := self._options.get("reservation"):
-            self._reserved = self._read_reservations(names)
-            found = {name: _within(one, self._reserved[name]) for name, one in found.items() if name in self._reserved}
+            reserved = self._read_reservations(names)
+            found = {name: _within(one, reserved[name]) for name, one in found.items() if name in reserved}
         if not found and not self._nodes:
             where = f"partition {partition.name!r}" + (f" in reservation {names!r}" if names else "")
             others = sorted({name for node in every if node.gpus for name in node.partitions})
@@ -247,12 +246,11 @@ class SlurmEngine:
         try:
             call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
         except Refused as problem:
-            partition, reserved = self._partition, self._reserved
+            before = self._partition, self._nodes.keys()
             self._refresh()
-            if self._partition != partition:
-                raise EngineDown(f"{problem}; the partition was changed") from None
-            if self._reserved != reserved or any(reserved.get(node) for node in lease.nodes):
-                raise EngineDown(f"{problem}; the reservation was changed") from None
+            up = all(node.up for name, node in self._nodes.items() if name in lease.nodes)
+            if not up or (self._partition, self._nodes.keys()) != before:
+                raise EngineDown(f"{problem}; the partition or reservation was changed") from None
             raise
 
     def _words(
