@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hetopt.checks import choices
+from hetopt.checks import choices, counted
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines import slurm_commands as commands
@@ -156,8 +156,8 @@ class SlurmEngine:
             notes.append(f"{others} of {sum(node.gpus.values())} GPUs are in use by others")
         unusable, resource = blocked(self._options, node, partition)
         if unusable:
-            plural, are = "s" if unusable > 1 else "", "are" if resource == "cores" else "is"
-            notes.append(f"{resource} for {unusable} GPU{plural} {are} not free")
+            are = "are" if resource == "cores" else "is"
+            notes.append(f"{resource} for {counted(unusable, 'GPU')} {are} not free")
         for gpu_type, there in node.gpus.items():
             if more := min(unusable, max(0, there - used.get(gpu_type, 0))):
                 used[gpu_type], unusable = used.get(gpu_type, 0) + more, unusable - more
