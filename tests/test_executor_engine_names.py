@@ -39,6 +39,11 @@ def half(cluster):
         nodes = start = status = stop = kill = fenced_after = close = lambda self: None
     return Half()
 
+def odd(cluster):
+    engine = half(cluster)
+    engine.look_seconds = "3"
+    return engine
+
 def broken(cluster):
     return 1 / 0
 """
@@ -65,6 +70,7 @@ def test_an_engine_from_a_module_in_the_folder_drives_a_cluster(lab: Path, run: 
         (("--engine", "slrum"), "there is no engine 'slrum'; did you mean 'slurm'?"),
         (("--engine", "own:Absent"), "engine 'own:Absent' cannot be loaded"),
         (("--engine", "own:half"), "'own:half' makes Half, which is not an engine: it has no look_seconds"),
+        (("--engine", "own:odd"), "engine 'own:odd': look_seconds is '3'; it must be a number of seconds"),
         (("--engine", "own:broken"), "engine 'own:broken' cannot be made with {}: ZeroDivisionError: division by zero"),
         (("--engine", "own:Own"), "engine 'own:Own' needs the setting 'slots'"),
         (("--engine", "own:Own", "--partition", "gpu"), "--partition is not for --engine own:Own"),
