@@ -103,7 +103,6 @@ class Runner:
             return f"the working directory {self.lease.cwd!r} is not there on {socket.gethostname()}"
         if (port := self._port()) is None:
             return None  # stopped before
-        self.processes.make_cgroup()
         number = len(self.seats) if self.lease.launch == "worker" else 1
         for local in range(number):
             self._check()  # the lease may have expired during the claim
