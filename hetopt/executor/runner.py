@@ -8,9 +8,9 @@ here any more.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -115,6 +115,8 @@ class Runner:
                 why = getattr(refused, "strerror", None) or refused
                 return f"{self.lease.command[0]!r} cannot be started: {why}"
         self.watch.start()  # after the last fork
+        log = self.folder / files.log_file(self.rank)
+        threading.Thread(target=_limit_log, args=(log, self.lease.log_bytes), daemon=True).start()
         return None
 
     def _missing_gpus(self) -> str | None:
@@ -217,7 +219,6 @@ class Runner:
         if self.reason is not None:
             self._signal()
         self._reap()
-        limit_log(self.folder / files.log_file(self.rank), lease.log_bytes)
 
     def _request_stop(self, reason: str) -> None:
         """Stop the job from the next check on; the first reason counts."""
@@ -322,12 +323,45 @@ def free_port(first: int) -> int:
     return first
 
 
-def limit_log(path: Path, limit: int) -> None:
-    """Move the content of a log aside once it has half of this many bytes, so that the newest output is retained."""
-    with suppress(OSError):
-        if limit and os.stat(path).st_size > limit // 2:
-            shutil.copy(path, f"{path}.old")
-            os.truncate(path, 0)  # the job appends
+def _limit_log(path: Path, limit: int) -> None:
+    """Limit a log for as long as this process lives; in a separate thread, as it takes time to copy a large log."""
+    while limit:
+        time.sleep(CHECK_SECONDS)
+        try:
+            if os.stat(path).st_size > limit // 3:
+                move_log(path, limit)
+        except OSError:  # the disk is full, say
+            time.sleep(PATIENCE)
+
+
+def move_log(path: Path, limit: int) -> None:
+    """Move the content of a log to ``PATH.old``, which is replaced at once.
+
+    Processes append to the open log, so it is copied and truncated. What they write between the last read and the
+    truncation, within microseconds, is lost; so is what exceeds ``limit`` bytes, where they write faster than it is
+    copied.
+
+    Raises
+    ------
+    OSError
+        It cannot be copied; the log is unchanged.
+    """
+    spare = path.with_name(f".{path.name}.old")
+    try:
+        with open(path, "r+b", buffering=0) as log, open(spare, "wb", buffering=0) as copy:
+            left = _copy(log, copy, limit)
+            os.replace(spare, f"{path}.old")
+            _copy(log, copy, left)  # what was written meanwhile
+            log.truncate(0)
+    finally:
+        spare.unlink(missing_ok=True)
+
+
+def _copy(source: io.FileIO, target: io.FileIO, most: int) -> int:
+    """Copy what was not read yet, at most this number of bytes; how many of these are left."""
+    while most and (copied := os.sendfile(target.fileno(), source.fileno(), None, most)):
+        most -= copied
+    return most
 
 
 def main(words: list[str]) -> int:
