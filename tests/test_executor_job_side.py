@@ -362,8 +362,10 @@ def test_a_vanished_lease_is_not_made_again(folder: Path) -> None:
         job.save(1, model())
         shutil.rmtree(folder)
         job.tick(2, loss=0.5)
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(FileNotFoundError) as problem:
             job.save(2, model())
+        assert "the lease's folder is gone" in str(problem.value)
+        assert str(problem.value).endswith(f"no checkpoint can be saved: {str(folder)!r}")
         assert not job.should_stop()
         assert not folder.exists()
         folder.mkdir()  # so that the outcome can be written

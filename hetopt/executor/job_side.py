@@ -5,6 +5,7 @@ A job that does not use it runs too: it starts from the beginning each time, and
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -289,8 +290,12 @@ def _publish(lease: Path, step: int, write: Callable[[Path], object]) -> None:
         return
     hidden = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(hidden, ignore_errors=True)
-    with suppress(FileExistsError):
-        target.parent.mkdir(mode=0o700)  # without parents: the lease may be gone, or its file server
+    try:
+        with suppress(FileExistsError):
+            target.parent.mkdir(mode=0o700)  # without parents
+    except FileNotFoundError:
+        why = "the lease's folder is gone, removed or with its file server, so no checkpoint can be saved"
+        raise FileNotFoundError(errno.ENOENT, why, str(lease)) from None
     hidden.mkdir(mode=0o700)
     try:
         write(hidden)

@@ -2,7 +2,8 @@
 
 All that an engine starts. It claims the node (a second start finds the claim and exits), starts the job's processes,
 stops them on request or when the lease is no longer renewed, and writes the exit file once no process of the job runs
-here any more.
+here any more. Its parent, the supervisor, kills what a killed runner leaves behind: processes that a job's shell has
+started do not die with the runner, and an engine may lose track of them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import processes
 from hetopt.executor.job_side import LEASE_VARIABLE
 from hetopt.executor.lease_record import LeaseRecord
-from hetopt.executor.supervisor import STOPPING, supervised
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGURG)  # the last one by Slurm, see its engine
+"""Signals that request a runner to stop its job."""
 
 CHECK_SECONDS = 0.1
 """Time between two checks of processes and directory."""
@@ -73,13 +77,10 @@ class Runner:
             signal.signal(number, lambda *_: self._request_stop("stopped"))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
 
-    def try_to_run(self) -> None:
-        """Run the node, unless another process does."""
-        if files.claim(self.folder, self.rank, files.identity()):
-            self.run()
-
     def run(self) -> None:
-        """From the claim to the exit file."""
+        """From the claim to the exit file; nothing where another process has claimed the node."""
+        if not files.claim(self.folder, self.rank, files.identity()):
+            return
         processes.adopt_orphans()  # what the job leaves behind stays below this process
         problem = self._start()
         while problem is None and self._running():
@@ -183,7 +184,7 @@ class Runner:
             "WORLD_SIZE": str(sum(sizes)),
             "LOCAL_RANK": str(local),
             "LOCAL_WORLD_SIZE": str(number),
-            "MASTER_ADDR": lease.address(0),
+            "MASTER_ADDR": lease.addresses.get(nodes[0], nodes[0]),
             "MASTER_PORT": str(port),
             "SPT_NOENV": "1",  # or the package setproctitle would overwrite the tag
         }
@@ -222,8 +223,7 @@ class Runner:
 
     def _request_stop(self, reason: str) -> None:
         """Stop the job from the next check on; the first reason counts."""
-        if self.reason is None:
-            self.reason = reason
+        self.reason = self.reason or reason
 
     def _signal(self) -> None:
         """Send SIGTERM to each process of the job once; SIGKILL to all when the grace period is over.
@@ -389,13 +389,55 @@ def main(words: list[str]) -> int:
     rank = int(words[1]) if len(words) > 1 else lease.nodes.index(name)
     runner = Runner(lease, rank, [int(word) for word in words[2:]])  # its timeouts begin before the claim
     runner.listen()
-    identity, code = supervised(runner.try_to_run, lambda: runner.reason is not None)
+    identity, code = _supervised(runner)
     if code == 0:
         return 0
     if files.read_json(folder / files.claim_file(rank)) != identity or (folder / files.exit_file(rank)).exists():
         return 1  # nothing has begun, another process runs the node, or its end is reported already
     _report(folder, rank, reason="lost", left=runner.processes.kill(processes.reap))
     return 1
+
+
+def _supervised(runner: Runner) -> tuple[dict[str, Any], int]:
+    """Let a child process run the node, and wait for it: its identity and exit code; its orphans become children here.
+
+    If this process is killed, the child gets SIGTERM.
+    """
+    own = os.getpid()
+    processes.adopt_orphans()
+    ready, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(ready)
+            os.close(write_end)  # signals before are lost: Python drops those that arrive during a fork
+            processes.die_with(own, signal.SIGTERM)
+            runner.run()
+            code = 0
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            with suppress(OSError, ValueError):  # a full disk
+                sys.stderr.flush()
+            os._exit(code)
+
+    os.close(write_end)
+    os.read(ready, 1)  # until the child handles signals, or is dead
+    os.close(ready)
+
+    def forward(number: int, _: FrameType | None) -> None:
+        processes.send([child], number)
+
+    for number in STOPPING:
+        signal.signal(number, forward)
+    identity = files.identity(child)
+    if runner.reason is not None:  # a signal came before they were forwarded
+        processes.send([child], signal.SIGTERM)
+    ended, status = os.wait()
+    while ended != child:
+        ended, status = os.wait()
+    return identity, os.waitstatus_to_exitcode(status)
 
 
 def _report(
