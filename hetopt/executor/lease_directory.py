@@ -25,6 +25,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -205,9 +206,8 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
         names = os.listdir(folder / CHECKPOINTS)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    numbers = {name: name.removeprefix("step-") for name in names if name.startswith("step-")}
-    good = {name: int(step) for name, step in numbers.items() if step.isdecimal() and len(step) < 16}
-    return sorted(((step, folder / CHECKPOINTS / name) for name, step in good.items()), reverse=True)
+    steps = [name for name in names if re.fullmatch("step-[0-9]{1,15}", name)]
+    return sorted(((int(name[5:]), folder / CHECKPOINTS / name) for name in steps), reverse=True)
 
 
 def is_complete(checkpoint: Path) -> bool:

@@ -95,9 +95,9 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._closed.wait(self._pause):
-            for tag in list(self._folders):
+            for tag, folder in list(self._folders.items()):
                 with self._lock:
-                    if (folder := self._folders.get(tag)) is not None:
+                    if tag in self._folders:
                         _renew(folder)
 
 
@@ -108,21 +108,11 @@ def _renew(folder: Path) -> None:
 
 @dataclass
 class _Observed:
-    """What this controller has seen of a lease.
+    """What this controller has seen of a lease."""
 
-    Parameters
-    ----------
-    since:
-        Since when it waits for the engine, in seconds of the cluster's clock.
-    ended:
-        Since when the engine has no process of it.
-    requested:
-        Time of the last request to stop.
-    """
-
-    since: float
-    ended: float | None = None
-    requested: float = -math.inf
+    since: float  # it waits for the engine since then, in seconds of the cluster's clock
+    ended: float | None = None  # the engine has no process of it since then
+    requested: float = -math.inf  # time of the last request to stop
 
 
 class LeaseManager:
@@ -161,11 +151,12 @@ class LeaseManager:
 
     def leases(self) -> list[OpenLease]:
         """All leases that are not sealed."""
-        return self.cache.get("leases", self._read_leases)
 
-    def _read_leases(self) -> list[OpenLease]:
-        with self.database.reading() as connection:
-            return open_leases(connection, self.folder)
+        def read() -> list[OpenLease]:
+            with self.database.reading() as connection:
+                return open_leases(connection, self.folder)
+
+        return self.cache.get("leases", read)
 
     # -- one pass over all leases
 

@@ -248,28 +248,14 @@ class Runner:
 
 
 class Watch(threading.Thread):
-    """Reads the shared directory in a separate thread, so that a hanging file server does not prevent fencing.
-
-    Attributes
-    ----------
-    renewed:
-        When the counter was last seen to change; at first, when the runner began.
-    stop:
-        Whether the controller has requested a stop.
-    progress:
-        When the first progress of the job was seen, or None.
-    rate:
-        When progress with a second step was first seen, which gives a speed, or None.
-    began:
-        When the runner began.
-    """
+    """Reads the shared directory in a separate thread, so that a hanging file server does not prevent fencing."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
-        self.folder, self.stop = folder, False
-        self.began = self.renewed = files.now()
-        self.progress: float | None = None
-        self.rate: float | None = None
+        self.folder, self.stop = folder, False  # whether the controller has requested a stop
+        self.began = self.renewed = files.now()  # the latter: when the counter was last seen to change
+        self.progress: float | None = None  # when the first progress of the job was seen
+        self.rate: float | None = None  # when progress with a second step was first seen, which gives a speed
         self._counter: str | None = None
 
     def run(self) -> None:
@@ -287,11 +273,10 @@ class Watch(threading.Thread):
                 self.renewed = now
             self._counter = counter
         self.stop = self.stop or os.path.exists(self.folder / files.STOP)  # Path.exists raises errors of a file server
-        content = files.read_json(self.folder / files.PROGRESS) if self.rate is None else None
-        if content is not None and self.progress is None:
-            self.progress = files.now()
-        if content is not None and content.get("step") != content.get("first_step"):
-            self.rate = files.now()
+        if self.rate is None and (content := files.read_json(self.folder / files.PROGRESS)) is not None:
+            self.progress = self.progress or files.now()
+            if content.get("step") != content.get("first_step"):
+                self.rate = files.now()
 
 
 def _is_hidden(name: str) -> bool:

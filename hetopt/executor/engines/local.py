@@ -97,18 +97,17 @@ class LocalEngine:
                 alive.add(tag)  # its environment may not have the tag yet
             else:
                 del self._children[tag]
-        phases = {tag: Phase.RUNNING if tag in alive else Phase.ENDED for tag in tags}
-        return phases | dict.fromkeys(alive, Phase.RUNNING)
+        return dict.fromkeys(tags, Phase.ENDED) | dict.fromkeys(alive, Phase.RUNNING)
 
     def stop(self, tags: Collection[str]) -> None:
         """Signal the runners, which also read the request in their directory."""
         wanted = {f"{tag}.runner" for tag in tags}
-        send([pid for pid, own in tagged() if own in wanted] if wanted else [], signal.SIGTERM)
+        send([pid for pid, own in tagged() if own in wanted], signal.SIGTERM)
 
     def kill(self, tags: Collection[str]) -> None:
         """Kill the runners and all that they have started; supervisors last, so that no orphan of theirs is lost."""
         wanted, began = set(tags), files.now()
-        while wanted and (waited := files.now() - began) < KILL_SECONDS:
+        while (waited := files.now() - began) < KILL_SECONDS:
             for cgroup in (cgroups := cgroups_of(wanted)):
                 kill_cgroup(cgroup)
             found = {pid: own for pid, own in tagged() if own.rpartition(".")[0] in wanted}
@@ -130,8 +129,7 @@ class LocalEngine:
         """Release the children; wait for those that have ended."""
         for children in self._children.values():
             for child in children:
-                child.poll()
-                child.returncode = child.returncode if child.returncode is not None else 0  # no warning: it goes on
+                child.returncode = child.poll() or 0  # no warning: it goes on
         self._children.clear()
         if self._gpus is not None:
             self._gpus.close()
