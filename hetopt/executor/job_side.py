@@ -102,7 +102,8 @@ class Lease:
         if self.world_size == 1:
             return self._stop
         if self.rank == 0 and self._stop and self._stop_at is None:
-            step = self._step + 2 + round(4 * POLL_SECONDS * self._speed())
+            speed = (self._step - self._first[1]) / self._seconds if self._first and self._seconds > 0 else 0.0
+            step = self._step + 2 + round(4 * POLL_SECONDS * speed)
             with suppress(OSError):  # on a full disk at a later step
                 files.write_number(self.folder / files.STOP_AT, step)
                 self._stop_at = step
@@ -214,10 +215,6 @@ class Lease:
             self._renewed = (counter, now)
         elif now - self._renewed[1] > self._ttl:
             self._stop = True  # the runner does the same, unless it hangs
-
-    def _speed(self) -> float:
-        """Steps per second so far."""
-        return (self._step - self._first[1]) / self._seconds if self._first and self._seconds > 0 else 0.0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop = True

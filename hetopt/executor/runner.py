@@ -38,9 +38,6 @@ CHECK_SECONDS = 0.1
 PATIENCE = 10.0
 """Seconds until a file that another host has written must be visible in a shared directory."""
 
-PORTS_TRIED = 100
-"""Ports that are probed for rank 0."""
-
 SCARCE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE}
 """Errors of a host that lacks resources now, not of the command."""
 
@@ -300,7 +297,7 @@ def _retry(write: Callable[[], object]) -> None:
 
 def free_port(first: int) -> int:
     """The first port from ``first`` on without a listening process on this machine; ``first`` if all are in use."""
-    for port in range(first, first + PORTS_TRIED):
+    for port in range(first, first + 100):
         with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also ports closed just now
             probe.bind(("", port))
