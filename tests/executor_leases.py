@@ -18,7 +18,7 @@ from waiting import PATIENCE, until
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import LeaseRecord, Seat
 from hetopt.executor.job_side import LEASE_VARIABLE
-from hetopt.executor.processes import tagged
+from hetopt.executor.processes import cgroups_of, kill_cgroup, tagged
 
 COUNT = """
 import os, signal, sys, time
@@ -173,6 +173,8 @@ class Runners:
             process.kill()
             process.wait()
         until(lambda: not self.kill(), "nothing is left")
+        for cgroup in cgroups_of(self.tags):
+            kill_cgroup(cgroup)
 
     def kill(self) -> list[int]:
         """Kill what is left of all leases."""

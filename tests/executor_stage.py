@@ -149,7 +149,7 @@ class Stage:
         reported = files.read_json(lease.folder / files.PROGRESS)
         passes = 1 if reported is None else int(reported["step"]) + 1
         type_small = lease.gpu_types in self.too_small.get(lease.job, ())
-        asked = lease.stop_asked is not None
+        asked = lease.stop_requested is not None
         if lease.tag in self.engine.stuck:
             return
         if type_small:

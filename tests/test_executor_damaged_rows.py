@@ -126,7 +126,7 @@ def test_damaged_targets_are_decided_again(stage: Make, text: str) -> None:
     assert len(before) == 2
     change(lab.database, "UPDATE targets SET seats = ? WHERE job = 1", text)
     lab.play(3)
-    assert {lease.tag for lease in lab.leases() if lease.stop_asked is None} == before
+    assert {lease.tag for lease in lab.leases() if lease.stop_requested is None} == before
     (line,) = in_rows(lab)
     assert "seats of copy 0 of job 1 in table targets" in line
     lab.passes = 3

@@ -22,9 +22,8 @@ from waiting import PATIENCE
 
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Node
-from hetopt.executor.engines.gpu_locks import holders
-from hetopt.executor.engines.local import LocalEngine, this_machine
-from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
+from hetopt.executor.engines.local import LocalEngine, holders, this_machine
+from hetopt.executor.engines.nvidia import NoGPUs, find_gpus
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.processes import tagged
 from hetopt.executor.queue import drain, submit
@@ -37,9 +36,10 @@ STEPS = 600
 
 @pytest.fixture
 def gpus() -> Node:
-    if (found := find_gpus("here")) is None:
-        pytest.skip(f"no NVIDIA GPU here: {why_no_gpus()}")
-    return found[0]
+    try:
+        return find_gpus("here")[0]
+    except NoGPUs as reason:
+        pytest.skip(f"no NVIDIA GPU here: {reason}")
 
 
 class Driven:

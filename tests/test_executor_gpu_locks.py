@@ -20,8 +20,7 @@ from waiting import PATIENCE, until
 
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.engines.gpu_locks import holders, lock_gpus
-from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.engines.local import LocalEngine, holders, lock_gpus
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.processes import tagged
 from hetopt.executor.queue import cancel, submit

@@ -248,7 +248,9 @@ def test_a_problem_of_any_rank_is_reported(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("RANK", "1")
     with lease() as job:
         job.tick(1)
-    assert (fine.problems, fine.out_of_memory) == ([], False)
+    assert not fine.out_of_memory
+    assert not list(folder.glob(files.problem_file("*")))
+    fine = LeaseReport(fine.lease)
     monkeypatch.setenv("RANK", "2")
     with pytest.raises(MemoryError):
         fails(MemoryError("too small"))
@@ -360,8 +362,10 @@ def test_a_vanished_lease_is_not_made_again(folder: Path) -> None:
         job.save(1, model())
         shutil.rmtree(folder)
         job.tick(2, loss=0.5)
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(FileNotFoundError) as problem:
             job.save(2, model())
+        assert "the lease's folder is gone" in str(problem.value)
+        assert str(problem.value).endswith(f"no checkpoint can be saved: {str(folder)!r}")
         assert not job.should_stop()
         assert not folder.exists()
         folder.mkdir()  # so that the outcome can be written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from executor_leases import (
     alive,
     content_of,
     ended,
+    full_disk,
+    hidden,
     lines_of,
     make_lease,
     recorded,
@@ -28,7 +31,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.job_file import read_job
 from hetopt.executor.queue import submit
-from hetopt.executor.runner import Runner
+from hetopt.executor.runner import Runner, move_log
 from hetopt.executor.state_database import StateDatabase
 
 TRAIN = """
@@ -174,6 +177,46 @@ def test_the_log_has_a_limit(runners: Runners) -> None:
     assert numbers == sorted(set(numbers))
     assert len(numbers) < 400
     assert (folder / "log-0.old").stat().st_size + (folder / "log-0").stat().st_size < 39_000
+
+
+def test_output_during_the_copy_of_a_log_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job appends while the log is copied, after the first part and after the last one; then it goes on."""
+    path, sendfile, copied = tmp_path / "log-0", os.sendfile, list[int]()
+    (tmp_path / "log-0.old").write_text("from before")
+
+    def slow(target: int, source: int, offset: None, count: int) -> int:
+        copied.append(sendfile(target, source, offset, min(count, 4)))
+        if copied in ([4], [4, 4, 4, 2, 0]):
+            job.write(b"later ")
+        return copied[-1]
+
+    with path.open("ab", buffering=0) as job:
+        job.write(b"12345678")
+        monkeypatch.setattr(os, "sendfile", slow)
+        move_log(path, 100)
+        job.write(b"new")
+    assert (tmp_path / "log-0.old").read_text() == "12345678later later "
+    assert path.read_text() == "new"
+    assert hidden(tmp_path) == []
+
+
+def test_a_log_that_cannot_be_copied_is_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "log-0"
+    path.write_text("x" * 100)
+    (tmp_path / "log-0.old").write_text("from before")
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        move_log(path, 1000)
+    assert (path.read_text(), (tmp_path / "log-0.old").read_text()) == ("x" * 100, "from before")
+    assert hidden(tmp_path) == []
+
+
+def test_a_log_that_takes_long_to_copy_does_not_delay_a_stop(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(f"print('x' * 1000, flush=True)\n{COUNT}", tmp_path / "book", log_bytes=300)
+    process = runners.start(folder, before="import os, time; os.sendfile = lambda *_: time.sleep(10_000)")
+    until(lambda: lines_of(tmp_path / "book") and hidden(folder), "its log is copied")
+    process.terminate()
+    assert ended(process, folder) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
+    assert (folder / files.log_file(0)).stat().st_size == 1001
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.lease_record import PROFILE
-from hetopt.executor.leases import LeaseResult, StopReason, ask_stop, grant, seal, set_leases
+from hetopt.executor.leases import LeaseResult, StopReason, grant, request_stop, seal, set_leases
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
@@ -81,7 +81,7 @@ def run(
         connection.update("leases", {"running": begin, "first_tick": tick}, "id = :id", id=lease.id)
     if stop is not None:
         at(database, stop)
-        ask_stop(database, [(lease, StopReason.MOVES)])
+        request_stop(database, [(lease, StopReason.MOVES)])
     at(database, end)
     seal(database, lease, LeaseResult("stopped" if stop else "ended", step=step, finished=step == 100))
 
@@ -124,9 +124,9 @@ def test_a_job_runs_once_a_process_of_it_was_seen(database: StateDatabase) -> No
     assert state() == "queued"
     granted(database, 1, [Seat("n", "slow", 0)])
     assert state() == "starting"
-    set_leases(database, opened(database), running=database.now())
+    set_leases(database, {lease.id: {"running": database.now()} for lease in opened(database)})
     assert state() == "running"
-    ask_stop(database, [(opened(database)[0], StopReason.MOVES)])
+    request_stop(database, [(opened(database)[0], StopReason.MOVES)])
     assert state() == "stopping"
 
 
@@ -136,9 +136,9 @@ def test_a_profiling_run_starts_too(database: StateDatabase) -> None:
     with database.writing() as connection:
         grant(connection, database, 1, [Seat("n", "slow", 0)], kind=PROFILE)
     assert snapshot(database).jobs[0]["state"] == "starting"
-    set_leases(database, opened(database), running=database.now())
+    set_leases(database, {lease.id: {"running": database.now()} for lease in opened(database)})
     assert snapshot(database).jobs[0]["state"] == "profiling"
-    ask_stop(database, [(opened(database)[0], StopReason.CANCELLED)])
+    request_stop(database, [(opened(database)[0], StopReason.CANCELLED)])
     assert snapshot(database).jobs[0]["state"] == "stopping"
 
 

@@ -19,10 +19,10 @@ from executor_stage import Stage
 from waiting import PATIENCE, until
 
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engines import gpu_locks, nvidia_watch
+from hetopt.executor.engines import local, nvidia
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
-from hetopt.executor.engines.nvidia_watch import GpuWatch
+from hetopt.executor.engines.nvidia import GpuWatch
 from hetopt.executor.leases import StopReason
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
@@ -62,8 +62,7 @@ class Machine:
     def sees(self, *records: str) -> Node:
         """What the watch finds with these records."""
         self.says(*records)
-        self.watch.soon()
-        return self.watch.node()
+        return self.watch.node(0.0)
 
     def seats(self, *records: str) -> list[tuple[str, int, str]]:
         return [(seat.gpu_type, seat.index, seat.device) for seat in self.sees(*records).seats]
@@ -72,7 +71,7 @@ class Machine:
 @pytest.fixture(autouse=True)
 def own_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other test processes use GPUs of the same names."""
-    monkeypatch.setattr(gpu_locks, "PREFIX", f"hetopt-{os.getpid()}/")
+    monkeypatch.setattr(local, "LOCK_PREFIX", f"hetopt-{os.getpid()}/")
 
 
 @pytest.fixture
@@ -81,7 +80,7 @@ def machine(library: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join(filter(None, paths)))
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "records"))
     monkeypatch.setenv("FAKE_NVML_LOG", str(tmp_path / "log"))
-    monkeypatch.setattr(nvidia_watch, "WAIT_SECONDS", PATIENCE)
+    monkeypatch.setattr(nvidia, "WAIT_SECONDS", PATIENCE)
     made = Machine(tmp_path / "records")
     yield made
     made.watch.close()
@@ -144,7 +143,7 @@ def test_no_answer_of_nvml_is_no_absence_of_gpus(
         machine.sees(*records)
     with pytest.raises(EngineDown, match=f"^{message}"):
         machine.watch.node()
-    monkeypatch.setattr(nvidia_watch, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(nvidia, "RETRY_SECONDS", 0.0)
     with pytest.raises(EngineDown, match=f"^{message}"):
         machine.sees(*records)
     machine.says(*BOTH)
@@ -163,16 +162,15 @@ def _answer(watch: GpuWatch) -> Node:
 
 
 def test_a_hanging_nvml_does_not_block_the_controller(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvidia_watch, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(nvidia, "WAIT_SECONDS", 0.1)
     machine.says(*BOTH, "error|nvmlInit|-|-300")
-    machine.watch.soon()
-    assert machine.watch.node() == FIRST, "nothing is known yet"
-    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", 0.5)
+    assert machine.watch.node(0.0) == FIRST, "nothing is known yet"
+    monkeypatch.setattr(nvidia, "QUERY_SECONDS", 0.5)
     time.sleep(0.5)
     with pytest.raises(EngineDown, match=r"^NVML has not answered within 0\.5 s; nvidia-smi must"):
         machine.watch.node()
-    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", PATIENCE)
-    monkeypatch.setattr(nvidia_watch, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(nvidia, "QUERY_SECONDS", PATIENCE)
+    monkeypatch.setattr(nvidia, "RETRY_SECONDS", 0.0)
     machine.says(*BOTH)
     assert _answer(machine.watch) == FIRST
 
@@ -193,18 +191,19 @@ def test_a_query_that_cannot_be_killed_is_one_process_only(monkeypatch: pytest.M
         def kill(self) -> None:
             """Without effect."""
 
-        def wait(self, seconds: float) -> None:
-            raise subprocess.TimeoutExpired("x", seconds)
+        def wait(self, timeout: float) -> None:
+            raise subprocess.TimeoutExpired("x", timeout)
+
+        communicate = wait
 
     monkeypatch.setattr(subprocess, "Popen", Stuck)
     for name in ("QUERY_SECONDS", "RETRY_SECONDS", "WAIT_SECONDS"):
-        monkeypatch.setattr(nvidia_watch, name, 0.0)
+        monkeypatch.setattr(nvidia, name, 0.0)
     watch = GpuWatch(FIRST, 2)
-    watch.soon()
+    assert watch.node(0.0) == FIRST, "nothing is known yet"
     for _ in range(3):
         with pytest.raises(EngineDown, match="has not answered"):
-            watch.node()
-        watch.soon()
+            watch.node(0.0)
     watch.close()
     assert len(begun) == 1
 
@@ -221,10 +220,10 @@ def test_nvml_is_queried_at_intervals(machine: Machine, monkeypatch: pytest.Monk
     log = machine.records.with_name("log")
     assert machine.watch.node() == FIRST
     assert not log.exists(), "it was asked just now"
-    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", 0.0)
+    monkeypatch.setattr(nvidia, "QUERY_SECONDS", 0.0)
     machine.says(BOTH[0])
     watch = GpuWatch(FIRST, 2)
-    monkeypatch.setattr(nvidia_watch, "QUERY_SECONDS", PATIENCE)
+    monkeypatch.setattr(nvidia, "QUERY_SECONDS", PATIENCE)
     until(lambda: len(watch.node().seats) == 1, "it is asked")
     assert log.read_text().count("nvmlInit") == log.read_text().count("nvmlShutdown") == 1
     watch.close()
@@ -370,8 +369,7 @@ def test_a_job_goes_to_a_gpu_that_no_other_process_uses(machine: Machine, tmp_pa
     if not late:
         machine.says(*BOTH, f"process|GPU-0|{os.getppid()}")
         assert machine.watch.node() == FIRST, "not asked yet"
-        machine.watch.soon()
-        assert list(machine.watch.node().busy) == ["GPU-0"]
+        assert list(machine.watch.node(0.0).busy) == ["GPU-0"]
     machine.watch._taken = -math.inf
     database, controller = _controller(tmp_path / "state", machine.watch)
     machine.says(*BOTH, f"process|GPU-0|{os.getppid()}")

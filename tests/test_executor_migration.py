@@ -114,7 +114,7 @@ def test_jobs_in_any_state_continue_after_a_migration(stage: Make) -> None:
 
     def over() -> bool:
         for lease in lab.leases():
-            if lease.forked and lease.tag in lab.engine.live and lease.stop_asked is None:
+            if lease.forked and lease.tag in lab.engine.live and lease.stop_requested is None:
                 train(lab, lease)
         lab.play(2, 10.0)
         return set(lab.states().values()) == {"done"}

@@ -17,21 +17,23 @@ from hetopt.executor import processes
 from hetopt.executor.engines.local import LocalEngine
 
 
+def with_tag(tag: str) -> list[int]:
+    return [pid for pid, own in processes.tagged() if own == tag]
+
+
 def test_processes_are_found_by_their_tag() -> None:
     """Under any name, and in any state, as long as they live."""
     odd = "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) Z'); print(flush=True); input()"
     with Python(odd, HETOPT_TAG="hetopt-odd-1.0") as child:
         child.read()
         pid = child.process.pid
-        assert processes.with_tag("hetopt-odd-1.0") == [pid]
-        assert processes.with_tag("hetopt-odd-", prefix=True) == [pid]
-        assert processes.with_tag("hetopt-odd-1") == []
+        assert with_tag("hetopt-odd-1.0") == [pid]
         assert processes.JobProcesses("hetopt-odd-1.0").pids()[pid] == os.getpid()
         child.process.send_signal(signal.SIGSTOP)
-        assert processes.with_tag("hetopt-odd-1.0") == [pid]
+        assert with_tag("hetopt-odd-1.0") == [pid]
         child.process.kill()
         until(lambda: not alive(pid), "it is dead")
-        assert processes.with_tag("hetopt-odd-1.0") == [], "a zombie is dead"
+        assert with_tag("hetopt-odd-1.0") == [], "a zombie is dead"
 
 
 def test_processes_that_cannot_be_killed_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +73,30 @@ LIVES = "import os, sys, time; open(sys.argv[1], 'a').write(f'0 {os.getpid()} li
 
 def test_a_job_has_its_own_cgroup_if_possible(runners: Runners, tmp_path: Path) -> None:
     """Processes are found and killed by it without runner, supervisor or tag; then it is removed."""
+    tag, pid = _escaped(runners, tmp_path)
+    (cgroup,) = processes.cgroups_of({tag})
+    assert pid in processes.cgroup_pids(cgroup)
+    engine = LocalEngine((), "x")
+    assert engine.fenced_after(tag) == math.inf
+    engine.kill([tag])
+    until(lambda: not alive(pid), "it is killed")
+    assert engine.fenced_after(tag) == 0.0
+    assert processes.cgroups_of({tag}) == []
+
+
+def test_the_next_engine_removes_empty_cgroups_of_any_cluster(runners: Runners, tmp_path: Path) -> None:
+    """No controller of the cluster itself runs again, say since its state folder is gone."""
+    tag, pid = _escaped(runners, tmp_path)
+    LocalEngine((), "x")
+    assert len(processes.cgroups_of({tag})) == 1, "a process is in it"
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid), "it is dead")
+    LocalEngine((), "x")
+    assert processes.cgroups_of({tag}) == []
+
+
+def _escaped(runners: Runners, tmp_path: Path) -> tuple[str, int]:
+    """Tag of a lease whose runner and supervisor are killed, and the process of it that lives in its cgroup."""
     book = tmp_path / "book"
     folder = runners.lease(ESCAPED, book, LIVES)
     supervisor = runners.start(folder)
@@ -80,20 +106,13 @@ def test_a_job_has_its_own_cgroup_if_possible(runners: Runners, tmp_path: Path) 
         runners.kill()
         os.kill(pid, signal.SIGKILL)
         pytest.skip("no cgroup can be made here")
-    (cgroup,) = processes.cgroups_of({tag})
-    assert pid in processes.cgroup_pids(cgroup)
-    assert supervisor.pid not in processes.cgroup_pids(cgroup)
-    for process in (supervisor.pid, content_of(folder, files.claim_file(0))["pid"]):
-        os.kill(process, signal.SIGSTOP)
-    for process in (supervisor.pid, content_of(folder, files.claim_file(0))["pid"]):
-        os.kill(process, signal.SIGKILL)
+    both = supervisor.pid, content_of(folder, files.claim_file(0))["pid"]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in both:
+            os.kill(process, number)
+    until(lambda: not any(map(alive, both)), "both are dead")
     assert alive(pid)
-    engine = LocalEngine((), "x")
-    assert engine.fenced_after(tag) == math.inf
-    engine.kill([tag])
-    until(lambda: not alive(pid), "it is killed")
-    assert engine.fenced_after(tag) == 0.0
-    assert processes.cgroups_of({tag}) == []
+    return tag, pid
 
 
 def test_a_runner_whose_supervisor_is_killed_stops_its_job(runners: Runners, tmp_path: Path) -> None:

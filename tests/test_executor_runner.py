@@ -41,7 +41,7 @@ def test_one_of_several_runners_runs_the_job(runners: Runners, tmp_path: Path) -
     (winner,) = (rival for rival in rivals if rival.poll() is None)
     claim = content_of(folder, files.claim_file(0))
     assert files.parent(claim["pid"]) == winner.pid, "its supervisor"
-    assert files.is_alive(claim)
+    assert files.identity(claim["pid"]) == claim
     assert runners.start(folder).wait(PATIENCE) == 0
     assert not (folder / files.exit_file(0)).exists()
     winner.terminate()

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.event_log import EventLog
-from hetopt.executor.leases import MAX_FAILURES, MAX_LOSSES, LeaseResult, StopReason, ask_stop, mark_started, seal
+from hetopt.executor.leases import MAX_FAILURES, MAX_LOSSES, LeaseResult, StopReason, mark_started, request_stop, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciler import free_seats
 from hetopt.executor.state_database import EVENTS, LOCK, LOGGED, StateDatabase
@@ -133,8 +133,8 @@ class Histories(RuleBasedStateMachine):
         lease = data.draw(st.sampled_from(opened(self.database)), label="lease")
         mark_started(self.database, [lease])
         reason = self.stopped.setdefault(lease.tag, reason)
-        ask_stop(self.database, [(lease, reason)])
-        ask_stop(self.database, [(lease, StopReason.CANCELLED)])
+        request_stop(self.database, [(lease, reason)])
+        request_stop(self.database, [(lease, StopReason.CANCELLED)])
         again = next(one for one in opened(self.database) if one.tag == lease.tag)
         assert (again.state, again.stop_reason) == ("started", reason)
 

@@ -62,7 +62,7 @@ def lease(database: StateDatabase, job: int, numbers: set[int], *, runs: bool) -
     mine = opened(database)[-1]
     mark_started(database, [mine])
     if runs:
-        set_leases(database, [mine], running=database.now())
+        set_leases(database, {mine.id: {"running": database.now()}})
 
 
 def numbers(usable: list[Node], gpu_type: str = "V100") -> set[int]:

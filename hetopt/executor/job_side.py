@@ -5,6 +5,7 @@ A job that does not use it runs too: it starts from the beginning each time, and
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -101,7 +102,8 @@ class Lease:
         if self.world_size == 1:
             return self._stop
         if self.rank == 0 and self._stop and self._stop_at is None:
-            step = self._step + 2 + round(4 * POLL_SECONDS * self._speed())
+            speed = (self._step - self._first[1]) / self._seconds if self._first and self._seconds > 0 else 0.0
+            step = self._step + 2 + round(4 * POLL_SECONDS * speed)
             with suppress(OSError):  # on a full disk at a later step
                 files.write_number(self.folder / files.STOP_AT, step)
                 self._stop_at = step
@@ -214,10 +216,6 @@ class Lease:
         elif now - self._renewed[1] > self._ttl:
             self._stop = True  # the runner does the same, unless it hangs
 
-    def _speed(self) -> float:
-        """Steps per second so far."""
-        return (self._step - self._first[1]) / self._seconds if self._first and self._seconds > 0 else 0.0
-
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop = True
 
@@ -289,8 +287,12 @@ def _publish(lease: Path, step: int, write: Callable[[Path], object]) -> None:
         return
     hidden = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(hidden, ignore_errors=True)
-    with suppress(FileExistsError):
-        target.parent.mkdir(mode=0o700)  # without parents: the lease may be gone, or its file server
+    try:
+        with suppress(FileExistsError):
+            target.parent.mkdir(mode=0o700)  # without parents
+    except FileNotFoundError:
+        why = "the lease's folder is gone, removed or with its file server, so no checkpoint can be saved"
+        raise FileNotFoundError(errno.ENOENT, why, str(lease)) from None
     hidden.mkdir(mode=0o700)
     try:
         write(hidden)

@@ -13,7 +13,8 @@
     outcome.json        the report of the job at its end
     problem-R.json      the error that ended rank R of the job (that of rank 0 is in outcome.json)
     exit-R.json         how node R ended; written when nothing of it runs any more
-    log-R, log-R.old    output of the job on node R; what the limit has cut off
+    log-R               output of the job on node R
+    log-R.old           all that log-R had when it became too long and was emptied; complete before that
 
 Files are published whole, by a rename or a link, except numbers, which are overwritten in place: a full disk does not
 prevent that, and no host caches that there is no such file. Reading a missing or damaged file gives None.
@@ -24,8 +25,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,26 +75,23 @@ def boot_id() -> str:
 
 def started(pid: int) -> int | None:
     """When the process began, in clock ticks since the machine was started; None without a live process."""
-    fields = _fields(pid)
-    return None if fields is None else int(fields[19])
+    return _field(pid, 19)
 
 
 def parent(pid: int) -> int | None:
     """The parent of a process; None without a live process."""
-    fields = _fields(pid)
-    return None if fields is None else int(fields[1])
+    return _field(pid, 1)
 
 
-def _fields(pid: int) -> list[bytes] | None:
-    """The fields of /proc/PID/stat after the name, which may hold any bytes; None for a zombie, too."""
+def _field(pid: int, number: int) -> int | None:
+    """A field of /proc/PID/stat after the name, which may hold any bytes; None for a zombie, too."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    dead = not fields or (
-        fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
-    )  # with more threads only the first has ended
-    return None if dead else fields
+    if not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1):  # of more threads only the first has ended
+        return None
+    return int(fields[number])
 
 
 def identity(pid: int | None = None) -> dict[str, Any]:
@@ -99,27 +100,27 @@ def identity(pid: int | None = None) -> dict[str, Any]:
     return {"host": socket.gethostname(), "boot": boot_id(), "pid": pid, "started": started(pid)}
 
 
-def is_alive(process: dict[str, Any]) -> bool:
-    """Whether the process with that :func:`identity`, of this machine, still runs."""
-    pid, since = process.get("pid"), process.get("started")
-    return process.get("boot") == boot_id() and isinstance(pid, int) and since is not None and started(pid) == since
-
-
 def write_json(path: Path, content: Any, *, durable: bool = True) -> None:
     """Publish ``content`` at ``path`` whole or not at all; durable: it survives a crash of the machine."""
-    spare = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    with _spare(path, content, durable=durable) as spare:
+        os.replace(spare, path)
+    if durable:
+        sync_folder(path.parent)
+
+
+@contextmanager
+def _spare(path: Path, content: Any, *, durable: bool = True) -> Iterator[Path]:
+    """A hidden file with the content beside ``path``, to be published; removed if it was not."""
+    spare = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}")
     try:
         with open(spare, "w", encoding="utf-8") as file:
             json.dump(content, file)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(spare, path)
-    except BaseException:
+        yield spare
+    finally:
         spare.unlink(missing_ok=True)
-        raise
-    if durable:
-        sync_folder(path.parent)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -153,21 +154,15 @@ def claim(folder: Path, rank: int, owner: dict[str, Any]) -> bool:
 
     ``link`` fails if the name is there, on NFS too; the content is complete from the first moment.
     """
-    spare = folder / f".claim-{rank}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
-    try:
-        with open(spare, "w", encoding="utf-8") as file:
-            json.dump(owner, file)
-            file.flush()
-            os.fsync(file.fileno())
+    path = folder / claim_file(rank)
+    with _spare(path, owner) as spare:
         try:
-            os.link(spare, folder / claim_file(rank))
+            os.link(spare, path)
         except OSError as problem:
             if os.stat(spare).st_nlink != 2:  # a file server may have made the link and lost its reply
                 if isinstance(problem, FileExistsError):
                     return False
                 raise
-    finally:
-        spare.unlink(missing_ok=True)
     sync_folder(folder)
     return True
 
@@ -211,9 +206,8 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
         names = os.listdir(folder / CHECKPOINTS)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    numbers = {name: name.removeprefix("step-") for name in names if name.startswith("step-")}
-    good = {name: int(step) for name, step in numbers.items() if step.isdecimal() and len(step) < 16}
-    return sorted(((step, folder / CHECKPOINTS / name) for name, step in good.items()), reverse=True)
+    steps = [name for name in names if re.fullmatch("step-[0-9]{1,15}", name)]
+    return sorted(((int(name[5:]), folder / CHECKPOINTS / name) for name in steps), reverse=True)
 
 
 def is_complete(checkpoint: Path) -> bool:

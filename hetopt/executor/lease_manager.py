@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
 from hetopt.executor.damaged_rows import DamagedRow
 from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
-from hetopt.executor.heartbeat import Heartbeat
 from hetopt.executor.lease_record import INTENT, PROFILE, LeaseRecord, LeaseTimeouts
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import (
     LeaseResult,
     OpenLease,
     StopReason,
-    ask_stop,
     mark_started,
-    mark_trained,
     open_leases,
+    request_stop,
     seal,
     set_leases,
 )
@@ -38,7 +36,7 @@ from hetopt.executor.leases_folder import check_there
 from hetopt.executor.speeds import learn
 from hetopt.executor.state_database import LEASES, StateDatabase
 
-ENGINE_BACK = "engine_back"
+ANSWERS_SINCE = "engine_back"
 """Key in table meta: the second at which the engine answered again after its last outage; inf during one."""
 
 OUTAGE_SECONDS = 60.0
@@ -51,26 +49,70 @@ SLOW_SECONDS = 2.0
 """After an answer of the engine that takes longer, the pass ends: the same for all leases would take too long."""
 
 
-@dataclass
-class _Observed:
-    """What this controller has seen of a lease.
+class Heartbeat:
+    """Renews each lease four times in its time to live.
 
-    Parameters
-    ----------
-    since:
-        Since when it waits for the engine, in seconds of the cluster's clock.
-    ended:
-        Since when the engine has no process of it.
-    asked:
-        Time of the last request to stop.
-    claims:
-        Rank -> identity of its runner.
+    It has a separate thread, so that neither a long decision nor a slow engine lets leases expire.
     """
 
-    since: float
-    ended: float | None = None
-    asked: float = -math.inf
-    claims: dict[int, dict[str, Any]] = field(default_factory=dict)
+    def __init__(self, ttl_seconds: float) -> None:
+        self._pause = ttl_seconds / 4
+        self._folders: dict[str, Path] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, tag: str, folder: Path) -> None:
+        """Renew this lease now and from now on.
+
+        Raises
+        ------
+        OSError
+            No thread can be started.
+        """
+        with self._lock:
+            if tag not in self._folders:
+                _renew(folder)
+            self._folders[tag] = folder
+        if self._thread is None or not self._thread.is_alive():
+            thread = threading.Thread(target=self._run, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as problem:  # this user has too many processes now
+                raise OSError(f"leases cannot be renewed: {problem}") from None
+            self._thread = thread
+
+    def remove(self, tag: str) -> None:
+        """Do not renew it any more once this returns."""
+        with self._lock:
+            self._folders.pop(tag, None)
+
+    def close(self) -> None:
+        """Stop."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._pause):
+            for tag, folder in list(self._folders.items()):
+                with self._lock:
+                    if tag in self._folders:
+                        _renew(folder)
+
+
+def _renew(folder: Path) -> None:
+    with suppress(OSError):  # removed with its lease, or its file server is away for now
+        files.renew(folder, int(files.now() * 1000))
+
+
+@dataclass
+class _Observed:
+    """What this controller has seen of a lease."""
+
+    since: float  # it waits for the engine since then, in seconds of the cluster's clock
+    ended: float | None = None  # the engine has no process of it since then
+    requested: float = -math.inf  # time of the last request to stop
 
 
 class LeaseManager:
@@ -96,13 +138,12 @@ class LeaseManager:
         self.folder = database.folder / LEASES if folder is None else folder
         self.heartbeat, self.cache = Heartbeat(timeouts.ttl_seconds), Cache(database)
         with database.reading() as connection:
-            back = database.meta(connection, ENGINE_BACK)
-        self._engine_back = self._back_before = 0.0 if back is None else float(back)
+            since = database.meta(connection, ANSWERS_SINCE)
+        self._answers_since = self._before_outage = 0.0 if since is None else float(since)
         self._down_since = -math.inf
         self.problems: list[str] = []
-        self._addresses: dict[str, str] = {}
+        self._nodes: dict[str, Node] = {}
         self._observed: dict[str, _Observed] = {}
-        self._up: frozenset[str] = frozenset()  # nodes that accept leases
         self._strays: set[str] = set()
         self._attempted: set[str] = set()  # starts in this pass
         self._failed: set[str] = set()  # leases with a problem in this pass
@@ -110,11 +151,12 @@ class LeaseManager:
 
     def leases(self) -> list[OpenLease]:
         """All leases that are not sealed."""
-        return self.cache.get("leases", self._read_leases)
 
-    def _read_leases(self) -> list[OpenLease]:
-        with self.database.reading() as connection:
-            return open_leases(connection, self.folder)
+        def read() -> list[OpenLease]:
+            with self.database.reading() as connection:
+                return open_leases(connection, self.folder)
+
+        return self.cache.get("leases", read)
 
     # -- one pass over all leases
 
@@ -144,28 +186,30 @@ class LeaseManager:
         """
         self.problems, self._attempted = [], set()
         check_there(self.folder)
-        self._addresses = {node.name: node.address for node in nodes}
-        self._up = frozenset(node.name for node in nodes if node.up)
+        self._nodes = {node.name: node for node in nodes}
         self.start([lease for lease in leases if lease.state == INTENT])
-        phases = self.engine.status([lease.tag for lease in leases]) if ask else None
+        phases = dict[str, Phase]()
         if ask:
+            phases |= self.engine.status([lease.tag for lease in leases])
             self._record_engine(answers=True)
         before = self._observed
-        self._observed = {one.tag: before.get(one.tag) or _Observed(self._waits_since(one)) for one in leases}
-        ended = {tag for tag, phase in (phases or {}).items() if phase is Phase.ENDED} | self._failed
-        for tag, phase in (phases or {}).items():
-            if phase is not Phase.ENDED and tag in self._observed:
-                self._observed[tag].ended = None
-        self._passes, self._failed, turns = self._passes + 1, set(), -(-len(leases) // MAX_REPORTS) or 1
-        turn = [(lease.id + self._passes) % turns == 0 for lease in leases]
-        due = [one for one, now in zip(leases, turn, strict=True) if now or not one.is_training or one.tag in ended]
-        reports = [LeaseReport(lease, self._observed[lease.tag].claims) for lease in due]
+        now = self.database.now()  # what the engine has not accepted is submitted only now
+        since = {one.tag: now if one.state == INTENT else one.granted for one in leases}
+        self._observed = {tag: before.get(tag) or _Observed(second) for tag, second in since.items()}
+        alive = {tag for tag, phase in phases.items() if phase is not Phase.ENDED}
+        for tag in alive & self._observed.keys():
+            self._observed[tag].ended = None
+        ended, failed, self._failed = phases.keys() - alive, self._failed, set()
+        self._passes, turns = self._passes + 1, math.ceil(len(leases) / MAX_REPORTS)
+        reports = [
+            LeaseReport(one)
+            for one in leases
+            if not one.is_training or one.tag in ended | failed or (one.id + self._passes) % turns == 0
+        ]
         self._record(reports)
         for report in reports:
-            self._isolated(report.lease, partial(self._advance, report, phases))
-        known = {lease.tag for lease in leases}
-        strays = [tag for tag, phase in (phases or {}).items() if tag not in known and phase is not Phase.ENDED]
-        if strays:
+            self._isolated(report.lease, partial(self._advance, report, phases.get(report.lease.tag)))
+        if strays := alive - self._observed.keys():
             self._kill_strays(strays)
 
     def record_outage(self) -> None:
@@ -173,16 +217,16 @@ class LeaseManager:
         self._record_engine(answers=False)
 
     def _record_engine(self, *, answers: bool) -> None:
-        if answers == (self._engine_back < math.inf):
+        if answers == (self._answers_since < math.inf):
             return
-        now, back = self.database.now(), math.inf
+        now, since = self.database.now(), math.inf
         if answers:
-            back = now if now - self._down_since >= OUTAGE_SECONDS else self._back_before
+            since = now if now - self._down_since >= OUTAGE_SECONDS else self._before_outage
         else:
-            self._down_since, self._back_before = now, self._engine_back
+            self._down_since, self._before_outage = now, self._answers_since
         with self.database.writing() as connection:
-            self.database.set_meta(connection, ENGINE_BACK, repr(back))
-        self._engine_back = back
+            self.database.set_meta(connection, ANSWERS_SINCE, repr(since))
+        self._answers_since = since
 
     def _isolated(self, lease: OpenLease, do: Callable[[], bool]) -> bool:
         """Do something with one lease; its problems do not delay the others.
@@ -253,7 +297,7 @@ class LeaseManager:
         """The lease with what this controller knows of hosts and times."""
         return replace(
             lease,
-            addresses={node: self._addresses.get(node, node) for node in lease.nodes},
+            addresses={name: self._nodes[name].address for name in lease.nodes if name in self._nodes},
             bound_by_engine=not self.engine.exact_slots,
             ttl_seconds=self.timeouts.ttl_seconds,
             most_seconds=self.timeouts.profile_seconds if lease.kind == PROFILE else None,
@@ -264,26 +308,23 @@ class LeaseManager:
 
     def _record(self, reports: Iterable[LeaseReport]) -> None:
         """Record which leases are seen to run for the first time, and when training began."""
-        running, first, now = [], dict[int, float](), self.database.now()
+        changes, now = dict[int, dict[str, float]](), self.database.now()
         for report in reports:
             lease = report.lease
             if lease.running is None and lease.state != INTENT and report.claims:
-                running.append(lease)
+                changes.setdefault(lease.id, {})["running"] = now
             if lease.first_tick is None and report.progress:  # some steps ago, by the clock of the job
-                first[lease.id] = max(lease.granted, now - report.timed[1])
-        if running:
-            set_leases(self.database, running, running=now)
-        if first:
-            mark_trained(self.database, first)
+                changes.setdefault(lease.id, {})["first_tick"] = max(lease.granted, now - report.timed[1])
+        if changes:
+            set_leases(self.database, changes)
 
-    def _advance(self, report: LeaseReport, phases: Mapping[str, Phase] | None) -> bool:
-        """Whether it is sealed now."""
+    def _advance(self, report: LeaseReport, phase: Phase | None) -> bool:
+        """Whether it is sealed now; the phase is None where the engine was not asked."""
         lease = report.lease
-        observed = self._observed[lease.tag]
         if report.has_ended:
             self._seal(report)
             return True
-        reason = self._why_not_begun(report, phases)
+        reason = self._why_not_begun(report, phase)
         if lease.state == INTENT:
             if lease.cancelled or lease.is_stopping or reason is not None:
                 if self._revoked(report, reason):
@@ -294,66 +335,61 @@ class LeaseManager:
             if not lease.is_lost:
                 self._give_up(lease, "its directory is gone")
                 return False
-            return phases is not None and self._fence(report)
+            return phase is not None and self._fence(report)
         if lease.cancelled and not lease.is_stopping:
             self.stop([(lease, StopReason.CANCELLED)])
         if report.exits and not lease.is_stopping:
             self.stop([(lease, StopReason.PART_ENDED)])
-        if lease.is_stopping and self._request_stop(report):
+        if lease.is_stopping and self._repeat_stop(report):
             return True
-        if phases is None:
+        if phase is None:
             return False
         if lease.is_lost:
             return self._fence(report)
-        if phases.get(lease.tag, Phase.ENDED) is Phase.ENDED:
+        if phase is Phase.ENDED:
+            observed = self._observed[lease.tag]
             observed.ended = files.now() if observed.ended is None else observed.ended
-            if files.now() - observed.ended >= self._patience():
+            patience = 0.0 if self.engine.exact_slots else self.timeouts.visible_seconds  # of files of runners
+            if files.now() - observed.ended >= patience:
                 return self._revoked(report) or self._give_up(lease, "the engine has no such process any more")
         elif reason is not None:
             return self._revoked(report, reason)
         return False
 
-    def _waits_since(self, lease: OpenLease) -> float:
-        """Since when it waits for the engine; one that the engine has not accepted is submitted only now."""
-        return self.database.now() if lease.state == INTENT else lease.granted
-
-    def _why_not_begun(self, report: LeaseReport, phases: Mapping[str, Phase] | None) -> StopReason | None:
+    def _why_not_begun(self, report: LeaseReport, phase: Phase | None) -> StopReason | None:
         """Why a lease without a runner is to be revoked; None where it may still begin."""
         lease = report.lease
         if report.claims or lease.is_stopping:
             return None
-        phase = Phase.RUNNING if phases is None else phases.get(lease.tag, Phase.ENDED)
-        if phase is not Phase.RUNNING and not self._up.issuperset(lease.nodes):
-            return StopReason.NODE_DOWN
-        since = max(self._observed[lease.tag].since, self._engine_back)
+        if phase in (Phase.WAITING, Phase.ENDED):
+            up = {name for name, node in self._nodes.items() if node.up}
+            if not up.issuperset(lease.nodes):
+                return StopReason.NODE_DOWN
+        since = max(self._observed[lease.tag].since, self._answers_since)
         late = self.database.now() - since > self.timeouts.start_seconds
         return StopReason.NOT_STARTED if late else None
-
-    def _patience(self) -> float:
-        """Seconds until files of runners are certainly visible; none where the engine is this machine."""
-        return 0.0 if self.engine.exact_slots else self.timeouts.visible_seconds
 
     # -- stop
 
     def stop(self, requests: Sequence[tuple[OpenLease, StopReason]]) -> None:
         """Ask leases to stop: in the database, then by the file that runners read; the engine is asked later."""
         if requests:
-            ask_stop(self.database, requests)
+            request_stop(self.database, requests)
         for lease, reason in requests:
             if lease.folder.is_dir():
                 _write_stop(lease, reason)
 
-    def _request_stop(self, report: LeaseReport) -> bool:
-        """Ask it to stop by file and engine, repeatedly; True where it is sealed now."""
+    def _repeat_stop(self, report: LeaseReport) -> bool:
+        """Request the stop by file and engine again; True where it is sealed now."""
         lease = report.lease
         now, observed = files.now(), self._observed[lease.tag]
         if not report.claims and self._revoked(report):
             return True
-        if now - observed.asked > max(1.0, self.timeouts.visible_seconds):
-            observed.asked = now
+        if now - observed.requested > max(1.0, self.timeouts.visible_seconds):
+            observed.requested = now
             _write_stop(lease, str(lease.stop_reason))
             self.engine.stop([lease.tag])
-        waited = self.database.now() - (lease.stop_asked or self.database.now())
+        waited = self.database.now() - (lease.stop_requested or self.database.now())
         if not lease.is_lost and waited > lease.grace_seconds + self.timeouts.margin_seconds:
             return self._revoked(report) or self._give_up(lease, "it does not stop")
         return False
@@ -366,7 +402,7 @@ class LeaseManager:
         if not report.revoke():
             return False
         if reason is not None:
-            ask_stop(self.database, [(report.lease, reason)])
+            request_stop(self.database, [(report.lease, reason)])
         self.engine.kill([report.lease.tag])
         self._seal(report)
         return True
@@ -374,7 +410,7 @@ class LeaseManager:
     def _give_up(self, lease: OpenLease, why: str) -> bool:
         """End its heartbeat and have it killed; its GPUs stay held until it is certainly dead. False: not sealed."""
         self.heartbeat.remove(lease.tag)
-        set_leases(self.database, [lease], lost_since=self.database.now())
+        set_leases(self.database, {lease.id: {"lost_since": self.database.now()}})
         with self.database.writing() as connection:
             self.database.record_event(connection, "lost", lease.job, tag=lease.tag, why=why)
         self.engine.kill([lease.tag])
@@ -419,10 +455,9 @@ class LeaseManager:
 
 
 def _is_written(folder: Path) -> bool:
-    """Whether there is a ``lease.json`` of this version."""
     try:
         return LeaseRecord.read(folder) is not None
-    except ValueError:
+    except ValueError:  # of another version
         return False
 
 

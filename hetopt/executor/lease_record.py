@@ -7,7 +7,7 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -151,14 +151,10 @@ class LeaseRecord:
         """Seats on the host of this number."""
         return [seat for seat in self.seats if seat.node == self.nodes[rank]]
 
-    def address(self, rank: int) -> str:
-        """Address of the host of this number for other hosts."""
-        return self.addresses.get(self.nodes[rank], self.nodes[rank])
-
     def write(self) -> None:
         """Write ``lease.json``."""
         content = {one.name: getattr(self, one.name) for one in fields(LeaseRecord)}
-        content |= {"version": VERSION, "folder": str(self.folder), "seats": [vars_of(seat) for seat in self.seats]}
+        content |= {"version": VERSION, "folder": str(self.folder), "seats": [astuple(seat) for seat in self.seats]}
         files.write_json(self.folder / files.LEASE, content)
 
     @classmethod
@@ -177,11 +173,6 @@ class LeaseRecord:
             raise ValueError("the lease is of another version of hetopt")
         seats = tuple(Seat(*seat) for seat in content.pop("seats"))
         return cls(**content | {"folder": folder, "seats": seats, "command": tuple(content["command"])})
-
-
-def vars_of(seat: Seat) -> tuple[str, str, int, str]:
-    """The fields of a seat."""
-    return seat.node, seat.gpu_type, seat.index, seat.device
 
 
 def by_node(seats: Iterable[Seat]) -> dict[str, dict[str, int]]:

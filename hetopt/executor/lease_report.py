@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -23,25 +22,16 @@ MAX_NUMBER = 2.0**53
 
 @dataclass(frozen=True)
 class LeaseReport:
-    """The files of one lease, each read when it is needed, and once.
-
-    Parameters
-    ----------
-    lease:
-        The lease.
-    seen:
-        Node -> its claim, as read before: claims never change.
-    """
+    """The files of one lease, each read when it is needed, and once."""
 
     lease: OpenLease
-    seen: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
         """The directory."""
         return self.lease.folder
 
-    @cached_property
+    @property
     def ranks(self) -> range:
         """Numbers of its nodes."""
         return range(len(self.lease.nodes))
@@ -49,25 +39,22 @@ class LeaseReport:
     @cached_property
     def claims(self) -> dict[int, dict[str, Any]]:
         """Node -> identity of the process that has claimed it."""
-        for rank in self.ranks:
-            if rank not in self.seen and (claim := files.read_json(self.folder / files.claim_file(rank))) is not None:
-                self.seen[rank] = claim
-        return dict(self.seen)
+        found = {rank: files.read_json(self.folder / files.claim_file(rank)) for rank in self.ranks}
+        return {rank: claim for rank, claim in found.items() if claim is not None}
 
     @cached_property
     def exits(self) -> dict[int, dict[str, Any]]:
         """Node -> how it ended; a node that the controller has claimed never began."""
         found = {}
         for rank in self.ranks:
-            there = os.path.exists(f"{self.folder}/{files.exit_file(rank)}")
-            content = files.read_json(self.folder / files.exit_file(rank)) if there else None
+            content = files.read_json(self.folder / files.exit_file(rank))
             if content is not None and _is_exit(content):
                 found[rank] = content
-            elif (claim := self.claims.get(rank)) is not None and claim.get(CONTROLLER):
+            elif self.claims.get(rank, {}).get(CONTROLLER):
                 found[rank] = {"reason": "revoked", "codes": [], "problem": None}
         return found
 
-    @cached_property
+    @property
     def has_ended(self) -> bool:
         """Whether the files prove that no process of it runs any more."""
         return len(self.exits) == len(self.ranks)
@@ -97,12 +84,23 @@ class LeaseReport:
             return 0.0, 0.0
         return float(self.progress["step"] - self.progress["first_step"]), float(self.progress["seconds"])
 
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the job reports that the GPU has too little memory."""
+        return any(report.get("out_of_memory") for report in self._ends)
+
+    @cached_property
+    def _ends(self) -> list[dict[str, Any]]:
+        """The reports of ranks of the job at their end: of the first, and of those that ended with an error."""
+        others = sorted(self.folder.glob(files.problem_file("*")))
+        return [self.outcome, *filter(None, map(files.read_json, others))]
+
     def revoke(self) -> bool:
         """Claim the nodes without a claim, so that none begins any more; whether all have ended or never began."""
         for rank in self.ranks:
             if rank not in self.claims:
                 files.claim(self.folder, rank, {CONTROLLER: True, **files.identity()})
-        for cached in ("claims", "exits", "has_ended"):
+        for cached in ("claims", "exits"):
             self.__dict__.pop(cached, None)
         return self.has_ended
 
@@ -117,36 +115,32 @@ class LeaseReport:
         checkpoints = files.checkpoints(self.folder)
         newest = next((one for one in checkpoints if files.is_complete(one[1])), None)
         damaged = checkpoints[0][0] if checkpoints and checkpoints[0] != newest else None
-        reasons = [content["reason"] for content in self.exits.values()]
-        unusual = (reason for reason in reasons if reason not in ("ended", "revoked"))
-        outcome = outcome or next(unusual, reasons[0] if reasons else "lost")
-        finished, failure = self._verdict(outcome, damaged)
         step, checkpoint = newest or (None, None)
+        exits = list(self.exits.values())
+        unusual = [one["reason"] for one in exits if one["reason"] not in ("ended", "revoked")]
+        outcome = outcome or next(iter([*unusual, *(one["reason"] for one in exits), "lost"]))
+        on_host = (one["problem"] for one in exits if one.get("problem") and one.get("host") is True)
+        host_problem = next(on_host, None)
+        finished, failure = self._verdict(outcome, damaged, host_problem)
         return LeaseResult(
             outcome=_printable(outcome),
             out_of_memory=self.out_of_memory,
-            host_problem=None if self.host_problem is None else _printable(self.host_problem),
+            host_problem=host_problem and _printable(host_problem),
             step=step,
             checkpoint=checkpoint,
             checkpoint_bytes=None if checkpoint is None else _size(checkpoint),
             ticked=self.ticked,
             finished=finished,
-            failure=None if failure is None else _printable(failure),
+            failure=failure and _printable(failure),
         )
 
-    @property
-    def host_problem(self) -> str | None:
-        """The problem of a host on which the job could not begin."""
-        found = (one["problem"] for one in self.exits.values() if one.get("problem") and one.get("host") is True)
-        return next(found, None)
-
-    def _verdict(self, outcome: str, damaged: int | None) -> tuple[bool, str | None]:
+    def _verdict(self, outcome: str, damaged: int | None, host_problem: str | None) -> tuple[bool, str | None]:
         """Whether the job is done; the reason of its failure."""
         exits = self.exits.values()
         for one in exits:
             if one.get("problem") and one.get("host") is not True:
                 return False, one["problem"]
-        if self.host_problem is not None:
+        if host_problem is not None:
             return False, None
         codes = [code for one in exits for code in one["codes"]]
         clean = bool(codes) and not any(codes)
@@ -164,25 +158,13 @@ class LeaseReport:
             return False, None
         if clean and self.outcome.get("asked"):
             return False, None  # it saw before its runner that the lease had expired
-        problems = [one["problem"] for one in (self.outcome, *self.problems) if one.get("problem")]
-        if problems:
+        if problems := [one["problem"] for one in self._ends if one.get("problem")]:
             return False, str(problems[0])
         own = [code for code in codes if code not in (0, -signal.SIGTERM, -signal.SIGKILL)]
         if code := next(iter(own), next((code for code in codes if code), 0)):  # others were stopped because of it
             how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
             return False, f"it {how}; hetopt logs {self.lease.job} shows its output"
         return False, "it ended without reporting that it is done (job.done)"
-
-    @property
-    def out_of_memory(self) -> bool:
-        """Whether the job reports that the GPU has too little memory."""
-        return any(one.get("out_of_memory") for one in (self.outcome, *self.problems))
-
-    @property
-    def problems(self) -> list[dict[str, Any]]:
-        """The errors of ranks of the job other than the first."""
-        found = [files.read_json(path) for path in sorted(self.folder.glob(files.problem_file("*")))]
-        return [one for one in found if one is not None]
 
 
 def _printable(text: str) -> str:

@@ -17,7 +17,7 @@ from hetopt.executor.state_database import StateDatabase
 
 
 class StopReason(StrEnum):
-    """Why a lease was asked to stop. The values are stored in the state database and in the job's stop file."""
+    """Why a stop was requested. The values are stored in the state database and in the job's stop file."""
 
     MOVES = "it moves"
     PREEMPTED = "the decision gives its GPUs to others"
@@ -65,7 +65,7 @@ class OpenLease(LeaseRecord):
         Types of its GPUs, joined by ``+``.
     forked, round:
         Whether it is a copy of a forked job, and the round that granted it.
-    granted, running, first_tick, stop_asked, lost_since:
+    granted, running, first_tick, stop_requested, lost_since:
         Seconds of the cluster's clock: of the grant; when a process was first seen; of the first step; of the request
         to stop; since when it has no heartbeat, given up but not certainly dead. None: not yet.
     stop_reason:
@@ -83,7 +83,7 @@ class OpenLease(LeaseRecord):
     granted: float
     running: float | None
     first_tick: float | None
-    stop_asked: float | None
+    stop_requested: float | None
     stop_reason: str | None
     lost_since: float | None
     cancelled: bool
@@ -95,8 +95,8 @@ class OpenLease(LeaseRecord):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to stop."""
-        return self.stop_asked is not None
+        """Whether a stop was requested."""
+        return self.stop_requested is not None
 
     @property
     def is_lost(self) -> bool:
@@ -104,24 +104,23 @@ class OpenLease(LeaseRecord):
         return self.lost_since is not None
 
 
-STATE_COLUMNS: tuple[str, ...] = ("id", "tag", "copy", "kind", "state", "gpu_types", "forked", "round", "until_step")
-STATE_COLUMNS += ("resume_dir", "granted", "running", "first_tick", "stop_asked", "stop_reason", "lost_since")
+STATE_COLUMNS = (
+    *("id", "tag", "copy", "kind", "state", "gpu_types", "forked", "round", "until_step", "resume_dir"),
+    *("granted", "running", "first_tick", "stop_reason", "lost_since"),
+)
 """Columns of table ``leases`` that are fields of :class:`OpenLease` under the same name."""
 
 
 def open_leases(connection: Connection, folder: Path) -> list[OpenLease]:
     """All leases that are not sealed, in the order of their grants; for ``folder`` see :func:`directory`."""
     rows = connection.rows("SELECT * FROM leases WHERE state != 'sealed'")
-    if not rows:
-        return []
-    query = """SELECT id, name, spec, failures, cancelled FROM jobs
-        WHERE id IN (SELECT job FROM leases WHERE state != 'sealed')"""
+    rows.sort(key=lambda row: row["id"])  # in SQL, SQLite would read the sealed ones for the order
+    query = "SELECT * FROM jobs WHERE id IN (SELECT job FROM leases WHERE state != 'sealed')"
     jobs = {row["id"]: row for row in connection.rows(query)}
     seats: dict[int, list[Seat]] = {}
     query = "SELECT * FROM seats WHERE lease IN (SELECT id FROM leases WHERE state != 'sealed') ORDER BY rowid"
     for lease, *seat, _ in connection.tuples(query):
         seats.setdefault(lease, []).append(Seat(*seat))
-    rows.sort(key=lambda row: row["id"])  # in SQL, SQLite would read the sealed ones for the order
     return [_open_lease(row, jobs[row["job"]], seats.get(row["id"], ()), directory(row, folder)) for row in rows]
 
 
@@ -132,13 +131,14 @@ def _open_lease(row: Row, job: Row, seats: Iterable[Seat], folder: Path) -> Open
         spec = {}
     return OpenLease(
         **{column: row[column] for column in STATE_COLUMNS},
+        stop_requested=row["stop_asked"],
         job_id=row["job"],
         folder=folder,
         seats=tuple(seats),
         command=tuple(spec.get("command", ())),
         cwd=spec.get("cwd") or str(folder),
         environment=spec.get("environment", {}),
-        launch=spec.get("launch", "worker"),
+        launch=spec.get("launch", LeaseRecord.launch),
         job=job["name"],
         failures=job["failures"],
         cancelled=job["cancelled"],
@@ -229,51 +229,30 @@ def _may_have(connection: Connection, job: int, seats: Sequence[Seat], *, copy: 
     return {Seat(*seat).place for seat in held}.isdisjoint(seat.place for seat in seats)
 
 
-def set_leases(database: StateDatabase, leases: Iterable[OpenLease], **values: Any) -> None:
-    """Change columns of leases that are still open; sealed ones stay as they are."""
-    own = [lease.id for lease in leases]
+def set_leases(database: StateDatabase, changes: Mapping[int, Mapping[str, Any]]) -> None:
+    """Change columns of leases: number -> column -> value; sealed ones stay as they are."""
     with database.writing() as connection:
-        connection.update("leases", values, "id IN (SELECT value FROM json_each(:own)) AND state != 'sealed'", own=own)
+        for number, values in changes.items():
+            connection.update("leases", values, "id = :number AND state != 'sealed'", number=number)
 
 
-def mark_trained(database: StateDatabase, first: Mapping[int, float]) -> None:
-    """Record first steps: number of a lease -> second; sealed leases stay as they are."""
-    with database.writing() as connection:
-        for lease, second in first.items():
-            connection.update("leases", {"first_tick": second}, "id = :lease AND state != 'sealed'", lease=lease)
-
-
-def mark_started(database: StateDatabase, leases: Sequence[OpenLease]) -> None:
+def mark_started(database: StateDatabase, leases: Iterable[OpenLease]) -> None:
     """Record that the engine has accepted them."""
-    own = {lease.id: lease for lease in leases}
+    new = f"id = :number AND state = '{INTENT}'"
     with database.writing() as connection:
-        changed = connection.column(
-            f"""UPDATE leases SET state = '{STARTED}'
-            WHERE id IN (SELECT value FROM json_each(:own)) AND state = '{INTENT}' RETURNING id""",
-            own=list(own),
-        )
-        begun = [own[number] for number in sorted(changed)]
-        database.record_events(connection, [("started", lease.job, {"tag": lease.tag}) for lease in begun])
+        for lease in leases:
+            if connection.update("leases", {"state": STARTED}, new, number=lease.id):
+                database.record_event(connection, "started", lease.job, tag=lease.tag)
 
 
-def ask_stop(database: StateDatabase, asked: Sequence[tuple[OpenLease, StopReason]]) -> None:
+def request_stop(database: StateDatabase, requests: Iterable[tuple[OpenLease, StopReason]]) -> None:
     """Record requests to stop; the first reason of a lease stays."""
-    by_reason: dict[StopReason, dict[int, OpenLease]] = {}
-    for lease, reason in asked:
-        by_reason.setdefault(reason, {})[lease.id] = lease
+    new = "id = :number AND state != 'sealed' AND stop_asked IS NULL"
     with database.writing() as connection:
-        for reason, own in by_reason.items():
-            changed = connection.column(
-                """UPDATE leases SET stop_asked = :now, stop_reason = :reason
-                WHERE id IN (SELECT value FROM json_each(:own)) AND state != 'sealed' AND stop_asked IS NULL
-                RETURNING id""",
-                now=database.now(),
-                reason=reason,
-                own=list(own),
-            )
-            stopping = [own[number] for number in sorted(changed)]
-            events = [("stopping", lease.job, {"tag": lease.tag, "reason": reason}) for lease in stopping]
-            database.record_events(connection, events)
+        for lease, reason in requests:
+            values = {"stop_asked": database.now(), "stop_reason": reason}
+            if connection.update("leases", values, new, number=lease.id):
+                database.record_event(connection, "stopping", lease.job, tag=lease.tag, reason=reason)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ UNUSED_SECONDS = 300.0
 """Seats of a lease that the engine did not begin are granted again after this time: others use cores there, say."""
 
 GONE_SECONDS = 150.0
-"""A GPU that the engine has not reported for this time is gone (``nvidia_watch.QUERY_SECONDS`` have passed twice)."""
+"""A GPU that the engine has not reported for this time is gone (``nvidia.QUERY_SECONDS`` have passed twice)."""
 
 Place = tuple[str | int, ...]
 TypeOnNode = tuple[str, str]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pwd
+import re
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -43,22 +44,19 @@ class JobProcesses:
         own = own_cgroup() if cgroups else None
         self.tag, self.cgroup = tag, None if own is None else own / tag
 
-    def make_cgroup(self) -> None:
-        """Make the cgroup where possible."""
-        if self.cgroup is not None:
-            with suppress(OSError):
-                self.cgroup.mkdir()
-
     def join(self) -> None:
-        """Move this process into the cgroup where there is one."""
+        """Move this process into the cgroup where possible; the first one makes it."""
         if self.cgroup is not None:
             with suppress(OSError):
+                self.cgroup.mkdir(exist_ok=True)
                 (self.cgroup / "cgroup.procs").write_text("0")
 
     def pids(self) -> dict[int, int]:
         """Process -> its parent: of all in the cgroup, with the tag, or descended from this process."""
         parents = {pid: parent for pid in _all_pids() if (parent := files.parent(pid)) is not None}
-        found = [*with_tag(self.tag), *(cgroup_pids(self.cgroup) if self.cgroup is not None else ())]
+        found = [pid for pid, tag in tagged() if tag == self.tag]
+        if self.cgroup is not None:
+            found += cgroup_pids(self.cgroup)
         own = {pid: parents[pid] for pid in found if pid in parents}
         above = {os.getpid(), *own}
         while more := {pid for pid, parent in parents.items() if parent in above and pid not in own}:
@@ -88,11 +86,6 @@ class JobProcesses:
 
 
 # -- by their tags
-
-
-def with_tag(tag: str, *, prefix: bool = False) -> list[int]:
-    """Processes of this user whose environment has this tag, or a tag with this prefix."""
-    return [pid for pid, own in tagged() if (own.startswith(tag) if prefix else own == tag)]
 
 
 def tagged() -> Iterator[tuple[int, str]]:
@@ -144,7 +137,7 @@ def _all_pids() -> list[int]:
 # -- by cgroups of version 2
 
 
-def cgroup_mount() -> Path | None:
+def _cgroup_mount() -> Path | None:
     """Where cgroups of version 2 are mounted."""
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
         return next((Path(line.split()[1]) for line in mounts if line.split()[2] == "cgroup2"), None)
@@ -152,19 +145,33 @@ def cgroup_mount() -> Path | None:
 
 def own_cgroup() -> Path | None:
     """The cgroup of this process; None without cgroups of version 2."""
-    if (mount := cgroup_mount()) is None:
+    if (mount := _cgroup_mount()) is None:
         return None
     with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as lines:
         own = next((line.rstrip("\n")[3:] for line in lines if line.startswith("0::")), None)
     return None if own is None else mount / own.lstrip("/")
 
 
+def _cgroups() -> Iterator[Path]:
+    if (mount := _cgroup_mount()) is not None:
+        for folder, names, _ in os.walk(mount):
+            yield from (Path(folder, name) for name in names)
+
+
 def cgroups_of(tags: Collection[str]) -> list[Path]:
     """All cgroups of nodes of these leases."""
-    if (mount := cgroup_mount()) is None or not tags:
-        return []
-    found = (Path(folder, name) for folder, names, _ in os.walk(mount) for name in names)
-    return [cgroup for cgroup in found if cgroup.name.rpartition(".")[0] in tags]
+    return [cgroup for cgroup in _cgroups() if cgroup.name.rpartition(".")[0] in tags] if tags else []
+
+
+def remove_empty_cgroups() -> None:
+    """Remove the cgroups of leases of any cluster in which no process is left.
+
+    The controller removes those of its leases; others remain where it never runs again after runner and supervisor were
+    killed.
+    """
+    for cgroup in _cgroups():
+        if re.fullmatch(r"hetopt-.+-\d+-\d+-\d+\.\d+", cgroup.name):
+            _remove(cgroup)
 
 
 def cgroup_pids(cgroup: Path) -> list[int]:
@@ -180,8 +187,12 @@ def kill_cgroup(cgroup: Path) -> None:
     """Kill all processes in a cgroup, and remove it once it is empty."""
     with suppress(OSError):
         (cgroup / "cgroup.kill").write_text("1")
+    _remove(cgroup)
+
+
+def _remove(cgroup: Path) -> None:
     for folder, _, _ in os.walk(cgroup, topdown=False):
-        with suppress(OSError):  # not empty yet
+        with suppress(OSError):  # not empty
             os.rmdir(folder)
 
 

@@ -125,7 +125,7 @@ class Reconciler:
         holders, coming = [], 0
         for lease in leases:
             number = sum(seat.gpu_type == run.gpu_type and seat.place in usable for seat in lease.seats)
-            if number and (lease.kind == PROFILE or lease.stop_asked is not None):
+            if number and (lease.kind == PROFILE or lease.is_stopping):
                 coming += number  # free soon anyway
             elif number:
                 holders.append((lease, float(number)))

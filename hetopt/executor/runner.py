@@ -2,15 +2,16 @@
 
 All that an engine starts. It claims the node (a second start finds the claim and exits), starts the job's processes,
 stops them on request or when the lease is no longer renewed, and writes the exit file once no process of the job runs
-here any more.
+here any more. Its parent, the supervisor, kills what a killed runner leaves behind: processes that a job's shell has
+started do not die with the runner, and an engine may lose track of them.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,22 +21,22 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import processes
 from hetopt.executor.job_side import LEASE_VARIABLE
 from hetopt.executor.lease_record import LeaseRecord
-from hetopt.executor.supervisor import STOPPING, supervised
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGURG)  # the last one by Slurm, see its engine
+"""Signals that request a runner to stop its job."""
 
 CHECK_SECONDS = 0.1
 """Time between two checks of processes and directory."""
 
 PATIENCE = 10.0
 """Seconds until a file that another host has written must be visible in a shared directory."""
-
-PORTS_TRIED = 100
-"""Ports that are probed for rank 0."""
 
 SCARCE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE}
 """Errors of a host that lacks resources now, not of the command."""
@@ -73,13 +74,10 @@ class Runner:
             signal.signal(number, lambda *_: self._request_stop("stopped"))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
 
-    def try_to_run(self) -> None:
-        """Run the node, unless another process does."""
-        if files.claim(self.folder, self.rank, files.identity()):
-            self.run()
-
     def run(self) -> None:
-        """From the claim to the exit file."""
+        """From the claim to the exit file; nothing where another process has claimed the node."""
+        if not files.claim(self.folder, self.rank, files.identity()):
+            return
         processes.adopt_orphans()  # what the job leaves behind stays below this process
         problem = self._start()
         while problem is None and self._running():
@@ -103,7 +101,6 @@ class Runner:
             return f"the working directory {self.lease.cwd!r} is not there on {socket.gethostname()}"
         if (port := self._port()) is None:
             return None  # stopped before
-        self.processes.make_cgroup()
         number = len(self.seats) if self.lease.launch == "worker" else 1
         for local in range(number):
             self._check()  # the lease may have expired during the claim
@@ -116,6 +113,8 @@ class Runner:
                 why = getattr(refused, "strerror", None) or refused
                 return f"{self.lease.command[0]!r} cannot be started: {why}"
         self.watch.start()  # after the last fork
+        log = self.folder / files.log_file(self.rank)
+        threading.Thread(target=_limit_log, args=(log, self.lease.log_bytes), daemon=True).start()
         return None
 
     def _missing_gpus(self) -> str | None:
@@ -182,7 +181,7 @@ class Runner:
             "WORLD_SIZE": str(sum(sizes)),
             "LOCAL_RANK": str(local),
             "LOCAL_WORLD_SIZE": str(number),
-            "MASTER_ADDR": lease.address(0),
+            "MASTER_ADDR": lease.addresses.get(nodes[0], nodes[0]),
             "MASTER_PORT": str(port),
             "SPT_NOENV": "1",  # or the package setproctitle would overwrite the tag
         }
@@ -218,12 +217,10 @@ class Runner:
         if self.reason is not None:
             self._signal()
         self._reap()
-        limit_log(self.folder / files.log_file(self.rank), lease.log_bytes)
 
     def _request_stop(self, reason: str) -> None:
         """Stop the job from the next check on; the first reason counts."""
-        if self.reason is None:
-            self.reason = reason
+        self.reason = self.reason or reason
 
     def _signal(self) -> None:
         """Send SIGTERM to each process of the job once; SIGKILL to all when the grace period is over.
@@ -248,28 +245,14 @@ class Runner:
 
 
 class Watch(threading.Thread):
-    """Reads the shared directory in a separate thread, so that a hanging file server does not prevent fencing.
-
-    Attributes
-    ----------
-    renewed:
-        When the counter was last seen to change; at first, when the runner began.
-    stop:
-        Whether the controller has requested a stop.
-    progress:
-        When the first progress of the job was seen, or None.
-    rate:
-        When progress with a second step was first seen, which gives a speed, or None.
-    began:
-        When the runner began.
-    """
+    """Reads the shared directory in a separate thread, so that a hanging file server does not prevent fencing."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
-        self.folder, self.stop = folder, False
-        self.began = self.renewed = files.now()
-        self.progress: float | None = None
-        self.rate: float | None = None
+        self.folder, self.stop = folder, False  # whether the controller has requested a stop
+        self.began = self.renewed = files.now()  # the latter: when the counter was last seen to change
+        self.progress: float | None = None  # when the first progress of the job was seen
+        self.rate: float | None = None  # when progress with a second step was first seen, which gives a speed
         self._counter: str | None = None
 
     def run(self) -> None:
@@ -287,11 +270,10 @@ class Watch(threading.Thread):
                 self.renewed = now
             self._counter = counter
         self.stop = self.stop or os.path.exists(self.folder / files.STOP)  # Path.exists raises errors of a file server
-        content = files.read_json(self.folder / files.PROGRESS) if self.rate is None else None
-        if content is not None and self.progress is None:
-            self.progress = files.now()
-        if content is not None and content.get("step") != content.get("first_step"):
-            self.rate = files.now()
+        if self.rate is None and (content := files.read_json(self.folder / files.PROGRESS)) is not None:
+            self.progress = self.progress or files.now()
+            if content.get("step") != content.get("first_step"):
+                self.rate = files.now()
 
 
 def _is_hidden(name: str) -> bool:
@@ -315,7 +297,7 @@ def _retry(write: Callable[[], object]) -> None:
 
 def free_port(first: int) -> int:
     """The first port from ``first`` on without a listening process on this machine; ``first`` if all are in use."""
-    for port in range(first, first + PORTS_TRIED):
+    for port in range(first, first + 100):
         with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also ports closed just now
             probe.bind(("", port))
@@ -323,12 +305,45 @@ def free_port(first: int) -> int:
     return first
 
 
-def limit_log(path: Path, limit: int) -> None:
-    """Move the content of a log aside once it has half of this many bytes, so that the newest output is retained."""
-    with suppress(OSError):
-        if limit and os.stat(path).st_size > limit // 2:
-            shutil.copy(path, f"{path}.old")
-            os.truncate(path, 0)  # the job appends
+def _limit_log(path: Path, limit: int) -> None:
+    """Limit a log for as long as this process lives; in a separate thread, as it takes time to copy a large log."""
+    while limit:
+        time.sleep(CHECK_SECONDS)
+        try:
+            if os.stat(path).st_size > limit // 3:
+                move_log(path, limit)
+        except OSError:  # the disk is full, say
+            time.sleep(PATIENCE)
+
+
+def move_log(path: Path, limit: int) -> None:
+    """Move the content of a log to ``PATH.old``, which is replaced at once.
+
+    Processes append to the open log, so it is copied and truncated. What they write between the last read and the
+    truncation, within microseconds, is lost; so is what exceeds ``limit`` bytes, where they write faster than it is
+    copied.
+
+    Raises
+    ------
+    OSError
+        It cannot be copied; the log is unchanged.
+    """
+    spare = path.with_name(f".{path.name}.old")
+    try:
+        with open(path, "r+b", buffering=0) as log, open(spare, "wb", buffering=0) as copy:
+            left = _copy(log, copy, limit)
+            os.replace(spare, f"{path}.old")
+            _copy(log, copy, left)  # what was written meanwhile
+            log.truncate(0)
+    finally:
+        spare.unlink(missing_ok=True)
+
+
+def _copy(source: io.FileIO, target: io.FileIO, most: int) -> int:
+    """Copy what was not read yet, at most this number of bytes; how many of these are left."""
+    while most and (copied := os.sendfile(target.fileno(), source.fileno(), None, most)):
+        most -= copied
+    return most
 
 
 def main(words: list[str]) -> int:
@@ -356,13 +371,55 @@ def main(words: list[str]) -> int:
     rank = int(words[1]) if len(words) > 1 else lease.nodes.index(name)
     runner = Runner(lease, rank, [int(word) for word in words[2:]])  # its timeouts begin before the claim
     runner.listen()
-    identity, code = supervised(runner.try_to_run, lambda: runner.reason is not None)
+    identity, code = _supervised(runner)
     if code == 0:
         return 0
     if files.read_json(folder / files.claim_file(rank)) != identity or (folder / files.exit_file(rank)).exists():
         return 1  # nothing has begun, another process runs the node, or its end is reported already
     _report(folder, rank, reason="lost", left=runner.processes.kill(processes.reap))
     return 1
+
+
+def _supervised(runner: Runner) -> tuple[dict[str, Any], int]:
+    """Let a child process run the node, and wait for it: its identity and exit code; its orphans become children here.
+
+    If this process is killed, the child gets SIGTERM.
+    """
+    own = os.getpid()
+    processes.adopt_orphans()
+    ready, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(ready)
+            os.close(write_end)  # signals before are lost: Python drops those that arrive during a fork
+            processes.die_with(own, signal.SIGTERM)
+            runner.run()
+            code = 0
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            with suppress(OSError, ValueError):  # a full disk
+                sys.stderr.flush()
+            os._exit(code)
+
+    os.close(write_end)
+    os.read(ready, 1)  # until the child handles signals, or is dead
+    os.close(ready)
+
+    def forward(number: int, _: FrameType | None) -> None:
+        processes.send([child], number)
+
+    for number in STOPPING:
+        signal.signal(number, forward)
+    identity = files.identity(child)
+    if runner.reason is not None:  # a signal came before they were forwarded
+        processes.send([child], signal.SIGTERM)
+    ended, status = os.wait()
+    while ended != child:
+        ended, status = os.wait()
+    return identity, os.waitstatus_to_exitcode(status)
 
 
 def _report(

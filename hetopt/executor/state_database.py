@@ -9,7 +9,7 @@ import secrets
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -313,15 +313,7 @@ class StateDatabase:
 
     def record_event(self, connection: Connection, kind: str, job: str | None = None, **content: Any) -> None:
         """An event, in the transaction of the change that it is about."""
-        self.record_events(connection, [(kind, job, content)])
-
-    def record_events(
-        self, connection: Connection, events: Sequence[tuple[str, str | None, Mapping[str, Any]]]
-    ) -> None:
-        """Events (kind, job, content), one after another."""
-        common = {"time": self.now(), "at": today()}
-        rows = [{**common, "kind": kind, "job": job, "content": json.dumps(content)} for kind, job, content in events]
-        connection.insert_all("events", rows)
+        connection.insert("events", time=self.now(), at=today(), kind=kind, job=job, content=json.dumps(content))
 
     def meta(self, connection: Connection, key: str) -> str | None:
         """A single fact; None where it was never set."""

@@ -1,17 +1,43 @@
-"""The NVIDIA GPUs of this machine, by NVML, the library of nvidia-smi."""
+"""The NVIDIA GPUs of this machine, by NVML, the library of nvidia-smi; queried periodically in a separate process."""
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import pynvml  # type: ignore[import-untyped]
 
+from hetopt.errors import HetoptError
+from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Node, Seat
 from hetopt.executor.processes import belongs, describe
+
+QUERY_SECONDS = 60.0
+"""Time between queries, and longest time of one: it wakes sleeping GPUs, one after the other."""
+
+BUSY_SECONDS = 10.0
+"""Time between queries while other processes use a GPU."""
+
+RETRY_SECONDS = 5.0
+"""Time until the next query after one that has failed."""
+
+WAIT_SECONDS = 5.0
+"""Longest time that :meth:`GpuWatch.node` waits for a query."""
+
+CLOSE_SECONDS = 1.0
+"""Longest time that :meth:`GpuWatch.close` waits for a killed process."""
+
+OUTPUT_BYTES = 1 << 20
+"""Room for the output of a query, which is read after its end."""
 
 LONGEST = 63
 """Longest name of a GPU type (:func:`~hetopt.executor.names.check_name`)."""
@@ -20,7 +46,122 @@ _MAKER = re.compile(r"(?:(?:NVIDIA|Tesla|GeForce)-)+")
 _PROFILE = re.compile(r"(?:[0-9]{1,3}c\.)?[0-9]{1,3}g\.[0-9]{1,4}gb(?:[+-][A-Za-z.]{1,12})?")
 
 
-def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int] | None:
+class NoGPUs(HetoptError, LookupError):
+    """This machine has no GPUs; the message is the reason, as a clause."""
+
+
+class GpuWatch:
+    """The node with the GPUs of this machine that work now.
+
+    Each query is a separate process: NVML can hang where a driver is broken, and once loaded it cannot be used after
+    an update of the driver. Open only briefly, it does not prevent resets, MIG changes and updates.
+
+    Parameters
+    ----------
+    first, reported:
+        Result of :func:`find_gpus` at the start.
+    own:
+        Prefix of the tags of leases of this cluster.
+    """
+
+    def __init__(self, first: Node, reported: int, own: str = "hetopt-") -> None:
+        self._node, self._most, self._whole, self._own = first, reported, first.seats, own
+        self._query: subprocess.Popen[bytes] | None = None
+        self._taken = self._began = files.now()  # when the last finished query began; the last one of all
+        self._due = self._began + QUERY_SECONDS
+        self._problem: str | None = None
+
+    def node(self, max_age: float = math.inf) -> Node:
+        """The node as it was at most ``max_age`` seconds ago, if NVML answers in time; begins a query when it is due.
+
+        Raises
+        ------
+        EngineDown
+            NVML fails, or all GPUs are lost. An empty node would stop all jobs; the node from before would fail jobs
+            that start, for example during an update of the driver.
+        """
+        now = files.now()
+        since, until = now - max_age, now + WAIT_SECONDS
+        if self._taken < since:
+            self._due = now
+        self._poll()
+        while self._taken < since and self._query is not None and (left := until - files.now()) > 0:
+            with suppress(subprocess.TimeoutExpired):
+                self._query.wait(left)
+            self._poll()
+        if self._problem is not None:
+            raise EngineDown(self._problem)
+        return self._node
+
+    def close(self) -> None:
+        """Kill the running query."""
+        if (query := self._query) is not None:
+            query.kill()
+            with suppress(subprocess.TimeoutExpired):
+                query.communicate(timeout=CLOSE_SECONDS)
+            query.returncode = query.poll() or 0  # no warning where it hangs in the driver
+
+    def _poll(self) -> None:
+        if self._query is not None:
+            self._take(self._query)
+        if self._query is None and files.now() >= self._due:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._began = files.now()
+        self._due = self._began + (BUSY_SECONDS if self._node.busy else QUERY_SECONDS)
+        try:
+            self._query = subprocess.Popen(
+                [sys.executable, "-P", "-m", "hetopt.executor.engines.nvidia", self._node.name, self._own],
+                env={key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pipesize=OUTPUT_BYTES,
+                start_new_session=True,  # without Ctrl-C, which is for the controller
+            )
+        except OSError as problem:
+            self._fail(f"no process can be started on this machine: {problem.strerror}")
+
+    def _take(self, query: subprocess.Popen[bytes]) -> None:
+        """Take the result of the query if it has ended; one that hangs is killed, and awaited."""
+        if (code := query.poll()) is None:
+            if files.now() - self._began > QUERY_SECONDS:
+                query.kill()
+                self._fail(f"NVML has not answered within {QUERY_SECONDS:g} s; nvidia-smi must list all GPUs")
+            return
+        self._taken, self._query = self._began, None
+        try:
+            result = json.loads(query.communicate()[0])
+        except ValueError:
+            self._fail(f"asking NVML ended with exit code {code}; nvidia-smi must list all GPUs without an error")
+            return
+        if "down" in result:
+            self._fail(result["down"])
+        else:
+            self._adopt(result["node"], result["reported"])
+
+    def _fail(self, problem: str) -> None:
+        self._problem = problem
+        self._due = min(self._due, files.now() + RETRY_SECONDS)
+
+    def _adopt(self, found: Mapping[str, Any], reported: int) -> None:
+        seats, notes = tuple(Seat(**seat) for seat in found["seats"]), [found["note"]]
+        if reported < self._most:  # some drivers do not report a GPU that has fallen off the bus
+            there = {seat.device for seat in seats}
+            gone = [f"{seat.gpu_type} {seat.device}" for seat in self._whole if seat.device not in there]
+            without = ", ".join(gone) or "the others"
+            notes.append(f"the driver reports {reported} of {self._most} GPUs, without {without}")
+        elif not found["note"]:
+            self._whole = seats
+        self._most = max(self._most, reported)
+        note = "; ".join(filter(None, notes))
+        memory = {**self._node.memory_bytes, **found["memory_bytes"]}  # lost types may come back
+        self._node = replace(self._node, seats=seats, note=note, memory_bytes=memory, busy=found["busy"])
+        self._problem = None
+
+
+def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int]:
     """The GPUs of this machine that work, in the order of nvidia-smi, and how many the driver reports.
 
     A GPU with an NVML error is left out, with a note. A GPU in MIG mode is represented by its instances only.
@@ -33,41 +174,30 @@ def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int] | None:
     own:
         Prefix of the tags of leases of this cluster. Other compute processes make a GPU busy; graphics do not.
 
-    Returns
-    -------
-    tuple or None
-        None without GPUs (:func:`why_no_gpus` has the reason).
-
     Raises
     ------
+    NoGPUs
+        There is no GPU, driver or library.
     EngineDown
         NVML itself reports an error, or all GPUs do.
     """
-    found = None
     try:
-        with _nvml() as count:
-            found = _node(host, count, own), count
-    except _NoGPUs:
-        return None
-    except EngineDown:
-        if found is None:
-            raise  # otherwise only nvmlShutdown has failed, e.g. because of a lost GPU
-    return found
-
-
-def why_no_gpus() -> str:
-    """The reason why :func:`find_gpus` finds none, as a clause.
-
-    Raises
-    ------
-    EngineDown
-        NVML reports an error.
-    """
+        pynvml.nvmlInit()
+    except pynvml.NVMLError_LibraryNotFound as problem:
+        raise NoGPUs(_library(problem.__context__)) from None
+    except pynvml.NVMLError_DriverNotLoaded:
+        raise NoGPUs("the NVIDIA driver is not loaded") from None
+    except pynvml.NVMLError_GpuNotFound:  # other drivers count 0
+        raise NoGPUs("the driver reports no GPU") from None
+    except pynvml.NVMLError as problem:
+        raise _down("nvmlInit", problem) from None
     try:
-        with _nvml() as count:
-            return f"the driver reports {count} GPU{'s' * (count > 1)} by now"
-    except _NoGPUs as reason:
-        return str(reason)
+        if not (count := int(_call(pynvml.nvmlDeviceGetCount))):
+            raise NoGPUs("the driver reports no GPU")
+        return _node(host, count, own), count
+    finally:
+        with suppress(pynvml.NVMLError):  # e.g. because of a lost GPU
+            pynvml.nvmlShutdown()
 
 
 def type_name(name: str) -> str:
@@ -80,45 +210,13 @@ def type_name(name: str) -> str:
     return _MAKER.sub("", words, count=1).lstrip("._+-")[:LONGEST].rstrip("-") or "GPU"
 
 
-class _NoGPUs(Exception):
-    """This machine has no GPUs; the text is the reason."""
-
-
 class _Device(NamedTuple):
     """A GPU or a MIG instance."""
 
     gpu_type: str
     uuid: str
     memory_bytes: int | None
-    processes: tuple[int, ...] = ()
-
-
-@contextmanager
-def _nvml() -> Iterator[int]:
-    """Open the library; the number of its GPUs, at least 1."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError_LibraryNotFound as problem:
-        raise _NoGPUs(_library(problem.__context__)) from None
-    except pynvml.NVMLError_DriverNotLoaded:
-        raise _NoGPUs("the NVIDIA driver is not loaded") from None
-    except pynvml.NVMLError_GpuNotFound:  # other drivers count 0
-        raise _NoGPUs("the driver reports no GPU") from None
-    except pynvml.NVMLError as problem:
-        raise _down("nvmlInit", problem) from None
-    try:
-        yield _count()
-    except BaseException:
-        with suppress(pynvml.NVMLError):  # the first error is the one to report
-            pynvml.nvmlShutdown()
-        raise
-    _call(pynvml.nvmlShutdown)
-
-
-def _count() -> int:
-    if not (count := _call(pynvml.nvmlDeviceGetCount)):
-        raise _NoGPUs("the driver reports no GPU")
-    return int(count)
+    processes: tuple[int, ...]
 
 
 def _library(problem: BaseException | None) -> str:
@@ -148,11 +246,9 @@ def _down(call: str, problem: Exception, of: str = "") -> EngineDown:
 
 def _node(host: str, count: int, own: str) -> Node:
     """The working GPUs, by the open library."""
-    busy: dict[str, str] = {}
-    seats: list[Seat] = []
-    memory: dict[str, float] = {}
-    notes: list[str] = []
-    seen: Counter[str] = Counter()
+    busy, memory = dict[str, str](), dict[str, float]()
+    seats, notes = list[Seat](), list[str]()
+    seen = Counter[str]()
     failed = 0
     for number in range(count):
         found = list(_devices(number))
@@ -164,14 +260,13 @@ def _node(host: str, count: int, own: str) -> Node:
             notes.append(f"GPU {number} is in MIG mode and has no instance")
         elif failed == count:
             raise problems[-1]
-        for device in working:
-            kind = device.gpu_type
-            seats.append(Seat(host, kind, seen[kind], device.uuid))
+        for kind, uuid, memory_bytes, processes in working:
+            seats.append(Seat(host, kind, seen[kind], uuid))
             seen[kind] += 1
-            if others := [describe(pid) for pid in device.processes if not belongs(pid, own)]:
-                busy[device.uuid] = ", ".join(others)
-            if device.memory_bytes is not None:  # of a type the smallest: decisions are about types
-                memory[kind] = min(memory.get(kind, device.memory_bytes), device.memory_bytes)
+            if others := [describe(pid) for pid in processes if not belongs(pid, own)]:
+                busy[uuid] = ", ".join(others)
+            if memory_bytes is not None:  # of a type the smallest: decisions are about types
+                memory[kind] = min(memory.get(kind, memory_bytes), memory_bytes)
     return Node(host, tuple(seats), note="; ".join(notes), memory_bytes=memory, busy=busy)
 
 
@@ -185,32 +280,27 @@ def _devices(number: int) -> Iterator[_Device | EngineDown]:
         without = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound)
         modes = _call(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
         if modes is None or modes[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-            yield _Device(model, _call(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of), _processes(gpu, of))
+            yield _device(model, gpu, of)
             return
         places = range(_call(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of))
     except EngineDown as problem:
         yield problem
         return
+    unused = (pynvml.NVMLError_NotFound,)
     for place in places:
+        part = f"MIG device {place} of {of}"
         try:
-            if (instance := _instance(gpu, place, model, of)) is not None:
-                yield instance
+            handle = _call(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, of=part, none_for=unused)
+            if handle is not None:
+                profile = f"-MIG-{_profile(handle, part, gpu, of)}"
+                yield _device(model[: LONGEST - len(profile)] + profile, handle, part)
         except EngineDown as problem:
             yield problem
 
 
-def _instance(gpu: Any, place: int, model: str, of: str) -> _Device | None:
-    """A MIG instance of the GPU; None for an unused place."""
-    part = f"MIG device {place} of {of}"
-    handle = _call(
-        pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, of=part, none_for=(pynvml.NVMLError_NotFound,)
-    )
-    if handle is None:
-        return None
-    profile = f"-MIG-{_profile(handle, part, gpu, of)}"
-    kind = f"{model[: LONGEST - len(profile)]}{profile}"
-    uuid = _call(pynvml.nvmlDeviceGetUUID, handle, of=part)
-    return _Device(kind, uuid, _memory(handle, part), _processes(handle, part))
+def _device(gpu_type: str, handle: Any, of: str) -> _Device:
+    uuid = _call(pynvml.nvmlDeviceGetUUID, handle, of=of)
+    return _Device(gpu_type, uuid, _memory(handle, of), _processes(handle, of))
 
 
 def _processes(handle: Any, of: str) -> tuple[int, ...]:
@@ -244,3 +334,18 @@ def _profile(instance: Any, part: str, gpu: Any, of: str) -> str:
         gigabytes = (2 * eighths * -(-whole >> 30) + 8) // 16  # to the nearest, halves upwards
     compute, slices = shape.computeInstanceSliceCount, shape.gpuInstanceSliceCount
     return f"{'' if compute == slices else f'{compute}c.'}{slices}g.{gigabytes}gb"
+
+
+def main(words: list[str]) -> int:
+    """Print the result of a query as JSON; the words are the parameters of :func:`find_gpus`."""
+    try:
+        node, reported = find_gpus(*words)
+        result = {"node": asdict(node), "reported": reported}
+    except (EngineDown, NoGPUs) as problem:
+        result = {"down": str(problem)}
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
