@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.cluster import Cluster
+from hetopt.data.entities import job_type_keys
 from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_record import TRAIN
 from hetopt.executor.queue import DONE, QUEUED, known_nodes, spec_of
-from hetopt.executor.round_decision import cluster_of, distinct, job_of, speeds_of, with_tenants
+from hetopt.executor.round_decision import cluster_of, job_of, speeds_of, with_tenants
 from hetopt.executor.speeds import allowed_types, memory_of, read_speeds
 from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import ESTIMATORS
@@ -50,8 +52,9 @@ def log_of(database: StateDatabase) -> Log:
         )
         rounds = connection.rows("SELECT * FROM rounds ORDER BY number")
         events = connection.rows("SELECT * FROM events ORDER BY id")
-        _, speeds = _described(connection, jobs)
-    jobs = [row for row in jobs if row["id"] in speeds]
+        cluster, described = _described(connection, jobs)
+    if cluster is not None:
+        jobs = [row for row in jobs if row["name"] in described]
     by_number = {row["id"]: row for row in jobs}
     leases = [lease for lease in leases if lease["job"] in by_number]
     finished = [row["finished"] or 0.0 for row in jobs]
@@ -66,18 +69,16 @@ def log_of(database: StateDatabase) -> Log:
     spans = _spans(leases, by_number, held, end)
     table = _rounds(rounds, spans, capacity, end)
     took = pd.Series([row["seconds"] for row in rounds], index=pd.Index(table["start"], name="start"), name="seconds")
-    rates = {row["name"]: speeds[row["id"]] for row in jobs}
+    names = {None, *(row["name"] for row in jobs)}
     changes = [
-        (row["time"], KINDS[row["kind"]], row["job"])
-        for row in events
-        if row["kind"] in KINDS and (row["job"] is None or row["job"] in rates)
+        (row["time"], KINDS[row["kind"]], row["job"]) for row in events if row["kind"] in KINDS and row["job"] in names
     ]
     return Log(
         _jobs(jobs, leases, held, end),
         spans,
         table,
         pd.DataFrame(changes, columns=["time", "kind", "job"]),
-        _throughput(spans, table, rates, _entities(jobs)),
+        _throughput(spans, table, with_tenants(cluster, list(described.values())) if cluster and described else None),
         capacity,
         pd.DataFrame(index=pd.Index([], name="start", dtype=float)),
         took,
@@ -158,32 +159,19 @@ def _rounds(rounds: Sequence[Row], spans: pd.DataFrame, capacity: float, end: fl
     return pd.DataFrame(columns, columns=ROUNDS)
 
 
-def _entities(jobs: Sequence[Row]) -> dict[str, str]:
-    """Job -> its tenant, or tenant and job type if the tenant has several, as :func:`instance_of` names them."""
-    names = distinct((row["tenant"] for row in jobs), (row["name"] for row in jobs))
-    kinds: dict[str, dict[str, str]] = {}
-    for row in jobs:
-        kinds.setdefault(row["tenant"], {})[row["name"]] = spec_of(row).model or "jobs"
-    found: dict[str, str] = {}
-    for tenant, own in kinds.items():
-        several = len(set(own.values())) > 1
-        found |= {job: f"{names[tenant]}/{kind}" if several else names[tenant] for job, kind in own.items()}
-    return found
-
-
-def _throughput(
-    spans: pd.DataFrame, rounds: pd.DataFrame, speeds: Mapping[str, Mapping[str, float]], entities: Mapping[str, str]
-) -> pd.DataFrame:
+def _throughput(spans: pd.DataFrame, rounds: pd.DataFrame, instance: Instance | None) -> pd.DataFrame:
     """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's speedup there."""
+    names = {} if instance is None else {key: name for name, key in job_type_keys(instance).items()}
+    jobs = {} if instance is None else instance.job
     places = zip(spans["job"], spans["seats"], strict=True)
-    rates = np.array([_rate(json.loads(seats), speeds[job]) for job, seats in places])
+    rates = np.array([_rate(json.loads(seats), jobs[job].throughput) for job, seats in places])
     starts, lost, ends = (spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
     begins = training_begins(starts, lost, ends)
     bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
     columns = {}
-    owner = spans["job"].map(dict(entities))
-    for tenant in dict.fromkeys(entities.values()):
-        own = (owner == tenant).to_numpy()
+    owner = np.array([names[str(jobs[job].tenant), str(jobs[job].job_type)] for job in spans["job"]], dtype=object)
+    for tenant in names.values():
+        own = owner == tenant
         with np.errstate(invalid="ignore", divide="ignore"):
             columns[tenant] = integrals(begins[own], ends[own], rates[own], *bounds) / (bounds[1] - bounds[0])
     index = pd.Index(rounds["start"], name="start")
@@ -211,31 +199,28 @@ def instance_of(database: StateDatabase) -> Instance:
         No node is known, or no job that could run.
     """
     with database.reading() as connection:
-        rows = connection.rows("SELECT * FROM jobs ORDER BY id")
-        cluster, rates = _described(connection, rows)
+        cluster, jobs = _described(connection, connection.rows("SELECT * FROM jobs ORDER BY id"))
     if cluster is None:
         raise InvalidInstance(f"{database.folder} knows no node with a GPU yet; `hetopt run` asks an engine for them")
-    jobs = [job_of(row, spec_of(row), rates[row["id"]]) for row in rows if row["id"] in rates]
     if not jobs:
         raise InvalidInstance(f"{database.folder} has no job yet that its nodes could run")
-    return with_tenants(cluster, jobs, name=str(database.folder), source="measured by the executor")
+    return with_tenants(cluster, list(jobs.values()), name=str(database.folder), source="measured by the executor")
 
 
-def _described(connection: Connection, jobs: Sequence[Row]) -> tuple[Cluster | None, dict[int, Mapping[str, float]]]:
-    """The cluster, and the speeds of those jobs that it could run; None and what was measured while it is unknown."""
-    speeds = read_speeds(connection, all_jobs=True)
-    hosts = _hosts(connection)
+def _described(connection: Connection, rows: Sequence[Row]) -> tuple[Cluster | None, dict[str, Job]]:
+    """The cluster, None while it is unknown, and the jobs that it could run, by name."""
+    speeds, hosts = read_speeds(connection, all_jobs=True), _hosts(connection)
     cluster, memory = cluster_of(hosts), memory_of(hosts)
     if cluster is None:
-        return None, {row["id"]: speeds.rates(row["id"]) for row in jobs}
-    every = speeds_of(jobs, speeds, cluster.type_names, ESTIMATORS.factory("hadar"))
-    found: dict[int, Mapping[str, float]] = {}
-    for row in jobs:
+        return None, {}
+    every = speeds_of(rows, speeds, cluster.type_names, ESTIMATORS.factory("hadar"))
+    found: dict[str, Job] = {}
+    for row in rows:
         spec, own = spec_of(row), every[row["name"]]
         allowed = allowed_types(spec, speeds.of(row["id"]), memory, cluster.type_names)
         rates = {t: own[t] if t in allowed else 0.0 for t in cluster.type_names}
         if sum(cluster.capacity[t] for t, rate in rates.items() if rate > 0) >= spec.workers:
-            found[row["id"]] = rates
+            found[row["name"]] = job_of(row, spec, rates)
     return cluster, found
 
 
