@@ -37,6 +37,18 @@ def test_pages_fit_and_can_be_read_at_all_widths(browser: Any, tmp_path: Path, k
     assert problems_of(browser, path) == []
 
 
+def test_the_shadow_of_a_table_ends_with_it(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(seen(busy(tmp_path / "s")), live=False))
+    with opened(browser, path, 390, "light") as tab:
+        beside = tab.evaluate("""() => [...document.querySelectorAll(".scroll > table")].map((table) => {
+            const own = table.getBoundingClientRect(), box = table.parentElement.getBoundingClientRect();
+            return Math.max(own.top - box.top, box.bottom - own.bottom);
+        })""")
+    assert len(beside) == 5
+    assert max(beside) < 1
+
+
 def test_the_page_renews_itself(browser: Any, recorded: RecordedState, server: DashboardServer) -> None:
     with opened(browser, server.url, 1400, "light") as tab:
         messages: list[str] = []
