@@ -22,7 +22,6 @@ from hetopt.errors import UnknownName
 from hetopt.executor import job_logs
 from hetopt.executor.commands import logs
 from hetopt.executor.job_logs import LOST, _LogReader, printed
-from hetopt.executor.runner import limit_log
 from hetopt.presentation.console import printable
 
 
@@ -166,22 +165,36 @@ def test_what_two_rotations_have_removed_is_reported(tmp_path: Path) -> None:
     assert list(iter(reader.read, b"")) == [LOST]
 
 
-def test_a_job_is_followed_over_the_rotations_of_its_runner(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_followed_over_rotations(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line comes in two writes, with rotations and reads between them."""
-    log, lines = job.lease(), [f"line {i}\n" for i in range(40)]
-    halves = [half for line in lines for half in (line[:4], line[4:])]
+    path, lines = job.lease(), [f"line {i}\n" for i in range(40)]
+    halves, log = [half for line in lines for half in (line[:4], line[4:])], Rotated(path)
 
     def step() -> None:
-        with log.open("a") as file:
+        with path.open("a") as file:
             file.write("".join(halves[:5]))
         del halves[:5]
-        limit_log(log, 30)
+        if path.stat().st_size > 15:
+            log.rotate()
         if not halves:
             job.change("jobs", state="done")
 
-    log.touch()
     monkeypatch.setattr(job_logs.time, "sleep", lambda _: step())
     assert job.printed(follow=True).split("<==\n", 1)[1] == "".join(lines)
+
+
+def test_what_was_read_but_not_copied_is_shown_once(tmp_path: Path) -> None:
+    """Processes write until the log is emptied."""
+    log = Rotated(tmp_path / "log-0")
+    reader, found = _LogReader(log.path, 0), list[bytes]()
+    for _ in range(3):
+        log.append(4)
+        log.copy()
+        log.append(2)
+        found += iter(reader.read, b"")
+        log.empty()
+        found += iter(reader.read, b"")
+    assert b"".join(found).decode().split() == [str(i + 1) for i in range(18)]
 
 
 def test_lines_that_were_moved_are_shown_before_those_of_the_log(job: Job) -> None:

@@ -17,7 +17,7 @@ from hetopt.executor.snapshot import leases_of
 from hetopt.executor.state_database import StateDatabase
 from hetopt.presentation.console import printable
 
-BLOCK_BYTES, END_BYTES = 65536, 4096
+BLOCK_BYTES, END_BYTES = 65536, 16384
 """Bytes that are read at a time, and by which the end of a file is recognised."""
 
 LOST = b"==> some output was lost here: the log was emptied before it could be read <==\n"
@@ -134,11 +134,12 @@ class _LogReader:
                     part = os.pread(old.fileno(), most, begin)
                     if _state(old) != state:
                         return None
-                    if state == self.before or not part.startswith(self.last):
+                    read = self.last.startswith(part)  # all that was copied, and maybe a little that was not
+                    if state == self.before or not (part.startswith(self.last) or (part and read)):
                         end_of_line = b"\n" * (self.last[-1:] not in (b"", b"\n"))
                         self.at, self.last = 0, b""
                         return end_of_line + LOST
-                    if part == self.last:
+                    if read:
                         self.at, self.last, self.before = 0, b"", state
                         return None
         part = part[len(self.last) :]
