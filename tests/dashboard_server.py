@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from hetopt.executor.dashboard.server import DashboardServer
 
 TOKEN = "correct-horse.battery_staple~1"
 Answer = tuple[int, dict[str, str], str]
+
+_TASKS: dict[DashboardServer, asyncio.Task[None]] = {}
+"""Those that serve."""
 
 
 @contextmanager
@@ -36,13 +40,26 @@ def served(
         closing(Reader(folder, lock_seconds=lock_seconds, max_age=max_age)) as reader,
         closing(DashboardServer(reader, host, 0, token, request_seconds=request_seconds)) as server,
     ):
-        thread = threading.Thread(target=server.serve_forever)
+        _TASKS[server] = task = asyncio.new_event_loop().create_task(server.serve())
+        thread = threading.Thread(target=_run, args=(task,))
         thread.start()
         try:
             yield server
         finally:
-            server.shutdown()
+            stop(server)
             thread.join()
+
+
+def _run(task: asyncio.Task[None]) -> None:
+    with closing(task.get_loop()) as loop, suppress(asyncio.CancelledError):
+        loop.run_until_complete(task)
+
+
+def stop(server: DashboardServer) -> None:
+    """End its task, once."""
+    task = _TASKS.pop(server, None)
+    if task is not None:
+        task.get_loop().call_soon_threadsafe(task.cancel)
 
 
 def fetch(
@@ -55,7 +72,7 @@ def fetch(
     **headers: str,
 ) -> Answer:
     """Status, headers and body of one request."""
-    connection = http.client.HTTPConnection(client, server.address.port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(client, server.port, timeout=PATIENCE)
     with closing(connection):
         connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()
@@ -67,7 +84,7 @@ def fetch(
 
 def raw(server: DashboardServer, request: bytes) -> bytes:
     """The answer to these bytes."""
-    with socket.create_connection(("127.0.0.1", server.address.port), timeout=PATIENCE) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         found = b""
         while part := connection.recv(65536):

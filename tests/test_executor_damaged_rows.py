@@ -143,7 +143,7 @@ def test_a_damaged_node_is_marked_and_written_again(stage: Make, content: str) -
     change(lab.database, "UPDATE nodes SET content = ? WHERE name = 'm'", content)
     shown = {one["name"]: one for one in snapshot(lab.database).nodes}
     assert (shown["m"]["state"], shown["n"]["state"]) == ("down", "up")
-    assert "content of node 'm' in table nodes cannot be read" in shown["m"]["note"]
+    assert shown["m"]["note"].startswith("state.db is damaged: content of node 'm' in table nodes cannot be read: ")
     submit(lab.database, spec("b", workers=1))  # checked against the nodes that can be read
     lab.play(3)
     assert [one["state"] for one in snapshot(lab.database).nodes] == ["up", "up"]

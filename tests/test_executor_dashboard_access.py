@@ -13,7 +13,7 @@ from dashboard_state import RecordedState
 from hetopt.errors import InvalidOption
 from hetopt.executor.commands import dashboard
 from hetopt.executor.dashboard.reader import Reader
-from hetopt.executor.dashboard.server import DashboardServer, address
+from hetopt.executor.dashboard.server import DashboardServer
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
@@ -63,7 +63,7 @@ def test_a_token_in_the_url_becomes_a_cookie(closed: DashboardServer) -> None:
     cookie, *flags = headers["Set-Cookie"].split("; ")
     assert set(flags) == {"Path=/", "HttpOnly", "SameSite=Strict"}
     name, _, value = cookie.partition("=")
-    assert name == f"hetopt-{closed.address.port}"
+    assert name == f"hetopt-{closed.port}"
     assert TOKEN not in value
     assert fetch(closed, Cookie=cookie)[0] == 200
     assert fetch(closed, Cookie=f"a=b; {cookie}; c=d")[0] == 200
@@ -99,7 +99,7 @@ def test_the_token_is_in_no_answer_or_message(closed: DashboardServer, capfd: py
     out, err = capfd.readouterr()
     assert TOKEN not in answers + out + err
     with pytest.raises(InvalidOption) as wrong:
-        address("127.0.0.1", 0, "sec ret")
+        DashboardServer(closed.reader, token="sec ret")
     assert "sec ret" not in str(wrong.value)
     assert "it must have 8 to 200" in str(wrong.value)
 
@@ -114,13 +114,16 @@ def test_invalid_tokens_are_refused(recorded: RecordedState, token: str) -> None
 def test_other_hosts_need_a_token(recorded: RecordedState, host: str) -> None:
     with pytest.raises(InvalidOption, match=r"HETOPT_TOKEN \(or --token\).*ssh -L"):
         dashboard(state=recorded.database.folder, host=host, port=0)
-    assert not address(host, 0, TOKEN).loopback
 
 
 def test_addresses_to_listen_on(recorded: RecordedState) -> None:
-    assert address("localhost", 80, None).loopback
-    assert address("127.0.0.1", 80, None).url == "http://127.0.0.1:80/"
-    assert socket.gethostname() in address("0.0.0.0", 80, TOKEN).url
+    with closing(Reader(recorded.database.folder)) as reader:
+        local, everywhere = DashboardServer(reader, "localhost"), DashboardServer(reader, "0.0.0.0", token=TOKEN)
+        for server in (local, everywhere):
+            server.close()
+        assert (local.loopback, everywhere.loopback) == (True, False)
+        assert local.url == f"http://127.0.0.1:{local.port}/"
+        assert everywhere.url == f"http://{socket.gethostname()}:{everywhere.port}/"
     with pytest.raises(InvalidOption, match=r"--port is 65536; it must be from 0"):
         dashboard(state=recorded.database.folder, port=65536)
     with pytest.raises(InvalidOption, match=r"--host is 'no\.such\.host\.invalid', which is no address"):
@@ -145,4 +148,4 @@ def test_the_page_is_served_over_ipv6(recorded: RecordedState, host: str, client
         for client in clients:
             assert fetch(server, client=client, Authorization=f"Bearer {TOKEN}")[0] == 200
             assert fetch(server, client=client)[0] == 401
-        assert (server.address.url == f"http://[::1]:{server.address.port}/") == (host == "::1")
+        assert (server.url == f"http://[::1]:{server.port}/") == (host == "::1")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_server import TOKEN, closed_server, open_server, recorded_state, served  # noqa: F401 - fixtures
+from dashboard_server import TOKEN, closed_server, open_server, recorded_state, served, stop  # noqa: F401 - fixtures
 from dashboard_state import RecordedState, busy, seen
 from pages_in_browser import chromium, opened, problems_of
 from waiting import PATIENCE
@@ -37,8 +37,20 @@ def test_pages_fit_and_can_be_read_at_all_widths(browser: Any, tmp_path: Path, k
     assert problems_of(browser, path) == []
 
 
+def test_the_shadow_of_a_table_ends_with_it(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(seen(busy(tmp_path / "s")), live=False))
+    with opened(browser, path, 390, "light") as tab:
+        beside = tab.evaluate("""() => [...document.querySelectorAll(".scroll > table")].map((table) => {
+            const own = table.getBoundingClientRect(), box = table.parentElement.getBoundingClientRect();
+            return Math.max(own.top - box.top, box.bottom - own.bottom);
+        })""")
+    assert len(beside) == 5
+    assert max(beside) < 1
+
+
 def test_the_page_renews_itself(browser: Any, recorded: RecordedState, server: DashboardServer) -> None:
-    with opened(browser, server.address.url, 1400, "light") as tab:
+    with opened(browser, server.url, 1400, "light") as tab:
         messages: list[str] = []
         tab.on("console", lambda message: messages.append(message.text))
         tab.reload()
@@ -50,9 +62,9 @@ def test_the_page_renews_itself(browser: Any, recorded: RecordedState, server: D
 
 
 def test_the_cookie_stands_for_the_token(browser: Any, recorded: RecordedState, closed: DashboardServer) -> None:
-    with opened(browser, closed.address.url, 1400, "light") as tab:
+    with opened(browser, closed.url, 1400, "light") as tab:
         assert "requires a token" in tab.inner_text("main")
-        tab.goto(f"{closed.address.url}?token={TOKEN}")
+        tab.goto(f"{closed.url}?token={TOKEN}")
         recorded.job("came-later")
         wait_for(tab, "#pending", "came-later")
         assert TOKEN not in tab.content()
@@ -66,9 +78,9 @@ def test_the_page_reports_that_the_server_does_not_answer(
     def fails() -> None:
         raise UnusableFile("the disk <b>is</b> gone")
 
-    with opened(browser, server.address.url, 1400, "light") as tab:
+    with opened(browser, server.url, 1400, "light") as tab:
         if what == "stops":
-            server.shutdown()
+            stop(server)
         else:
             monkeypatch.setattr(server.reader, "read", fails)
         text = {"stops": "The server does not answer.", "fails": "the disk <b>is</b> gone"}[what]
@@ -80,7 +92,7 @@ def test_the_page_reports_that_the_server_does_not_answer(
 def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path) -> None:
     """A table within it, its place, its focus and open details stay although rows come in above."""
     recorded = busy(tmp_path / "state")
-    with served(recorded.database.folder) as server, opened(browser, server.address.url, 1400, "light") as tab:
+    with served(recorded.database.folder) as server, opened(browser, server.url, 1400, "light") as tab:
         tab.evaluate("""() => {
             document.querySelector("#running details").open = true;
             const table = document.getElementById("scroll-pending");
@@ -111,6 +123,6 @@ def test_the_page_keeps_places_focus_and_selection(browser: Any, tmp_path: Path)
 
 
 def test_the_page_is_complete_without_scripts(browser: Any, server: DashboardServer) -> None:
-    with opened(browser, server.address.url, 390, "dark", scripts=False) as tab:
+    with opened(browser, server.url, 390, "dark", scripts=False) as tab:
         assert "early-bird" in tab.inner_text("#running")
         assert "Scripts are off" in tab.inner_text("body")

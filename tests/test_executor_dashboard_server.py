@@ -230,7 +230,7 @@ def test_simultaneous_requests_share_a_read(recorded: RecordedState, monkeypatch
 
 
 def connect(server: DashboardServer) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.address.port), timeout=PATIENCE)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
 
 
 def closed_on(server: DashboardServer, request: bytes) -> bool:

@@ -182,7 +182,8 @@ class Histories(RuleBasedStateMachine):
 
     def engine(self) -> str | None:
         with self.database.reading() as connection:
-            return reader.engine_of(connection)
+            engine: str | None = connection.value(reader.ENGINE)
+            return engine
 
     def check_events(self, before: list[int]) -> None:
         """The newest stays; each is in the state database or in the log file, and gets there once."""

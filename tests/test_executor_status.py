@@ -142,7 +142,7 @@ def test_all_views_show_that_the_job_is_stopped(recorded: RecordedState) -> None
     (run,) = runs(state.spans)
     assert run[0].until == pytest.approx(state.snapshot.now - 600.0, abs=1.0)
     assert lease_tip(run, state.snapshot.now).startswith("train of t ran on 2 K80 of n for 40 min, until 10 min ago")
-    assert state.usage.total["t"] == pytest.approx(2 * 2400.0, abs=4.0)
+    assert state.usage["t"] == pytest.approx(2 * 2400.0, abs=4.0)
     (row,) = tenants(state).table.rows
     assert [cell.text for cell in row[:4]] == ["t", "0", "1", "0"]
 

@@ -323,6 +323,8 @@ def dashboard(
     once: Annotated[Path | None, Option(help="Write the page to this file (-: standard output), and end.")] = None,
 ) -> None:
     """Show the cluster in a browser, until Ctrl-C. Nothing can be changed there."""
+    import asyncio
+
     from hetopt.data.saving import save
     from hetopt.executor.dashboard.page import page
     from hetopt.executor.dashboard.reader import Reader
@@ -338,11 +340,11 @@ def dashboard(
             print(f"page: {once}")
             return
         with closing(DashboardServer(reader, host, port, token)) as server:
-            print(f"the dashboard is at {server.address.url}; Ctrl-C ends it")
+            print(f"the dashboard is at {server.url}; Ctrl-C ends it")
             if token is None:
                 print("all users of this machine can read it; a token (HETOPT_TOKEN) prevents that")
             else:
                 print("open it with ?token=... behind the address once; then a cookie stands for it")
-            if not server.address.loopback:
+            if not server.loopback:
                 print("the connection is not encrypted: in other networks use `ssh -L` or a proxy with TLS")
-            server.serve_forever()
+            asyncio.run(server.serve())

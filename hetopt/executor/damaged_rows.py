@@ -26,6 +26,9 @@ class DamagedRow(HetoptError, ValueError):
         super().__init__(f"state.db is damaged: {column} of {row} in table {table} cannot be read: {short}")
         self.table, self.job = table, job
 
+    def _place(self) -> str:
+        return ""  # the message has it
+
 
 def spec_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """The specification of a job (columns id, name, spec) without a full check, which would need pydantic.

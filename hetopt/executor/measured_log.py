@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from hetopt.data.cluster import Cluster
+from hetopt.data.entities import job_type_keys
+from hetopt.data.gpu_locations import HeldGPUs, hosts_of
 from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_record import TRAIN
 from hetopt.executor.queue import DONE, QUEUED, known_nodes, spec_of
-from hetopt.executor.round_decision import cluster_of, distinct, job_of, speeds_of, with_tenants
+from hetopt.executor.round_decision import cluster_of, job_of, speeds_of, with_tenants
 from hetopt.executor.speeds import allowed_types, memory_of, read_speeds
 from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import ESTIMATORS
-from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals, training_begins
+from hetopt.simulation.log import EventKind, Log, Recorder, integrals
 
-KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}
+KINDS = {"submitted": EventKind.ARRIVE, "done": EventKind.FINISH, "round": EventKind.DECIDE}
 """Events of the state database -> those of a simulation."""
 
-Held = Mapping[int, Mapping[str, Mapping[str, int]]]
-"""Number of a lease -> node -> GPU type -> GPUs."""
+Held = Mapping[int, HeldGPUs]
+"""Number of a lease -> (node, GPU type) -> GPUs."""
 
 JOBS = [
     "job", "tenant", "demand", "arrival", "start", "finish", "jct", "starvation", "switches", "rounds", "lost", "work",
@@ -50,8 +52,15 @@ def log_of(database: StateDatabase) -> Log:
         )
         rounds = connection.rows("SELECT * FROM rounds ORDER BY number")
         events = connection.rows("SELECT * FROM events ORDER BY id")
-        _, speeds = _described(connection, jobs)
-    jobs = [row for row in jobs if row["id"] in speeds]
+        cluster, runnable = _described(connection, jobs)
+    speeds = {job.name: job.throughput for job in runnable}
+    columns = dict[str, str]()  # job -> its tenant, or tenant and job type
+    if cluster is not None:
+        jobs = [row for row in jobs if row["name"] in speeds]
+    if cluster is not None and runnable:
+        instance = with_tenants(cluster, runnable)
+        names = {key: name for name, key in job_type_keys(instance).items()}
+        columns = {job.name: names[str(job.tenant), str(job.job_type)] for job in instance.jobs}
     by_number = {row["id"]: row for row in jobs}
     leases = [lease for lease in leases if lease["job"] in by_number]
     finished = [row["finished"] or 0.0 for row in jobs]
@@ -59,33 +68,36 @@ def log_of(database: StateDatabase) -> Log:
     if not jobs or any(row["state"] == QUEUED for row in jobs):  # else the log ends with the last job, as simulations
         end = max(end, database.now())
     capacity = float(max((row["capacity"] for row in rounds), default=0))
-    rounds = [row for row in rounds if row["time"] < end]
-    held: dict[int, dict[str, dict[str, int]]] = {}
+    held: dict[int, dict[tuple[str, str], float]] = {}
     for lease, node, gpu_type, number in seats:
-        held.setdefault(lease, {}).setdefault(node, {})[gpu_type] = number
-    spans = _spans(leases, by_number, held, end)
-    table = _rounds(rounds, spans, capacity, end)
-    took = pd.Series([row["seconds"] for row in rounds], index=pd.Index(table["start"], name="start"), name="seconds")
-    rates = {row["name"]: speeds[row["id"]] for row in jobs}
-    changes = [
-        (row["time"], KINDS[row["kind"]], row["job"])
-        for row in events
-        if row["kind"] in KINDS and (row["job"] is None or row["job"] in rates)
-    ]
-    return Log(
-        _jobs(jobs, leases, held, end),
-        spans,
-        table,
-        pd.DataFrame(changes, columns=["time", "kind", "job"]),
-        _throughput(spans, table, rates, _entities(jobs)),
-        capacity,
-        pd.DataFrame(index=pd.Index([], name="start", dtype=float)),
-        took,
-        end,
-    )
+        held.setdefault(lease, {})[node, gpu_type] = float(number)
+    record = Recorder(capacity, columns)
+    shown = {None, *(row["name"] for row in jobs)}
+    for row in events:
+        if row["kind"] in KINDS and row["job"] in shown:
+            record.event(row["time"], KINDS[row["kind"]], row["job"])
+    rounds = [row for row in rounds if row["time"] < end]
+    for row, stop in zip(rounds, [*(row["time"] for row in rounds[1:]), end], strict=False):
+        record.begin_round(row["time"], row["jobs"], row["placed"], 0.0, {}, row["seconds"])
+        record.end_round(stop)
+    for lease in leases:
+        job, where, start, stop = by_number[lease["job"]], held.get(lease["id"], {}), lease["granted"], lease["sealed"]
+        stop = end if stop is None else stop
+        begun = stop if lease["first_tick"] is None else lease["first_tick"]
+        work = float((lease["end_step"] or lease["from_step"]) - lease["from_step"])
+        rate = _rate(where, speeds.get(job["name"], {}))
+        record.begin_span(start, job["name"], job["tenant"], where, lease["tag"])
+        record.progress(lease["tag"], work, begun - start, rate)
+        record.end_span(stop, lease["tag"])
+    log = record.log(_jobs(jobs, leases, held, end), end)
+    spans = (log.spans[key].to_numpy(dtype=float) for key in ("start", "end", "gpus"))
+    bounds = (log.rounds[key].to_numpy(dtype=float) for key in ("start", "end"))
+    log.rounds["held"] = integrals(*spans, *bounds)
+    log.throughput.index = pd.Index(log.rounds["start"], name="start")
+    return log
 
 
-def _jobs(jobs: Sequence[Row], leases: Sequence[Row], held: Held, end: float) -> pd.DataFrame:
+def _jobs(jobs: Sequence[Row], leases: Sequence[Row], held: Held, end: float) -> dict[str, list[Any]]:
     own: dict[int, list[Row]] = {}
     for lease in leases:
         if lease["running"] is not None or lease["first_tick"] is not None:
@@ -98,10 +110,8 @@ def _jobs(jobs: Sequence[Row], leases: Sequence[Row], held: Held, end: float) ->
         lost = sum((lease["first_tick"] or lease["sealed"] or end) - lease["granted"] for lease in mine)
         times = arrival, start, finish, finish - arrival, start - arrival
         steps = float(spec.steps), float(row["committed"]), float(row["lost"])
-        found.append((row["name"], row["tenant"], spec.workers, *times, _switches(mine, held), pd.NA, lost, *steps))
-    table = pd.DataFrame(found, columns=JOBS).set_index("job")
-    table["rounds"] = table["rounds"].astype("Int64")
-    return table
+        found.append((row["name"], row["tenant"], spec.workers, *times, _switches(mine, held), -1, lost, *steps))
+    return {key: [row[i] for row in found] for i, key in enumerate(JOBS)}
 
 
 def _switches(leases: Sequence[Row], held: Held) -> int:
@@ -109,90 +119,14 @@ def _switches(leases: Sequence[Row], held: Held) -> int:
     turns = [lease for lease in leases if lease["kind"] == TRAIN]
     places = []
     for _, own in groupby(turns, key=lambda lease: (lease["forked"], lease["round" if lease["forked"] else "id"])):
-        places.append([place for lease in own for place in held.get(lease["id"], {}).items()])
+        places.append([place for lease in own for place in hosts_of(held.get(lease["id"], {})).items()])
     return sum(any(place not in before for place in after) for before, after in pairwise(places))
 
 
-def _spans(leases: Sequence[Row], jobs: Mapping[int, Row], held: Held, end: float) -> pd.DataFrame:
-    found = []
-    for lease in leases:
-        seats, job = held.get(lease["id"], {}), jobs[lease["job"]]
-        start, stop = lease["granted"], end if lease["sealed"] is None else lease["sealed"]
-        begun = stop if lease["first_tick"] is None else lease["first_tick"]
-        found.append(
-            {
-                "job": job["name"],
-                "tenant": job["tenant"],
-                "start": start,
-                "end": stop,
-                "gpu_type": "+".join(sorted({gpu_type for gpus in seats.values() for gpu_type in gpus})),
-                "servers": "+".join(seats),
-                "gpus": float(sum(sum(gpus.values()) for gpus in seats.values())),
-                "seats": json.dumps(seats, sort_keys=True),
-                "lost": begun - start,
-                "work": float((lease["end_step"] or lease["from_step"]) - lease["from_step"]),
-            }
-        )
-    return pd.DataFrame(found, columns=SPANS)
-
-
-def _rounds(rounds: Sequence[Row], spans: pd.DataFrame, capacity: float, end: float) -> pd.DataFrame:
-    starts = np.array([row["time"] for row in rounds], dtype=float)
-    stops = np.append(starts[1:], max(end, starts[-1])) if len(starts) else starts
-    gpus = spans["gpus"].to_numpy(dtype=float)
-    begins, lost, ends = (spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
-    held = integrals(begins, ends, gpus, starts, stops)
-    trained = integrals(training_begins(begins, lost, ends), ends, gpus, starts, stops)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        used = trained / (capacity * (stops - starts))
-    columns = {
-        "start": starts,
-        "end": stops,
-        "present": [row["jobs"] for row in rounds],
-        "running": [row["placed"] for row in rounds],
-        "held": held,
-        "trained": trained,
-        "utilisation": used,
-        "given_up": [{} for _ in rounds],
-    }
-    return pd.DataFrame(columns, columns=ROUNDS)
-
-
-def _entities(jobs: Sequence[Row]) -> dict[str, str]:
-    """Job -> its tenant, or tenant and job type if the tenant has several, as :func:`instance_of` names them."""
-    names = distinct((row["tenant"] for row in jobs), (row["name"] for row in jobs))
-    kinds: dict[str, dict[str, str]] = {}
-    for row in jobs:
-        kinds.setdefault(row["tenant"], {})[row["name"]] = spec_of(row).model or "jobs"
-    found: dict[str, str] = {}
-    for tenant, own in kinds.items():
-        several = len(set(own.values())) > 1
-        found |= {job: f"{names[tenant]}/{kind}" if several else names[tenant] for job, kind in own.items()}
-    return found
-
-
-def _throughput(
-    spans: pd.DataFrame, rounds: pd.DataFrame, speeds: Mapping[str, Mapping[str, float]], entities: Mapping[str, str]
-) -> pd.DataFrame:
-    """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's speedup there."""
-    places = zip(spans["job"], spans["seats"], strict=True)
-    rates = np.array([_rate(json.loads(seats), speeds[job]) for job, seats in places])
-    starts, lost, ends = (spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))
-    begins = training_begins(starts, lost, ends)
-    bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
-    columns = {}
-    owner = spans["job"].map(dict(entities))
-    for tenant in dict.fromkeys(entities.values()):
-        own = (owner == tenant).to_numpy()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            columns[tenant] = integrals(begins[own], ends[own], rates[own], *bounds) / (bounds[1] - bounds[0])
-    index = pd.Index(rounds["start"], name="start")
-    return pd.DataFrame(columns, index=index, columns=pd.Index(list(columns), name="tenant"), dtype=float)
-
-
-def _rate(seats: Mapping[str, Mapping[str, int]], speeds: Mapping[str, float]) -> float:
+def _rate(held: HeldGPUs, speeds: Mapping[str, float]) -> float:
+    """Normalised throughput of a job while it trains: GPUs times its speedup there."""
     slowest = min((rate for rate in speeds.values() if rate > 0), default=1.0)
-    return sum(n * speeds.get(kind, slowest) / slowest for gpus in seats.values() for kind, n in gpus.items())
+    return sum(number * speeds.get(gpu_type, slowest) / slowest for (_, gpu_type), number in held.items())
 
 
 def instance_of(database: StateDatabase) -> Instance:
@@ -211,31 +145,28 @@ def instance_of(database: StateDatabase) -> Instance:
         No node is known, or no job that could run.
     """
     with database.reading() as connection:
-        rows = connection.rows("SELECT * FROM jobs ORDER BY id")
-        cluster, rates = _described(connection, rows)
+        cluster, jobs = _described(connection, connection.rows("SELECT * FROM jobs ORDER BY id"))
     if cluster is None:
         raise InvalidInstance(f"{database.folder} knows no node with a GPU yet; `hetopt run` asks an engine for them")
-    jobs = [job_of(row, spec_of(row), rates[row["id"]]) for row in rows if row["id"] in rates]
     if not jobs:
         raise InvalidInstance(f"{database.folder} has no job yet that its nodes could run")
     return with_tenants(cluster, jobs, name=str(database.folder), source="measured by the executor")
 
 
-def _described(connection: Connection, jobs: Sequence[Row]) -> tuple[Cluster | None, dict[int, Mapping[str, float]]]:
-    """The cluster, and the speeds of those jobs that it could run; None and what was measured while it is unknown."""
-    speeds = read_speeds(connection, all_jobs=True)
-    hosts = _hosts(connection)
+def _described(connection: Connection, rows: Sequence[Row]) -> tuple[Cluster | None, list[Job]]:
+    """The cluster, None while it is unknown, and the jobs that it could run."""
+    speeds, hosts = read_speeds(connection, all_jobs=True), _hosts(connection)
     cluster, memory = cluster_of(hosts), memory_of(hosts)
     if cluster is None:
-        return None, {row["id"]: speeds.rates(row["id"]) for row in jobs}
-    every = speeds_of(jobs, speeds, cluster.type_names, ESTIMATORS.factory("hadar"))
-    found: dict[int, Mapping[str, float]] = {}
-    for row in jobs:
+        return None, []
+    every = speeds_of(rows, speeds, cluster.type_names, ESTIMATORS.factory("hadar"))
+    found = []
+    for row in rows:
         spec, own = spec_of(row), every[row["name"]]
         allowed = allowed_types(spec, speeds.of(row["id"]), memory, cluster.type_names)
         rates = {t: own[t] if t in allowed else 0.0 for t in cluster.type_names}
         if sum(cluster.capacity[t] for t, rate in rates.items() if rate > 0) >= spec.workers:
-            found[row["id"]] = rates
+            found.append(job_of(row, spec, rates))
     return cluster, found
 
 

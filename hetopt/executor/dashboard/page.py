@@ -89,9 +89,9 @@ def _values(state: DashboardState) -> dict[str, Any]:
 
 def tenants(state: DashboardState) -> Section:
     """GPU time of tenants, and the finish-time fairness of their jobs."""
-    now, usage = state.snapshot, state.usage
+    now, usage, recent = state.snapshot, state.usage, state.recent_usage
     owner = {job["name"]: job["tenant"] for job in now.jobs}
-    names = list(dict.fromkeys((*usage.recent, *usage.total, *owner.values())))
+    names = list(dict.fromkeys((*recent, *usage, *owner.values())))
     phases = jobs_by_phase(now)
     running, pending = (Counter(job["tenant"] for job in phases[phase]) for phase in ("running", "pending"))
     gpus = Counter[str]()
@@ -110,8 +110,8 @@ def tenants(state: DashboardState) -> Section:
     for name in names[:MAX_TENANTS]:
         fair = [rho_cell(rho[name][key], rho[name]["estimated"]) if name in rho else "" for key in ("mean", "largest")]
         counts = (str(count[name]) for count in (running, pending, gpus))
-        rows.append([name, *counts, share(usage.recent, name), share(usage.total, name), *fair])
-    window = format_duration(round(now.now - usage.since))
+        rows.append([name, *counts, share(recent, name), share(usage, name), *fair])
+    window = format_duration(round(now.now - state.begin))
     columns = ("running", "pending", "GPUs now", f"last {window}", "in all", "mean rho", "largest rho")
     caption = "GPU time from the grants of leases to their ends."
     left = len(names) - len(rows)
@@ -165,7 +165,7 @@ def leases(state: DashboardState) -> Picture | None:
     shown, left_out = gpu_rows(state.snapshot.nodes, spans)
     rows = [GanttRow(f"{node} {gpu_type}", lines) for (node, gpu_type), lines in shown.items()]
     positions = {row: i for i, row in enumerate(shown)}
-    tenants = list(state.usage.recent)
+    tenants = list(state.recent_usage)
     styles = series_styles(tenants[: len(LIGHT)])  # other tenants have none
     keys = [style.key(tenant) for tenant, style in styles.items()]
     if others := len(tenants) - len(styles):
@@ -190,7 +190,7 @@ def leases(state: DashboardState) -> Picture | None:
     caption = [
         f"A line for each GPU over the last {format_duration(round(now - since))}; point at a bar for its lease.",
         "Colours: jobs of the only tenant; they recur." if by_job else "Colours: tenants.",
-        "There are too many leases to begin earlier." if since > state.usage.since + 1.0 else "",
+        "There are too many leases to begin earlier." if since > state.begin + 1.0 else "",
         f"{left_out} more GPUs are not shown." if left_out else "",
         f"Every {every}th of {len(rounds)} rounds is marked." if every > 1 else "",
     ]

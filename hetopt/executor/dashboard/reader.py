@@ -21,10 +21,11 @@ from hetopt.executor.connection import Connection, Row
 from hetopt.executor.damaged_rows import DamagedRow, spec_fields
 from hetopt.executor.lease_directory import boot_id
 from hetopt.executor.losses import newest_curves
-from hetopt.executor.queue import DONE, FINISHED, capacity_of
+from hetopt.executor.queue import DONE, FINISHED
 from hetopt.executor.snapshot import Snapshot, reports_damage, snapshot
 from hetopt.executor.state_database import LEASES, StateDatabase
 from hetopt.executor.state_folder import DATABASE
+from hetopt.executor.status_view import gpus_by_type
 from hetopt.metrics.finish_time import mean_present, seconds_in_own_part
 
 LOCK_SECONDS = 3.0
@@ -44,6 +45,11 @@ MIN_SECONDS = 10.0
 
 MAX_LEASES = 1000
 """Leases of the Gantt chart; of more, the chart begins later."""
+
+ENGINE = """
+    SELECT json_extract(content, '$.engine') FROM events WHERE kind = 'controller' AND json_valid(content)
+    ORDER BY id DESC LIMIT 1"""
+"""Name of the engine of the newest controller."""
 
 AFTER = "coalesce(leases.sealed, :end) > :since"
 """Leases that were open at some time after a second; at ``end`` those that are not sealed are, or have expired."""
@@ -72,28 +78,30 @@ class Span:
     reason: str
 
 
-@dataclass(frozen=True)
-class Usage:
-    """GPU-seconds of tenants, from the grants of leases to their seals; the tenant with most is first.
-
-    ``recent`` begins at cluster second ``since``, ``total`` at the first record.
-    """
-
-    since: float
-    recent: dict[str, float]
-    total: dict[str, float]
-
-
 @dataclass(frozen=True, eq=False)
 class DashboardState:
-    """All that the page shows; ``spans`` is complete from second ``since`` on, ``losses`` is job -> (step, loss)."""
+    """All that the page shows.
+
+    Attributes
+    ----------
+    begin:
+        Cluster second from which on the page shows the past.
+    spans, since:
+        The leases from second ``since`` on.
+    usage, recent_usage:
+        Tenant -> GPU-seconds in all and from ``begin`` on, the most first.
+    losses:
+        Running job -> (step, loss).
+    """
 
     snapshot: Snapshot
     engine: str | None
-    since: float
+    begin: float
     spans: list[Span]
+    since: float
     rounds: list[Row]
-    usage: Usage
+    usage: dict[str, float]
+    recent_usage: dict[str, float]
     fairness: pd.DataFrame
     losses: dict[str, list[tuple[int, float]]]
 
@@ -131,21 +139,19 @@ class Reader:
             It is of another version of hetopt.
         """
         if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
-            state = self._state_or_error()
+            state: DashboardState | HetoptError
+            try:
+                with reports_damage(self.database):
+                    state = self._read()
+            except HetoptError as problem:
+                state = problem
+            finally:
+                self.database.disconnect()
             self._last = time.monotonic(), state
         found = self._last[1]
         if isinstance(found, HetoptError):
             raise found.with_traceback(None)
         return found
-
-    def _state_or_error(self) -> DashboardState | HetoptError:
-        try:
-            with reports_damage(self.database):
-                return self._read()
-        except HetoptError as problem:
-            return problem
-        finally:
-            self.database.disconnect()
 
     def _read(self) -> DashboardState:
         if not (self.database.folder / DATABASE).is_file():
@@ -158,20 +164,22 @@ class Reader:
         if clock is not None and json.loads(clock)["boot"] == boot_id():  # a controller sets it again after a restart
             self.database.clock = Clock.of(clock, 0.0)
         now = snapshot(self.database)
-        end, capacity = now.now if now.expired is None else now.expired, capacity_of({n["name"]: n for n in now.nodes})
-        running = [job["name"] for job in now.jobs if job["where"]]
+        end = now.now if now.expired is None else now.expired
+        running = [job["name"] for job in now.jobs if job["where"]][:MAX_CURVES]
         with self.database.reading() as connection:
-            start = window_start(connection, now.now, end, now.round_seconds)
-            spans, since = spans_of(connection, start, end, running=now.expired is None)
+            begin = window_begin(connection, now.now, end, now.round_seconds)
+            spans, since = spans_of(connection, begin, end, running=now.expired is None)
             return DashboardState(
-                now,
-                engine_of(connection),
-                since,
-                spans,
-                rounds_of(connection, start),
-                usage_of(connection, start, end),
-                fairness(now, unmeasured(connection, capacity)),
-                newest_curves(connection, running[:MAX_CURVES], self.database.folder / LEASES),
+                snapshot=now,
+                engine=connection.value(ENGINE),
+                begin=begin,
+                spans=spans,
+                since=since,
+                rounds=rounds_of(connection, begin),
+                usage=usage_of(connection, 0.0, end),
+                recent_usage=usage_of(connection, begin, end),
+                fairness=fairness(now, unmeasured(connection, gpus_by_type(now.nodes, "gpus"))),
+                losses=newest_curves(connection, running, self.database.folder / LEASES),
             )
 
     def close(self) -> None:
@@ -182,7 +190,7 @@ class Reader:
 # -- the past
 
 
-def window_start(connection: Connection, now: float, end: float, round_seconds: float | None) -> float:
+def window_begin(connection: Connection, now: float, end: float, round_seconds: float | None) -> float:
     """The begin of the window, or the grant of its first lease if that is later."""
     since = now - max(WINDOW_SECONDS, WINDOW_ROUNDS * (round_seconds or 0.0))
     first = connection.value(f"SELECT min(granted) FROM leases WHERE {AFTER}", since=since, end=end)
@@ -227,26 +235,13 @@ def rounds_of(connection: Connection, since: float) -> list[Row]:
     return connection.rows(query, since=since)
 
 
-def usage_of(connection: Connection, since: float, end: float) -> Usage:
-    """GPU-seconds of tenants from ``since`` until ``end``, and in all."""
+def usage_of(connection: Connection, since: float, end: float) -> dict[str, float]:
+    """Tenant -> GPU-seconds from ``since`` until ``end``, from the grants of leases to their seals; the most first."""
     query = f"""
         SELECT jobs.tenant, sum(coalesce(leases.sealed, :end) - max(leases.granted, :since)) AS seconds
         FROM leases JOIN seats ON seats.lease = leases.id JOIN jobs ON jobs.id = leases.job
         WHERE {AFTER} GROUP BY jobs.tenant ORDER BY seconds DESC, jobs.tenant"""
-
-    def held(begin: float) -> dict[str, float]:
-        return {tenant: float(own) for tenant, own in connection.tuples(query, end=end, since=begin)}
-
-    return Usage(since, held(since), held(0.0))
-
-
-def engine_of(connection: Connection) -> str | None:
-    """Name of the engine of the newest controller; None before the first."""
-    query = """
-        SELECT json_extract(content, '$.engine') FROM events WHERE kind = 'controller' AND json_valid(content)
-        ORDER BY id DESC LIMIT 1"""
-    name: str | None = connection.value(query)
-    return name
+    return {tenant: float(own) for tenant, own in connection.tuples(query, end=end, since=since)}
 
 
 def unmeasured(connection: Connection, capacity: Mapping[str, int]) -> set[str]:
@@ -279,21 +274,14 @@ def fairness(now: Snapshot, unmeasured: Collection[str] = ()) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each job whose fairness is known, by name, with its ``tenant``; others failed, were cancelled, or have
-        no speed on a type with room for the gang.
-
-        ``shared``
-            Seconds from submission to finish. Of a running job, the rest counts at its present speed; of one without
-            GPUs at its fastest measured speed, as if it ran from now on.
-        ``ideal``
-            Seconds in an own 1/N of the cluster. For jobs that are not finished, N is the mean until now.
-        ``rho``
-            ``shared / ideal``; below 1: sooner than in its own part.
-        ``estimated``
-            Whether rho may be too small: the job has no GPUs, or is in ``unmeasured``.
+        By job, without those that failed, were cancelled, or have no speed on a type with room for the gang:
+        ``tenant``; ``shared``, seconds from submission to finish (of a running job, the rest at its present speed; of
+        one without GPUs at its fastest measured speed, as if it ran from now on); ``ideal``, seconds in an own 1/N of
+        the cluster (N is the mean until now for jobs that are not finished); ``rho``, ``shared / ideal``; and
+        ``estimated``, whether rho may be too small, as the job has no GPUs or is in ``unmeasured``.
     """
     jobs = [job for job in now.jobs if job["workers"]]  # others have a damaged specification
-    capacity = capacity_of({node["name"]: node for node in now.nodes})
+    capacity = gpus_by_type(now.nodes, "gpus")
     submitted, seconds, steps, workers = (
         np.array([job[key] for job in jobs], dtype=float) for key in ("submitted", "seconds", "steps", "workers")
     )

@@ -15,13 +15,10 @@ import traceback
 from asyncio import Future
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, replace
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
+from ipaddress import IPv4Address, IPv6Address
 from types import TracebackType
 from typing import Any
-from urllib.parse import parse_qs
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
@@ -74,72 +71,10 @@ MESSAGES = {
 }
 """Status -> message, which never repeats a part of the request."""
 
-# -- access
-
 TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,200}")
 
 LOCAL = re.compile(r"(localhost\.?|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 """Header ``Host`` of this machine; with another name, a page of another site could read this one (DNS rebinding)."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a server listens."""
-
-    family: socket.AddressFamily
-    host: str
-    port: int
-
-    @property
-    def loopback(self) -> bool:
-        """Whether only this machine reaches it."""
-        return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
-
-    @property
-    def url(self) -> str:
-        """The address for a browser on this machine."""
-        everywhere = ipaddress.ip_address(self.host.partition("%")[0]).is_unspecified
-        host = socket.gethostname() if everywhere else f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/"
-
-
-def address(host: str, port: int, token: str | None) -> Address:
-    """Where to listen.
-
-    Raises
-    ------
-    InvalidOption
-        The port or the host is invalid, the token has other letters or a wrong length (the message does not have it),
-        or others reach the address and there is no token.
-    """
-    if token is not None and not TOKEN.fullmatch(token):
-        raise InvalidOption(
-            f"the token (--token, HETOPT_TOKEN) has {len(token)} characters; it must have 8 to 200, of letters, "
-            "digits, '-', '.', '_' and '~', such as `openssl rand -hex 16` prints"
-        )
-    if not 0 <= port < 65536:
-        raise InvalidOption(f"is {port}; it must be from 0 (any that is free) to 65535", "--port")
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError):
-        raise InvalidOption(f"is {host!r}, which is no address of this machine; 127.0.0.1 is", "--host") from None
-    family, _, _, _, where = found[0]
-    chosen = Address(socket.AddressFamily(family), str(where[0]), port)
-    if token is None and not chosen.loopback:
-        raise InvalidOption(
-            f"is {host!r}, which others reach, and there is no token; set HETOPT_TOKEN (or --token), for "
-            "instance to what `openssl rand -hex 16` prints, or leave --host out and come by `ssh -L`",
-            "--host",
-        )
-    return chosen
-
-
-def _same(given: str, right: str) -> bool:
-    """Compare in a time that does not depend on how much is right."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), right.encode())
-
-
-# -- the server
 
 
 class DashboardServer:
@@ -156,10 +91,18 @@ class DashboardServer:
     request_seconds:
         See :data:`REQUEST_SECONDS`.
 
+    Attributes
+    ----------
+    port, url:
+        The port, and the address for a browser on this machine.
+    loopback:
+        Whether only this machine reaches it.
+
     Raises
     ------
     InvalidOption
-        It cannot listen there, or must not.
+        The port or the host is invalid or in use, the token has other letters or a wrong length (the message does not
+        have it), or others reach the address and there is no token.
     """
 
     def __init__(
@@ -170,39 +113,24 @@ class DashboardServer:
         token: str | None = None,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        where = address(host, port, token)
-        both = where.family == socket.AF_INET6
-        try:
-            self._socket = socket.create_server((where.host, port), family=where.family, dualstack_ipv6=both)
-        except OSError as problem:
-            raise InvalidOption(
-                f"--port {port}: {os.strerror(problem.errno or 0)} (on {where.host}); --port 0 takes one that is free"
-            ) from None
-        self._socket.setblocking(False)
-        self.address = replace(where, port=int(self._socket.getsockname()[1]))
-        self.reader, self.request_seconds, self._token = reader, request_seconds, token
-        self.cookie = f"hetopt-{self.address.port}"  # browsers share cookies of all ports of a host
+        self.reader, self.request_seconds, self.token = reader, request_seconds, token
+        self._socket, where = _listen(host, port, token)
+        self.port = int(self._socket.getsockname()[1])
+        self.loopback = where.is_loopback
+        shown = socket.gethostname() if where.is_unspecified else f"[{where}]" if where.version == 6 else where
+        self.url = f"http://{shown}:{self.port}/"
+        self.cookie = f"hetopt-{self.port}"  # browsers share cookies of all ports of a host
         self.session = hmac.new((token or "").encode(), b"hetopt dashboard", hashlib.sha256).hexdigest()
         self.idle: dict[IOStream, None] = {}  # the oldest connection first
         self.pages = 0  # that are made and sent now
         self._pool = ThreadPoolExecutor(1)  # the settings of Matplotlib belong to the whole process
-        self._runner, self._stop = asyncio.Runner(), asyncio.Event()
-
-    def serve_forever(self) -> None:
-        """Serve until :meth:`shutdown`, or Ctrl-C, which is raised as KeyboardInterrupt."""
-        with self._runner as runner:
-            runner.run(self._serve())
-
-    def shutdown(self) -> None:
-        """Let :meth:`serve_forever` return; from any thread."""
-        with suppress(RuntimeError):  # it has returned
-            self._runner.get_loop().call_soon_threadsafe(self._stop.set)
 
     def close(self) -> None:
         """Stop listening."""
         self._socket.close()
 
-    async def _serve(self) -> None:
+    async def serve(self) -> None:
+        """Serve until it is cancelled."""
         logging.getLogger("tornado").addHandler(logging.NullHandler())  # its lines may have the token
         logging.getLogger("tornado").propagate = False
         http = _Server(
@@ -216,44 +144,48 @@ class DashboardServer:
         http.dashboard = self
         http.add_socket(self._socket)
         try:
-            await self._stop.wait()
+            await asyncio.Event().wait()
         finally:
             http.stop()
             await http.close_all_connections()
             self._pool.shutdown(cancel_futures=True)
 
-    def access(self, headers: Mapping[str, str], query: str) -> HTTPStatus:
-        """``OK``, ``SEE_OTHER`` if the query has the token, ``UNAUTHORIZED``, or ``FORBIDDEN`` (without a token)."""
-        if self._token is None:
-            local = LOCAL.fullmatch(headers.get("Host", "").strip())
-            return HTTPStatus.OK if local else HTTPStatus.FORBIDDEN
-        try:
-            given = parse_qs(query, keep_blank_values=True, max_num_fields=20).get("token")
-        except ValueError:
-            return HTTPStatus.UNAUTHORIZED
-        if given is not None:
-            return HTTPStatus.SEE_OTHER if _same(given[0], self._token) else HTTPStatus.UNAUTHORIZED
-        scheme, _, word = headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _same(word.strip(), self._token):
-            return HTTPStatus.OK
-        with suppress(CookieError):
-            cookie = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
-            if cookie is not None and _same(cookie.value, self.session):
-                return HTTPStatus.OK
-        return HTTPStatus.UNAUTHORIZED
-
-    async def page(self, path: str) -> str:
-        """The text for a path of :data:`PATHS`, made in a thread, as it may take long.
-
-        Raises
-        ------
-        HetoptError
-            The state cannot be read, or too many pages are made and sent now.
-        """
+    async def made(self, make: Callable[[DashboardState], str]) -> str:
+        """A text of the state, made in a thread, as it may take long."""
         if self.pages > MAX_PAGES:
             raise HetoptError("too many requests at a time")
-        _, make = PATHS[path]
         return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: make(self.reader.read()))
+
+
+def _listen(host: str, port: int, token: str | None) -> tuple[socket.socket, IPv4Address | IPv6Address]:
+    """A socket that listens, and its address."""
+    if token is not None and not TOKEN.fullmatch(token):
+        raise InvalidOption(
+            f"the token (--token, HETOPT_TOKEN) has {len(token)} characters; it must have 8 to 200, of letters, "
+            "digits, '-', '.', '_' and '~', such as `openssl rand -hex 16` prints"
+        )
+    if not 0 <= port < 65536:
+        raise InvalidOption(f"is {port}; it must be from 0 (any that is free) to 65535", "--port")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise InvalidOption(f"is {host!r}, which is no address of this machine; 127.0.0.1 is", "--host") from None
+    family, name = found[0][0], str(found[0][4][0])
+    where = ipaddress.ip_address(name)
+    if token is None and not where.is_loopback:
+        raise InvalidOption(
+            f"is {host!r}, which others reach, and there is no token; set HETOPT_TOKEN (or --token), for "
+            "instance to what `openssl rand -hex 16` prints, or leave --host out and come by `ssh -L`",
+            "--host",
+        )
+    try:
+        listening = socket.create_server((name, port), family=family, dualstack_ipv6=family == socket.AF_INET6)
+    except OSError as problem:
+        raise InvalidOption(
+            f"--port {port}: {os.strerror(problem.errno or 0)} (on {name}); --port 0 takes one that is free"
+        ) from None
+    listening.setblocking(False)
+    return listening, where
 
 
 class _Server(HTTPServer):
@@ -291,10 +223,25 @@ class _Request(RequestHandler):
     def compute_etag(self) -> None:
         """None: nothing is cached."""
 
+    def _access(self) -> HTTPStatus:
+        """``OK``, ``SEE_OTHER`` if the query has the token, ``UNAUTHORIZED``, or ``FORBIDDEN`` (without a token)."""
+        server, headers = self._server, self.request.headers
+        if server.token is None:
+            local = LOCAL.fullmatch(headers.get("Host", "").strip())
+            return HTTPStatus.OK if local else HTTPStatus.FORBIDDEN
+        if given := self.request.query_arguments.get("token"):
+            same = hmac.compare_digest(given[0], server.token.encode())
+            return HTTPStatus.SEE_OTHER if same else HTTPStatus.UNAUTHORIZED
+        scheme, _, word = headers.get("Authorization", "").partition(" ")
+        bearer = word.strip() if scheme.lower() == "bearer" else ""
+        pairs = (bearer, server.token), (self.get_cookie(server.cookie, ""), server.session)
+        same = any(hmac.compare_digest(one.encode(), right.encode()) for one, right in pairs)
+        return HTTPStatus.OK if same else HTTPStatus.UNAUTHORIZED
+
     async def get(self) -> None:
         server, path = self._server, self.request.path
         server.idle.pop(self.request.connection.stream, None)  # type: ignore[union-attr]
-        status = server.access(self.request.headers, self.request.query)
+        status = self._access()
         if status >= 400:
             raise HTTPError(status)
         if path not in PATHS:
@@ -303,9 +250,10 @@ class _Request(RequestHandler):
             cookie = f"{server.cookie}={server.session}; Path=/; HttpOnly; SameSite=Strict"  # stands for the token
             await self._send(status, TEXT, "", Location=path.rpartition("/")[2] or "./", Set_Cookie=cookie)
             return
+        kind, make = PATHS[path]
         server.pages += 1
         try:
-            await self._send(status, PATHS[path][0], await server.page(path))
+            await self._send(status, kind, await server.made(make))
         except HetoptError as problem:
             kind, text = TEXT, f"The state of the cluster cannot be read: {problem}."
             if path == "/":
@@ -324,7 +272,7 @@ class _Request(RequestHandler):
         return self.finish(text.encode("utf-8", "replace"))
 
     def write_error(self, status_code: int, **_: Any) -> None:
-        access = self._server.access(self.request.headers, self.request.query)
+        access = self._access()
         status, link, headers = HTTPStatus(access if access >= 400 else status_code), None, {}
         if status == 401:
             headers["WWW_Authenticate"] = 'Bearer realm="hetopt"'
