@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hetopt.executor.cache import Cache
@@ -95,10 +95,9 @@ class NodeMonitor:
     # -- GPUs that are not reported
 
     def _observe_missing(self, leases: Sequence[OpenLease]) -> None:
+        there = {node.name: {seat.place for seat in node.seats} for node in self.nodes}
         held = [seat for lease in leases for seat in lease.seats if seat.device]
-        names = {seat.node for seat in held}
-        there = {node.name: {seat.place for seat in node.seats} for node in self.nodes if node.name in names}
-        missing = [seat.place for seat in held if seat.node in there and seat.place not in there[seat.node]]
+        missing = [seat.place for seat in held if seat.place not in there.get(seat.node, {seat.place})]
         now = self.database.now()
         self._missing = {place: self._missing.get(place, now) for place in missing}
 
@@ -106,12 +105,6 @@ class NodeMonitor:
         """Whether a lease must do without this GPU; one that has not begun may have another at once."""
         since = self._missing.get(seat.place, math.inf)
         return self.database.now() - since >= (0.0 if lease.state == INTENT else GONE_SECONDS)
-
-    def with_missing(self, node: Node, leases: Sequence[OpenLease]) -> Node:
-        """The node with GPUs that only seem to be gone: leases that train there stay, and no other lease makes room."""
-        own = [(lease, seat) for lease in leases for seat in lease.seats if seat.place in self._missing]
-        more = [seat for lease, seat in own if seat.node == node.name and not self._is_gone(lease, seat)]
-        return replace(node, seats=(*node.seats, *more)) if more else node
 
     # -- GPUs that others use
 
@@ -167,13 +160,18 @@ class NodeMonitor:
         fewer = Counter(self._used_by_others) + self._count_unused()
         return [self._without(node, blocked, fewer, leases) for node in there]
 
-    def closed(self, leases: Sequence[OpenLease]) -> list[Node]:
-        """Nodes on which the engine starts nothing now, with the GPUs of leases that run there: these continue."""
-        running = [lease for lease in leases if _runs(lease) and not (lease.is_lost or lease.is_stopping)]
-        held = [seat for lease in running for seat in lease.seats]
-        closed = [node for node in self.nodes if not node.up and node.name not in self.drained]
-        nodes = [replace(node, seats=tuple(seat for seat in held if seat.node == node.name)) for node in closed]
-        return [node for node in nodes if node.seats]
+    def schedulable(self, usable: Iterable[Node], leases: Sequence[OpenLease]) -> list[Node]:
+        """The :meth:`usable` nodes with more GPUs that a decision may leave to the leases that have them.
+
+        These are GPUs that only seem to be gone, and those of leases that run on nodes where the engine starts nothing
+        now: they continue, and no other lease makes room for them.
+        """
+        own = [(lease, seat) for lease in leases for seat in lease.seats]
+        more = [seat for lease, seat in own if seat.place in self._missing and not self._is_gone(lease, seat)]
+        running = [seat for lease, seat in own if _runs(lease) and not (lease.is_lost or lease.is_stopping)]
+        down = [replace(node, seats=()) for node in self.nodes if not node.up and node.name not in self.drained]
+        closed = [_with(node, running) for node in down]
+        return [_with(node, more) for node in usable] + [node for node in closed if node.seats]
 
     @staticmethod
     def _without(
@@ -206,6 +204,12 @@ class NodeMonitor:
             elif lease.state == INTENT and any(seat.device in busy for seat in lease.seats):
                 found[lease.tag] = StopReason.GPU_BUSY
         return found
+
+
+def _with(node: Node, seats: Iterable[Seat]) -> Node:
+    """The node with those of these seats that are there, too."""
+    more = [seat for seat in seats if seat.node == node.name]
+    return replace(node, seats=(*node.seats, *more)) if more else node
 
 
 def _runs(lease: OpenLease) -> bool:
