@@ -31,6 +31,9 @@ from hetopt.executor.state_database import StateDatabase
 BEGIN_SECONDS = 30.0
 """Jobs of the same kind wait for this time for a profiling run that the engine has not begun."""
 
+UNTRAINED = """SELECT id FROM jobs WHERE state = 'queued' AND NOT EXISTS
+    (SELECT * FROM leases WHERE job = jobs.id AND kind = 'train' AND first_tick IS NOT NULL)"""
+
 
 @dataclass(frozen=True)
 class ProfilingRun:
@@ -83,11 +86,8 @@ class ClusterState:
     @property
     def training(self) -> list[OpenLease]:
         """Leases that train and may continue."""
-        return [
-            lease
-            for lease in self.leases
-            if lease.kind == TRAIN and not lease.is_stopping and lease.tag not in self.stops
-        ]
+        staying = (lease for lease in self.leases if not lease.is_stopping and lease.tag not in self.stops)
+        return [lease for lease in staying if lease.kind == TRAIN]
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
@@ -128,10 +128,13 @@ class ClusterObserver:
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
         ready, unknown, speeds = self.cache.get(key, lambda: self._jobs(capacity, memory))
         held = {lease.job_id: lease for lease in sorted(leases, key=lambda lease: lease.is_lost)}
+        waiting = {
+            job for job, one in held.items() if one.lost_since is not None and now - one.lost_since >= GONE_SECONDS
+        }
         return ClusterState(
             now,
             self.monitor.schedulable(usable, leases),
-            [row for row in ready if _may_start(row, held.get(row["id"]), now)],
+            [row for row in ready if row["not_before"] <= now and row["id"] not in waiting],
             leases,
             speeds,
             whole=capacity_of(self.monitor.nodes),
@@ -146,9 +149,9 @@ class ClusterObserver:
         """Jobs that may be scheduled, those that must be profiled with the types, and what was measured."""
         with self.database.writing() as connection:
             jobs = connection.rows("SELECT * FROM jobs WHERE state = 'queued' AND cancelled = 0 ORDER BY id")
-            new = _untrained(connection) if self.profile else set()
-            speeds = read_speeds(connection)
-            alike = defaultdict[Kind, list[int]](list)
+            # jobs that have trained were profiled before; on other types they are measured as they train
+            new = set(connection.column(UNTRAINED)) if self.profile else set()
+            speeds, alike = read_speeds(connection), defaultdict[Kind, list[int]](list)
             for row in jobs:
                 spec, known = spec_of(row), speeds.of(row["id"])
                 unmeasured = row["id"] in new and (not known or to_profile(spec, known, memory, capacity))
@@ -156,8 +159,7 @@ class ClusterObserver:
                     alike[kind].append(row["id"])
             if sum(take_over(connection, kind, own) for kind, own in alike.items()):
                 speeds = read_speeds(connection)
-            ready: list[Row] = []
-            unknown: list[tuple[Row, Sequence[str]]] = []
+            ready, unknown = list[Row](), list[tuple[Row, Sequence[str]]]()
             for row in jobs:
                 spec, known = spec_of(row), speeds.of(row["id"])
                 if self._is_impossible(spec, known, memory):
@@ -182,22 +184,6 @@ class ClusterObserver:
         self.database.record_event(connection, "failed", row["name"], reason=reason)
 
 
-def _untrained(connection: Connection) -> set[int]:
-    """Jobs that have not trained: the others were profiled, and on other types they are measured as they train."""
-    return set(
-        connection.column(
-            """SELECT id FROM jobs WHERE state = 'queued' AND NOT EXISTS
-            (SELECT * FROM leases WHERE job = jobs.id AND kind = 'train' AND first_tick IS NOT NULL)"""
-        )
-    )
-
-
-def _may_start(row: Row, lease: OpenLease | None, now: float) -> bool:
-    """Whether it does not back off, nor waits for a lease that was given up long ago."""
-    lost = None if lease is None else lease.lost_since
-    return bool(row["not_before"] <= now and (lost is None or now - lost < GONE_SECONDS))
-
-
 def _runs(
     unknown: Sequence[tuple[Row, Sequence[str]]], held: Mapping[int, OpenLease], now: float
 ) -> list[ProfilingRun]:
@@ -209,12 +195,9 @@ def _runs(
         own = [t for t in left if kind is None or (kind, t) not in coming]
         if own and ready:
             runs.append(ProfilingRun(row["id"], own[0], spec.workers))
-        if kind is not None and (ready or (lease is not None and _is_profiled_soon(lease, now))):
+        runs_soon = ready
+        if lease is not None and lease.kind == PROFILE and not lease.is_lost:
+            runs_soon = lease.running is not None or now - lease.granted < BEGIN_SECONDS
+        if kind is not None and runs_soon:
             coming |= {(kind, t) for t in left}
     return runs
-
-
-def _is_profiled_soon(lease: OpenLease, now: float) -> bool:
-    """Whether it is a profiling run that is under way, or may begin."""
-    begins = lease.running is not None or now - lease.granted < BEGIN_SECONDS
-    return lease.kind == PROFILE and not lease.is_lost and begins

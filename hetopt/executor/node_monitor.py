@@ -74,23 +74,21 @@ class NodeMonitor:
         with self.database.writing() as connection:
             rows = connection.rows("SELECT * FROM nodes")
             known = {row["name"]: row["content"] for row in rows}
-            drained = frozenset(str(row["name"]) for row in rows if row["drained"])
             for name, new in content.items():
-                if name not in known:
-                    connection.insert("nodes", name=name, content=new)
-                elif known[name] != new:
-                    connection.update("nodes", {"content": new}, "name = :name", name=name)
                 if known.get(name) != new:
+                    connection.change(
+                        """INSERT INTO nodes (name, drained, content) VALUES (:name, FALSE, :new)
+                        ON CONFLICT (name) DO UPDATE SET content = :new""",
+                        name=name,
+                        new=new,
+                    )
                     self.database.record_event(connection, "node", node=name, **json.loads(new))
             for name in known.keys() - content.keys():
-                if known[name] is None:
-                    continue
-                if name in drained:  # which it still is if it comes back
-                    connection.update("nodes", {"content": None}, "name = :name", name=name)
-                else:
-                    connection.change("DELETE FROM nodes WHERE name = :name", name=name)
-                self.database.record_event(connection, "node", node=name, gone=True)
-        return drained
+                if known[name] is not None:
+                    connection.change("DELETE FROM nodes WHERE name = :name AND NOT drained", name=name)
+                    connection.update("nodes", {"content": None}, "name = :name", name=name)  # drained if it comes back
+                    self.database.record_event(connection, "node", node=name, gone=True)
+        return frozenset(str(row["name"]) for row in rows if row["drained"])
 
     # -- GPUs that are not reported
 

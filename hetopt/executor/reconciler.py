@@ -28,8 +28,8 @@ def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
         for t in targets
     ]
     connection.change("DELETE FROM targets")
-    queued = set(connection.column("SELECT id FROM jobs WHERE state = 'queued'"))
-    connection.insert_all("targets", [row for row in rows if row["job"] in queued])
+    connection.insert_all("targets", rows)
+    connection.change("DELETE FROM targets WHERE job NOT IN (SELECT id FROM jobs WHERE state = 'queued')")
 
 
 def read_targets(database: StateDatabase) -> list[Target]:
@@ -118,7 +118,7 @@ class Reconciler:
             with self.database.writing() as connection:
                 tag = grant(connection, self.database, run.job, chosen, kind=PROFILE)
             if tag is not None:
-                free = [seat for seat in free if seat not in chosen]
+                _take(free, chosen)
         return waiting
 
     def _make_room(self, run: ProfilingRun, state: ClusterState, free: Iterable[Seat]) -> None:
@@ -149,10 +149,13 @@ class Reconciler:
         A target on a node that is no longer usable gets as many GPUs of the same types elsewhere, of those that no
         other target needs: the rest of the round is not lost for it.
         """
+        with self.database.reading() as connection:
+            query = "SELECT id FROM jobs WHERE state = 'queued' AND not_before > :now"
+            backing_off = set(connection.column(query, now=self.database.now()))
         own = defaultdict[int, list[OpenLease]](list)
         for lease in leases:
             own[lease.job_id].append(lease)
-        free, backing_off, wanted, needed = free_seats(nodes, leases), self._backing_off(), [], []
+        free, wanted, needed = free_seats(nodes, leases), [], []
         for target in targets:
             others, types = own[target.job], {t for gpus in target.seats.values() for t in gpus}
             if all((lease.copy, lease.held) != (target.copy, target.seats) for lease in others):
@@ -171,20 +174,15 @@ class Reconciler:
                     seats = {"seats": json.dumps(target.seats)}
                     connection.update("targets", seats, "job = :job AND copy = 0", job=target.job)
                 for target in wanted:
-                    free = self._granted(connection, target, free, round_number)
+                    self._grant_to(target, connection, free, round_number)
 
-    def _backing_off(self) -> set[int]:
-        """Jobs that back off."""
-        query, now = "SELECT id FROM jobs WHERE state = 'queued' AND not_before > :now", self.database.now()
-        with self.database.reading() as connection:
-            return set(connection.column(query, now=now))
-
-    def _granted(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> list[Seat]:
-        """The seats that are free once a target has its lease, if it can have one."""
-        chosen = exactly(free, target.seats)
-        until = self._until(connection, target.job, target.copy) if chosen and target.forked else None
-        if chosen is None or (target.forked and until is None):
-            return free
+    def _grant_to(self, target: Target, connection: Connection, free: list[Seat], round_number: int) -> None:
+        """Grant it a lease if that is possible; what it gets is ``free`` no longer."""
+        until, chosen = None, exactly(free, target.seats)
+        if chosen and target.forked:
+            until = self._until(connection, target.job, target.copy)
+        if not chosen or (target.forked and until is None):
+            return
         tag = grant(
             connection,
             self.database,
@@ -195,7 +193,8 @@ class Reconciler:
             until_step=until,
             round_number=round_number,
         )
-        return free if tag is None else [seat for seat in free if seat not in chosen]
+        if tag is not None:
+            _take(free, chosen)
 
     @staticmethod
     def _until(connection: Connection, job: int, copy: int) -> int | None:
@@ -226,6 +225,11 @@ def free_seats(nodes: Iterable[Node], leases: Iterable[OpenLease]) -> list[Seat]
     """Seats of nodes that are up and that no lease holds, in order."""
     taken = {seat.place for lease in leases for seat in lease.seats}
     return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]
+
+
+def _take(free: list[Seat], chosen: Iterable[Seat]) -> None:
+    for seat in chosen:
+        free.remove(seat)
 
 
 def moved_targets(

@@ -241,7 +241,7 @@ def speeds_of(
     measured = {row["name"]: speeds.rates(row["id"]) for row in jobs}
     own = {name: {t: v for t, v in rates.items() if t in types} for name, rates in measured.items()}
     if all(set(types) <= set(rates) for rates in own.values()):
-        return own
+        return own  # without the estimator, which may be code of users
     estimated = estimator({name: spec.estimate.model_dump() for name, spec in specs.items()}, own, types)
     return {name: {**estimated[name], **own[name]} for name in specs}
 

@@ -133,12 +133,11 @@ class Scheduler:
         decision, why = self._answer(decider, state)
         if decision is not None:
             self._record(state, decision)
-            self._errors = 0
-            self.alerts.clear(UNDECIDED)
         else:
             self._postpone(why)
-            self._errors += 1
-            self.alerts.set(UNDECIDED, f"{self.policy} cannot decide, so running jobs continue: {why}")
+        undecided = f"{self.policy} cannot decide, so running jobs continue: {why}"
+        self._errors = 0 if decision is not None else self._errors + 1
+        self.alerts.set(UNDECIDED, undecided if self._errors else "")
         self._seen = _basis(state)
 
     def _fitted(self) -> RoundDecider:
