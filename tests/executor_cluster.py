@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from hetopt.executor.cluster_state import ClusterState, capacity_of
+from hetopt.executor.cluster_state import ClusterState
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.job_file import JobSpec
 from hetopt.executor.leases import OpenLease, grant, open_leases
+from hetopt.executor.node_monitor import capacity_of
 from hetopt.executor.queue import submit
 from hetopt.executor.speeds import Speed, Speeds
 from hetopt.executor.state_database import StateDatabase

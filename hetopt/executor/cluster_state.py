@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hetopt.executor.cache import Cache
@@ -13,7 +13,7 @@ from hetopt.executor.job_file import JobSpec
 from hetopt.executor.lease_record import PROFILE, TRAIN
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import OpenLease, StopReason
-from hetopt.executor.node_monitor import GONE_SECONDS, NodeMonitor
+from hetopt.executor.node_monitor import GONE_SECONDS, NodeMonitor, capacity_of
 from hetopt.executor.queue import FAILED, spec_of
 from hetopt.executor.speeds import (
     Kind,
@@ -98,11 +98,6 @@ class ClusterState:
         """Steps that are committed, and those that its leases have done since."""
         own = [report for report in self.reports if report.lease.job_id == job["id"]]
         return float(job["committed"] + sum(max(0, (one.ticked or 0) - one.lease.resume_step) for one in own))
-
-
-def capacity_of(nodes: Iterable[Node]) -> dict[str, int]:
-    """GPU type -> GPUs."""
-    return dict(Counter(seat.gpu_type for node in nodes for seat in node.seats))
 
 
 class ClusterObserver:

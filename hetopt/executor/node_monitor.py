@@ -45,9 +45,9 @@ class NodeMonitor:
         self.nodes: tuple[Node, ...] = ()
         self.drained: frozenset[str] = frozenset()
         self._missing: Mapping[Place, float] = {}  # GPUs of leases that are not reported -> since when
-        self._others: Mapping[TypeOnNode, int] | None = None  # GPUs that others use, at the last observation
-        self._others_at_start: Mapping[str, Mapping[TypeOnNode, int]] = {}  # tag -> the same when the lease was new
-        self._used_by_others: Mapping[TypeOnNode, int] = {}  # at the last two observations
+        self._others: Counter[TypeOnNode] | None = None  # GPUs that others use, at the last observation
+        self._others_at_start: Mapping[str, Counter[TypeOnNode]] = {}  # tag -> the same when the lease was new
+        self._used_by_others = Counter[TypeOnNode]()  # at the last two observations
 
     def observe(self, leases: Sequence[OpenLease]) -> None:
         """Ask the engine for its nodes, and record what is new.
@@ -60,8 +60,12 @@ class NodeMonitor:
         self.nodes = self.engine.nodes()
         content = {}
         for node in self.nodes:
-            gpus = dict(Counter(seat.gpu_type for seat in node.seats))
-            fields = {"gpus": gpus, "up": node.up, "note": node.note, "memory_bytes": dict(node.memory_bytes)}
+            fields = {
+                "gpus": capacity_of([node]),
+                "up": node.up,
+                "note": node.note,
+                "memory_bytes": dict(node.memory_bytes),
+            }
             content[node.name] = json.dumps(fields)
         self._observe_missing(leases)
         self._observe_others(leases)
@@ -108,14 +112,10 @@ class NodeMonitor:
 
     def _observe_others(self, leases: Sequence[OpenLease]) -> None:
         """GPUs in use without a lease that runs there, now and at the observation before: leases start in between."""
-        if not any(node.used for node in self.nodes):  # or the engine does not know
-            self._others, self._used_by_others = {}, {}
-            return
         own = Counter((seat.node, seat.gpu_type) for lease in leases if _runs(lease) for seat in lease.seats)
-        used = {(node.name, t): number - own[node.name, t] for node in self.nodes for t, number in node.used.items()}
-        others = {key: number for key, number in used.items() if number > 0}
-        before = others if self._others is None else self._others
-        self._used_by_others = {key: min(number, before[key]) for key, number in others.items() if key in before}
+        used = Counter({(node.name, t): number for node in self.nodes for t, number in node.used.items()})
+        others = used - own
+        self._used_by_others = others if self._others is None else others & self._others
         self._others = others
 
     def _unused(self) -> list[tuple[float, str, str, str]]:
@@ -139,8 +139,8 @@ class NodeMonitor:
             if sealed > since:
                 key = node, gpu_type
                 found[key] += 1
-                before = self._others_at_start.get(tag, self._used_by_others).get(key, 0)
-                taken[key] = max(taken[key], self._used_by_others.get(key, 0) - before)
+                before = self._others_at_start.get(tag, self._used_by_others)
+                taken[key] = max(taken[key], self._used_by_others[key] - before[key])
         return found - taken
 
     # -- what can be granted
@@ -155,7 +155,7 @@ class NodeMonitor:
         held = {seat.place for lease in leases if lease.state != INTENT for seat in lease.seats}
         blocked = {seat.place for node in there for seat in node.seats if seat.device in node.busy} - held
         blocked |= {seat.place for lease in leases if lease.is_lost for seat in lease.seats}
-        fewer = Counter(self._used_by_others) + self._count_unused()
+        fewer = self._used_by_others + self._count_unused()
         return [self._without(node, blocked, fewer, leases) for node in there]
 
     def schedulable(self, usable: Iterable[Node], leases: Sequence[OpenLease]) -> list[Node]:
@@ -202,6 +202,11 @@ class NodeMonitor:
             elif lease.state == INTENT and any(seat.device in busy for seat in lease.seats):
                 found[lease.tag] = StopReason.GPU_BUSY
         return found
+
+
+def capacity_of(nodes: Iterable[Node]) -> dict[str, int]:
+    """GPU type -> GPUs."""
+    return dict(Counter(seat.gpu_type for node in nodes for seat in node.seats))
 
 
 def _with(node: Node, seats: Iterable[Seat]) -> Node:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 import pickle
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import starmap
 from typing import Any
 
 from hetopt.checks import counted
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, JobType, Tenant
+from hetopt.data.workload import Job, JobType, Tenant, slowest
 from hetopt.decisions.system import DecisionSteps, OnChange, System, with_settings
 from hetopt.errors import InvalidPlan
-from hetopt.executor.cluster_state import ClusterState, capacity_of
+from hetopt.executor.cluster_state import ClusterState
 from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.job_file import JobSpec
 from hetopt.executor.leases import OpenLease
+from hetopt.executor.node_monitor import capacity_of
 from hetopt.executor.queue import spec_of
 from hetopt.executor.speeds import Estimator, Speeds, allowed_types, memory_of
 from hetopt.formulations.traits import traits_of
@@ -120,8 +121,8 @@ def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | No
     if not nodes:
         return None
     memory = memory_of(nodes)
-    every = dict.fromkeys([*types, *(seat.gpu_type for node in nodes for seat in node.seats)])
-    servers = tuple(Server(node.name, dict(Counter(seat.gpu_type for seat in node.seats))) for node in nodes)
+    every = dict.fromkeys([*types, *capacity_of(nodes)])
+    servers = tuple(Server(node.name, capacity_of([node])) for node in nodes)
     return Cluster(tuple(GPUType(t, memory.get(t)) for t in every), servers)
 
 
@@ -307,20 +308,13 @@ def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
     own: dict[str, dict[str, list[Job]]] = {}
     for job in jobs:
         own.setdefault(str(job.tenant), {}).setdefault(str(job.job_type), []).append(job)
-    tenants = []
-    for name, kinds in own.items():
-        rows = []
-        for kind, same in kinds.items():
-            types = same[0].throughput
-            mean = {t: sum(_relative(job)[t] for job in same) / len(same) for t in types}
-            rows.append(JobType(kind, mean, min(job.memory_bytes for job in same), any_scale=True))
-        tenants.append(Tenant(name, tuple(rows)))
-    return tuple(tenants)
+    return tuple(Tenant(name, tuple(starmap(_job_type, kinds.items()))) for name, kinds in own.items())
 
 
-def _relative(job: Job) -> dict[str, float]:
-    slowest = min(v for v in job.throughput.values() if v > 0)
-    return {t: v / slowest for t, v in job.throughput.items()}
+def _job_type(name: str, jobs: Sequence[Job]) -> JobType:
+    speeds = [(job.throughput, slowest(job.throughput)) for job in jobs]
+    mean = {t: sum(own[t] / least for own, least in speeds) / len(jobs) for t in jobs[0].throughput}
+    return JobType(name, mean, min(job.memory_bytes for job in jobs), any_scale=True)
 
 
 def targets_of(placement: Placement, ids: Mapping[str, int], whole: Collection[str]) -> list[Target]:
